@@ -1,0 +1,1 @@
+"""The kinds: types, defaults, validation, quantities, CRD schemas."""

@@ -1,0 +1,70 @@
+"""batch/v1 Job: which of its pods are still to be made."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from shoal.api.fields import FieldError, shown
+from shoal.api.meta import Condition, Count, Int32, Object, View, metadata_errors
+from shoal.api.podspec import Template, template_errors
+
+INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
+
+
+class JobSpec(View, frozen=True, kw_only=True):
+    """`spec` of a batch Job."""
+
+    template: Template
+    parallelism: Count = 1
+    completions: Count | None = None
+    completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
+    suspend: bool = False
+
+
+class JobStatus(View, frozen=True, kw_only=True):
+    """`status` of a batch Job."""
+
+    succeeded: Int32 = 0
+    completed_indexes: str = ""
+    failed_indexes: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True, kw_only=True):
+    """A batch Job."""
+
+    spec: JobSpec
+    status: JobStatus = JobStatus()
+
+    @property
+    def finished(self) -> bool:
+        """Whether no more pods will be made."""
+        return any(c.type in ("Complete", "Failed") and c.status == "True" for c in self.status.conditions)
+
+
+def job_errors(job: Job) -> Iterator[FieldError]:
+    """All that is wrong with a batch Job."""
+    yield from metadata_errors(job.metadata)
+    yield from template_errors(job.spec.template, "spec.template")
+    if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
+        needs = ("spec.completions", "spec.completionMode")
+        yield FieldError("spec.completions", "is required when completionMode is Indexed", needs)
+    for field, text in (
+        ("completedIndexes", job.status.completed_indexes),
+        ("failedIndexes", job.status.failed_indexes),
+    ):
+        if not _is_index_list(text):
+            yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")
+
+
+def indices(text: str) -> set[int]:
+    """The indices in a list such as `0-2,5`."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _is_index_list(text: str) -> bool:
+    ends = [end for part in filter(None, text.split(",")) for end in part.split("-", 1)]
+    return all(end.isascii() and end.isdigit() and len(end) < 8 for end in ends)  # noqa: PLR2004 - below 10 million

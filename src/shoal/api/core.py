@@ -1,0 +1,135 @@
+"""The core objects that scheduling reads: Node, Pod, Namespace, PriorityClass, PodDisruptionBudget."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from shoal.api.fields import FieldError, described
+from shoal.api.meta import Condition, Int32, Object, View, metadata_errors
+from shoal.api.podspec import PodSpec, Resources, amount_errors, pod_spec_errors
+from shoal.api.selectors import LabelSelector, Taint, label_selector_errors
+
+BUILT_IN_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class NodeSpec(View, frozen=True, kw_only=True):
+    """`spec` of a Node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(View, frozen=True, kw_only=True):
+    """`status` of a Node."""
+
+    capacity: Resources = {}
+    allocatable: Resources | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Object, frozen=True, kw_only=True):
+    """A machine."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def allocatable(self) -> Resources:
+        """What pods may use; all of it where the node does not say."""
+        return self.status.capacity if self.status.allocatable is None else self.status.allocatable
+
+    @property
+    def ready(self) -> Condition | None:
+        """The Ready condition."""
+        return next((c for c in self.status.conditions if c.type == "Ready"), None)
+
+
+class PodStatus(View, frozen=True, kw_only=True):
+    """`status` of a Pod."""
+
+    phase: str = "Pending"
+    nominated_node_name: str = ""
+
+
+class Pod(Object, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+
+class Namespace(Object, frozen=True, kw_only=True):
+    """A namespace."""
+
+
+class PriorityClass(Object, frozen=True, kw_only=True):
+    """A named priority."""
+
+    value: Int32
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class PodDisruptionBudgetSpec(View, frozen=True, kw_only=True):
+    """`spec` of a PodDisruptionBudget."""
+
+    selector: LabelSelector | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+
+
+class PodDisruptionBudgetStatus(View, frozen=True, kw_only=True):
+    """`status` of a PodDisruptionBudget."""
+
+    disruptions_allowed: Int32 | None = None
+
+
+class PodDisruptionBudget(Object, frozen=True, kw_only=True):
+    """How many pods of a set may be taken away at once."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+def node_errors(node: Node) -> Iterator[FieldError]:
+    """All that is wrong with a Node."""
+    yield from metadata_errors(node.metadata)
+    for field, amounts in (
+        ("capacity", node.status.capacity),
+        ("allocatable", node.status.allocatable or {}),
+    ):
+        yield from amount_errors(amounts, f"status.{field}")
+
+
+def pod_errors(pod: Pod) -> Iterator[FieldError]:
+    """All that is wrong with a Pod."""
+    yield from metadata_errors(pod.metadata)
+    yield from pod_spec_errors(pod.spec, "spec")
+
+
+def budget_errors(budget: PodDisruptionBudget) -> Iterator[FieldError]:
+    """All that is wrong with a PodDisruptionBudget."""
+    yield from metadata_errors(budget.metadata)
+    if budget.spec.selector:
+        yield from label_selector_errors(budget.spec.selector, "spec.selector")
+    for field, amount in (
+        ("minAvailable", budget.spec.min_available),
+        ("maxUnavailable", budget.spec.max_unavailable),
+    ):
+        yield from _amount_errors(amount, f"spec.{field}")
+    if budget.spec.min_available is not None and budget.spec.max_unavailable is not None:
+        yield FieldError("spec", "must have only one of minAvailable and maxUnavailable")
+
+
+def _amount_errors(amount: int | str | None, path: str) -> Iterator[FieldError]:
+    if isinstance(amount, str):
+        number = amount.removesuffix("%")
+        good = amount.endswith("%") and number.isascii() and number.isdigit()
+    else:
+        good = amount is None or amount >= 0
+    if not good:
+        yield FieldError(path, f"must be a number of at least 0 or a percentage, not {described(amount)}")
+
+
+def plain_errors(thing: Object) -> Iterator[FieldError]:
+    """All that is wrong with an object that has nothing but metadata to check."""
+    yield from metadata_errors(thing.metadata)

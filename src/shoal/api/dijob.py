@@ -1,0 +1,180 @@
+"""DIJob: replicas of one template, or tasks of several, in two shapes under one version."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+from shoal.api.fields import FieldError, shown
+from shoal.api.meta import (
+    Conditions,
+    Count,
+    Deadline,
+    Int32,
+    Object,
+    Positive,
+    Seconds,
+    Time,
+    View,
+    about,
+    metadata_errors,
+    rule,
+)
+from shoal.api.names import dns_label_errors, label_value_errors
+from shoal.api.podspec import Template, template_errors
+
+PRIORITIES: Final = {"normal": 5, "high": 10}
+RANK_LABEL: Final = "diengine/rank"
+_TASKS_BACKOFF: Final = 3
+
+
+class EngineFields(View, frozen=True, kw_only=True):
+    """How the workers talk to each other."""
+
+    topology: Annotated[Literal["star", "alone", "mesh"], about("Who attaches to whom.")] = "star"
+    parallel_workers: Annotated[Positive, about("Processes in each worker.")] = 1
+
+
+class Task(View, frozen=True, kw_only=True):
+    """Replicas that do one thing."""
+
+    template: Annotated[Template, about("Pod template of the task.")]
+    type: Annotated[Literal["learner", "collector", "evaluator", "none"], about("What the task does.")] = (
+        "none"
+    )
+    name: Annotated[str, about("Name of the task; a typed task without one takes its type.")] = ""
+    replicas: Annotated[Positive, about("Number of pods.")] = 1
+
+    @property
+    def title(self) -> str:
+        """The name, which a typed task may leave to its type."""
+        return self.name or self.type
+
+
+class DIJobSpec(View, frozen=True, kw_only=True):
+    """`spec` of a DIJob."""
+
+    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None
+    tasks: Annotated[tuple[Task, ...], about("Tasks with templates of their own; or give a template.")] = ()
+    group: Annotated[str, about("Jobs of one group are shown and counted together.")] = ""
+    priority: Annotated[Literal["normal", "high"], about("Place in the queue; evicts nobody.")] = "normal"
+    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields()
+    clean_pod_policy: Annotated[
+        Literal["Running", "All", "None"], about("Which pods are deleted when the job has ended.")
+    ] = "Running"
+    preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
+    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1
+    max_replicas: Annotated[Positive | None, about("Replicas at the most; by default minReplicas.")] = None
+    backoff_limit: Annotated[Count | None, about("Failures before the job fails; 0, with tasks 3.")] = None
+    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    starting_deadline_seconds: Annotated[Deadline | None, about("Longest time to get ready.")] = None
+    active_deadline_seconds: Annotated[Deadline | None, about("Longest time to run.")] = None
+    ttl_seconds_after_finished: Annotated[Seconds | None, about("When an ended job is deleted.")] = None
+    suspend: Annotated[bool, about("Run nothing for now.")] = False
+
+    @property
+    def maximum(self) -> int:
+        """`maxReplicas`, or what it is by default."""
+        return max(self.min_replicas, 1) if self.max_replicas is None else self.max_replicas
+
+    @property
+    def failures_allowed(self) -> int:
+        """`backoffLimit`, or what it is by default in this shape."""
+        default = _TASKS_BACKOFF if self.tasks else 0
+        return default if self.backoff_limit is None else self.backoff_limit
+
+
+class Worker(View, frozen=True, kw_only=True):
+    """One rank of a running job."""
+
+    rank: Count
+    pod: str = ""
+    node: str = ""
+    phase: str = ""
+    ip: str = ""
+    restarts: Annotated[Int32, about("How often the rank was made again.")] = 0
+    reason: Annotated[str, about("Why it is not running.")] = ""
+
+
+class DIJobStatus(View, frozen=True, kw_only=True):
+    """`status` of a DIJob."""
+
+    phase: Annotated[
+        Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"],
+        about("How far the job is."),
+    ] = "Pending"
+    replicas: Annotated[Count | None, about("Size decided.")] = None
+    ready_replicas: Annotated[Count, about("Workers that are ready.")] = 0
+    requested_replicas: Annotated[Count | None, about("Size asked for through the server.")] = None
+    allocation: Annotated[tuple[str, ...], about("Node of each rank.")] = ()
+    profilings: Annotated[dict[str, Any], about("What the workers reported.")] = {}
+    generation: Annotated[Count, about("How often ranks that ran were made again.")] = 0
+    workers: Annotated[tuple[Worker, ...], about("The workers, by rank.")] = ()
+    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    conditions: Conditions = ()
+    start_time: Annotated[Time | None, about("When the first worker was made.")] = None
+    completion_timestamp: Annotated[Time | None, about("When the job ended.")] = None
+
+
+_RULES: Final = [
+    rule(
+        "has(self.template) != (has(self.tasks) && size(self.tasks) > 0)",
+        "must have exactly one of template and tasks",
+    ),
+    rule(
+        "!has(self.maxReplicas) || !has(self.minReplicas) || self.maxReplicas >= self.minReplicas",
+        "maxReplicas must be at least minReplicas",
+    ),
+]
+
+
+class DIJob(Object, frozen=True, kw_only=True):
+    """A DI-engine job."""
+
+    spec: Annotated[DIJobSpec, about("What is to run.", validations=_RULES)]
+    status: Annotated[DIJobStatus, about("What has become of it.")] = DIJobStatus()
+
+
+def dijob_errors(job: DIJob) -> Iterator[FieldError]:
+    """All that is wrong with a DIJob."""
+    yield from metadata_errors(job.metadata)
+    spec = job.spec
+    if (spec.template is None) == (not spec.tasks):
+        yield FieldError("spec", "must have exactly one of template and tasks", ("spec.tasks",))
+    if spec.template is not None:
+        yield from template_errors(spec.template, "spec.template")
+    if spec.max_replicas is not None and spec.max_replicas < spec.min_replicas:
+        needs = ("spec.maxReplicas", "spec.minReplicas")
+        yield FieldError("spec.maxReplicas", f"must be at least minReplicas, {spec.min_replicas}", needs)
+    yield from label_value_errors(spec.group, "spec.group")
+    for i, task in enumerate(spec.tasks):
+        yield from _task_errors(task, f"spec.tasks[{i}]")
+    yield from _repetition_errors(spec.tasks)
+
+
+def _task_errors(task: Task, path: str) -> Iterator[FieldError]:
+    yield from template_errors(task.template, f"{path}.template")
+    if task.name:
+        yield from dns_label_errors(task.name, f"{path}.name")
+    elif task.type == "none":
+        needs = (f"{path}.name", f"{path}.type")
+        yield FieldError(f"{path}.name", "is required for a task of type none", needs)
+
+
+def _repetition_errors(tasks: tuple[Task, ...]) -> Iterator[FieldError]:
+    """Complain about a second learner, collector or evaluator, and about names used twice."""
+    types: dict[str, str] = {}
+    titles: dict[str, str] = {}
+    for i, task in enumerate(tasks):
+        path = f"spec.tasks[{i}]"
+        first = types.setdefault(task.type, path)
+        if task.type != "none" and first != path:
+            message = f"must be unique, and {first} is a {task.type} too"
+            yield FieldError(f"{path}.type", message, (f"{path}.type", f"{first}.type"))
+        if not task.name and task.type == "none":
+            continue
+        first = titles.setdefault(task.title, path)
+        if first != path and (task.name or types[task.type] == path):
+            needs = (f"{path}.name", f"{path}.type", f"{first}.name", f"{first}.type")
+            yield FieldError(
+                f"{path}.name", f"must be unique, and {first} is named '{shown(task.title)}' too", needs
+            )

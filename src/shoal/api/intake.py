@@ -1,0 +1,133 @@
+"""Objects from anywhere, taken in together: what is good, what is not known, and everything that is wrong.
+
+One broken object does not hide another: all are looked at, and each error is one line that says where it
+stands (`jobs.yaml#2: TYJob team/a: spec.priority: must be …`). Only views are kept, never the mappings they
+were made from, so that a large cluster fits into memory.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from shoal.api import kinds
+from shoal.api.fields import FieldError, InvalidObjectError, described, printable, shown
+from shoal.api.kinds import DEFAULT_NAMESPACE, KINDS, OWN_KINDS, Kind
+from shoal.api.meta import Object
+
+_OWN_VERSIONS: Final = {(kind.group, kind.kind): kind.api_version for kind in OWN_KINDS}
+
+_LONGEST_NAME: Final = 253
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """Stands among raw objects for a text that could not be read, and says why."""
+
+    problem: str
+
+
+class Intake(msgspec.Struct, kw_only=True):
+    """What came of a number of raw objects."""
+
+    views: list[tuple[Kind, Object]] = []
+    """The good ones, in the order they came."""
+    unknown: Counter[str] = msgspec.field(default_factory=Counter)
+    """Kinds that Shoal does not read (`Deployment apps/v1`), and how many there were of each."""
+    errors: list[str] = []
+    """One line each: source, object, field, message."""
+    warnings: list[str] = []
+    """Fields of our own kinds that mean nothing to us; one line each."""
+    invalid: int = 0
+    """How many objects (and texts) have errors."""
+
+
+def take(raws: Iterable[tuple[str, object]]) -> Intake:
+    """Look at raw objects, each with the name of its source."""
+    desk = _Desk()
+    for source, raw in raws:
+        desk.take(printable(source), raw)
+    return desk.intake
+
+
+def title(kind: Kind, namespace: str, name: str) -> str:
+    """An object as people call it: `TYJob default/job-a`, `Pool gpu`."""
+    return f"{kind.kind} {namespace}/{name}" if kind.namespaced else f"{kind.kind} {name}"
+
+
+class _Desk:
+    """Where objects are handed in, one after another."""
+
+    def __init__(self) -> None:
+        self.intake = Intake()
+        self._sources: dict[str, str] = {}
+
+    def take(self, source: str, raw: object) -> None:
+        if isinstance(raw, Unreadable):
+            self._refuse(source, [raw.problem])
+        elif not isinstance(raw, Mapping):
+            self._refuse(source, [f"must be an object (a mapping), not {described(raw)}"])
+        elif errors := [*_type_errors(raw)]:
+            self._refuse(source, errors)
+        elif kind := KINDS.get((raw["apiVersion"], raw["kind"])):
+            self._take_known(source, kind, raw)
+        else:
+            self.intake.unknown[f"{shown(raw['kind'])} {shown(raw['apiVersion'])}"] += 1
+
+    def _take_known(self, source: str, kind: Kind, raw: Mapping[str, Any]) -> None:
+        name = _title_of(kind, raw)
+        place = f"{source}: {name or f'{kind.kind} without a name'}"
+        errors = self._repetition_errors(name, source)
+        try:
+            view = kinds.read(kind, raw)
+        except InvalidObjectError as problem:
+            errors += problem.errors
+        if errors:
+            self._refuse(place, errors)
+        else:
+            self.intake.views.append((kind, view))
+        if kind in OWN_KINDS:
+            strangers = kinds.strangers(kind, raw)
+            self.intake.warnings += (f"{place}: {path}: is not a field that is known" for path in strangers)
+
+    def _refuse(self, place: str, errors: Iterable[FieldError | str]) -> None:
+        self.intake.errors += (f"{place}: {printable(str(error))}" for error in errors)
+        self.intake.invalid += 1
+
+    def _repetition_errors(self, name: str | None, source: str) -> list[FieldError]:
+        if name is None:
+            return []
+        if name not in self._sources:
+            self._sources[name] = source
+            return []
+        return [FieldError("metadata.name", f"is taken: {self._sources[name]} has one of this name")]
+
+
+def _type_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Complain about what is to say which kind of object this is."""
+    for field in ("apiVersion", "kind"):
+        value = raw.get(field)
+        if value is None:
+            yield FieldError(field, "is required")
+        elif not isinstance(value, str) or not value:
+            yield FieldError(field, f"must be a string that is not empty, not {described(value)}")
+    yield from _version_errors(raw.get("apiVersion"), raw.get("kind"))
+
+
+def _version_errors(version: object, kind: object) -> Iterator[FieldError]:
+    """Complain about another version of one of our own kinds: to skip it would lose a job silently."""
+    if isinstance(version, str) and isinstance(kind, str):
+        ours = _OWN_VERSIONS.get((version.rpartition("/")[0], kind), version)
+        if version != ours:
+            yield FieldError("apiVersion", f"must be {ours} for a {kind}, not {described(version)}")
+
+
+def _title_of(kind: Kind, raw: Mapping[str, Any]) -> str | None:
+    """What the object is called, as far as it can be told from the unchecked mapping."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return None
+    name, namespace = metadata.get("name"), metadata.get("namespace") or DEFAULT_NAMESPACE
+    if not isinstance(name, str) or not name:
+        return None
+    return title(kind, shown(namespace), name if len(name) <= _LONGEST_NAME else shown(name))

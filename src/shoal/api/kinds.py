@@ -1,0 +1,117 @@
+"""The table of kinds: what Shoal reads, and what it makes of each."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from shoal.api import batch, core, dijob, pool, trainingjob, tyjob
+from shoal.api.decode import decode, unknown_fields
+from shoal.api.fields import FieldError
+from shoal.api.meta import Object
+
+DEFAULT_NAMESPACE: Final = "default"
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of object."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    view: type[Object]
+    errors: Callable[[Any], Iterable[FieldError]]
+    namespaced: bool = True
+    normalise: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda raw: raw
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone for core kinds."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+DIJOB: Final = Kind(
+    group="diengine.opendilab.org",
+    version="v2alpha1",
+    kind="DIJob",
+    plural="dijobs",
+    view=dijob.DIJob,
+    errors=dijob.dijob_errors,
+)
+TYJOB: Final = Kind(
+    group="tyrl.io",
+    version="v1alpha1",
+    kind="TYJob",
+    plural="tyjobs",
+    view=tyjob.TYJob,
+    errors=tyjob.tyjob_errors,
+)
+TRAININGJOB: Final = Kind(
+    group="paddlepaddle.org",
+    version="v1",
+    kind="TrainingJob",
+    plural="trainingjobs",
+    view=trainingjob.TrainingJob,
+    errors=trainingjob.trainingjob_errors,
+    normalise=trainingjob.normalise,
+)
+POOL: Final = Kind(
+    group="resource.aibee.cn",
+    version="v1alpha1",
+    kind="Pool",
+    plural="pools",
+    view=pool.Pool,
+    errors=pool.pool_errors,
+    namespaced=False,
+)
+_CORE: Final = (
+    ("", "v1", "Node", "nodes", core.Node, core.node_errors, False),
+    ("", "v1", "Pod", "pods", core.Pod, core.pod_errors, True),
+    ("", "v1", "Namespace", "namespaces", core.Namespace, core.plain_errors, False),
+    (
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+        core.PriorityClass,
+        core.plain_errors,
+        False,
+    ),
+    (
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        core.PodDisruptionBudget,
+        core.budget_errors,
+        True,
+    ),
+    ("batch", "v1", "Job", "jobs", batch.Job, batch.job_errors, True),
+)
+OWN_KINDS: Final = (DIJOB, TYJOB, TRAININGJOB, POOL)
+KINDS: Final = {
+    (kind.api_version, kind.kind): kind
+    for kind in (
+        *OWN_KINDS,
+        *(
+            Kind(group=g, version=v, kind=k, plural=p, view=view, errors=errors, namespaced=namespaced)
+            for g, v, k, p, view, errors, namespaced in _CORE
+        ),
+    )
+}
+
+
+def read(kind: Kind, raw: Mapping[str, Any]) -> Object:
+    """The object as its view, checked; InvalidObjectError with everything that is wrong otherwise."""
+    view = decode(kind.view, kind.normalise(raw), check=kind.errors)
+    if kind.namespaced and not view.metadata.namespace:
+        metadata = msgspec.structs.replace(view.metadata, namespace=DEFAULT_NAMESPACE)
+        view = msgspec.structs.replace(view, metadata=metadata)
+    return view
+
+
+def strangers(kind: Kind, raw: Mapping[str, Any]) -> list[str]:
+    """Paths in the spec of one of our kinds that mean nothing to us: often a slip of the keyboard."""
+    plain = kind.normalise(raw)
+    return [path for path in unknown_fields(kind.view, plain) if path.startswith("spec")]

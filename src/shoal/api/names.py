@@ -1,0 +1,61 @@
+"""The rules that Kubernetes has for names, label keys and label values."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from shoal.api.fields import FieldError, child, shown
+
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_MAX_LABEL: Final = 63
+_MAX_SUBDOMAIN: Final = 253
+
+
+def dns_label_errors(name: str, path: str) -> Iterator[FieldError]:
+    """Complain unless `name` is a DNS label (lower case letters, digits and `-`, at most 63)."""
+    if len(name) > _MAX_LABEL or not _LABEL.fullmatch(name):
+        yield FieldError(
+            path,
+            f"must be a DNS label (a-z, 0-9 and -, at most {_MAX_LABEL} characters), not '{shown(name)}'",
+        )
+
+
+def dns_subdomain_errors(name: str, path: str) -> Iterator[FieldError]:
+    """Complain unless `name` is a DNS subdomain (labels joined by dots, at most 253)."""
+    if len(name) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(name):
+        yield FieldError(
+            path,
+            f"must be a DNS name (a-z, 0-9, - and ., at most {_MAX_SUBDOMAIN} characters), "
+            f"not '{shown(name)}'",
+        )
+
+
+def qualified_name_errors(key: str, path: str, needs: tuple[str, ...] | None = None) -> Iterator[FieldError]:
+    """Complain unless `key` is a label, annotation or resource name: `[prefix/]name`."""
+    prefix, slash, name = key.rpartition("/")
+    prefix_is_good = not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix))
+    if not prefix_is_good or len(name) > _MAX_LABEL or not _QUALIFIED.fullmatch(name):
+        message = (
+            "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . "
+            f"(at most {_MAX_LABEL}), not '{shown(key)}'"
+        )
+        yield FieldError(path, message, needs)
+
+
+def label_value_errors(value: str, path: str) -> Iterator[FieldError]:
+    """Complain unless `value` may be the value of a label."""
+    if value and (len(value) > _MAX_LABEL or not _QUALIFIED.fullmatch(value)):
+        yield FieldError(
+            path,
+            f"must be letters, digits, -, _ and . (at most {_MAX_LABEL} characters), not '{shown(value)}'",
+        )
+
+
+def labels_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
+    """Complain about label keys and values that Kubernetes would refuse."""
+    for key, value in labels.items():
+        where = child(path, key)
+        yield from qualified_name_errors(key, where, needs=(path,))
+        yield from label_value_errors(value, where)

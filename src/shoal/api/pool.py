@@ -1,0 +1,88 @@
+"""Pool: a set of nodes that somebody owns, and on which terms others may use it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+from shoal.api.fields import FieldError
+from shoal.api.meta import Conditions, Int32, Object, View, about, metadata_errors
+from shoal.api.names import qualified_name_errors
+from shoal.api.selectors import LabelSelector, label_selector_errors
+
+POOL_ANNOTATION: Final = "resource.aibee.cn/pool"
+DEFAULT_POOL: Final = "default"
+
+
+class PoolSpec(View, frozen=True, kw_only=True):
+    """Which nodes a pool has and what it shares."""
+
+    node_selector: Annotated[LabelSelector | None, about("Nodes of the pool; absent: no node.")] = None
+    node_resources: Annotated[
+        tuple[str, ...], about("Only nodes that have these resources; with or without a selector.")
+    ] = ()
+    namespace_selector: Annotated[
+        LabelSelector | None, about("Namespaces that may call this pool home; absent: all.")
+    ] = None
+    disable_preemption: Annotated[bool, about("Evict nobody to make room in this pool.")] = False
+    disable_borrowing: Annotated[bool, about("Do not borrow room from other pools.")] = False
+    disable_sharing: Annotated[bool, about("Lend no room to other pools.")] = False
+    borrowing_pools: Annotated[
+        tuple[str, ...], about("Pools this pool may borrow from; empty: every sharing pool.")
+    ] = ()
+    queue_policy: Annotated[
+        Literal["Priority", "DRF"] | None,
+        about("Order of the queue; absent: the scheduler's, else the jobs' own."),
+    ] = None
+    order: Annotated[
+        Literal["PreemptFirst", "BorrowFirst"] | None, about("What is tried first when the pool is full.")
+    ] = None
+
+
+Amounts = dict[str, str]
+"""Quantities by resource name, as Kubernetes writes them."""
+
+
+class PoolStatus(View, frozen=True, kw_only=True):
+    """What a pool has and how it is used."""
+
+    capacity: Annotated[Amounts, about("What its nodes have.")] = {}
+    allocatable: Annotated[Amounts, about("What pods may use of it.")] = {}
+    used: Annotated[Amounts, about("What pods use, shared and system included.")] = {}
+    shared: Annotated[Amounts, about("What pods of other pools use here.")] = {}
+    system: Annotated[Amounts, about("What pods of other schedulers use here.")] = {}
+    borrowed: Annotated[Amounts, about("What this pool's pods use elsewhere.")] = {}
+    pending: Annotated[Amounts, about("What waiting pods ask for.")] = {}
+    free: Annotated[Amounts, about("What nobody uses.")] = {}
+    nodes: Annotated[Int32, about("Number of nodes.")] = 0
+    pending_pods: Annotated[Int32, about("Number of waiting pods.")] = 0
+    cpu: Annotated[str, about("CPUs used of those allocatable, for people.")] = ""
+    gpu: Annotated[str, about("GPUs used of those allocatable, for people.")] = ""
+    memory: Annotated[str, about("Memory used of that allocatable, for people.")] = ""
+    preemption: Annotated[bool, about("Whether pods are evicted to make room.")] = True
+    borrowing: Annotated[bool, about("Whether it borrows room.")] = True
+    sharing: Annotated[bool, about("Whether it lends room.")] = True
+    conditions: Conditions = ()
+
+
+class Pool(Object, frozen=True, kw_only=True):
+    """A pool of nodes."""
+
+    spec: Annotated[
+        PoolSpec, about("Which nodes it has and what it shares.", preserve_unknown_fields=True)
+    ] = PoolSpec()
+
+
+def pool_errors(pool: Pool) -> Iterator[FieldError]:
+    """All that is wrong with a Pool."""
+    yield from metadata_errors(pool.metadata)
+    spec = pool.spec
+    if spec.node_selector:
+        yield from label_selector_errors(spec.node_selector, "spec.nodeSelector")
+    if spec.namespace_selector:
+        yield from label_selector_errors(spec.namespace_selector, "spec.namespaceSelector")
+    for i, name in enumerate(spec.node_resources):
+        yield from qualified_name_errors(name, f"spec.nodeResources[{i}]")
+    if pool.metadata.name == DEFAULT_POOL:
+        for field, value in (("nodeSelector", spec.node_selector), ("nodeResources", spec.node_resources)):
+            if value is not None and value != ():
+                message = "must be absent: the default pool has all nodes of no other pool"
+                yield FieldError(f"spec.{field}", message, ("metadata.name",))

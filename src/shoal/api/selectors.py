@@ -1,0 +1,158 @@
+"""Label selectors, node selectors and tolerations: what they say and what they match."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from shoal.api.fields import FieldError, child, shown
+from shoal.api.meta import View
+from shoal.api.names import qualified_name_errors
+
+
+class LabelRequirement(View, frozen=True, kw_only=True):
+    """One expression over labels."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(View, frozen=True, kw_only=True):
+    """A label selector; an empty one matches everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+    def requirements(self) -> tuple[LabelRequirement, ...]:
+        """All of it as expressions."""
+        equal = (
+            LabelRequirement(key=k, operator="In", values=(v,)) for k, v in sorted(self.match_labels.items())
+        )
+        return (*equal, *self.match_expressions)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(_holds(r.key, r.operator, r.values, labels) for r in self.requirements())
+
+
+class NodeRequirement(View, frozen=True, kw_only=True):
+    """One expression over a node's labels (or, in `matchFields`, over its name)."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(View, frozen=True, kw_only=True):
+    """Expressions that must all hold; a term without any matches no node."""
+
+    match_expressions: tuple[NodeRequirement, ...] = ()
+    match_fields: tuple[NodeRequirement, ...] = ()
+
+
+class NodeSelector(View, frozen=True, kw_only=True):
+    """Terms of which one must match."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...]
+
+
+class Taint(View, frozen=True, kw_only=True):
+    """What keeps pods off a node."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class Toleration(View, frozen=True, kw_only=True):
+    """Which taints a pod bears."""
+
+    key: str = ""
+    operator: Literal["Exists", "Equal", "Lt", "Gt", ""] = "Equal"
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this toleration covers the taint."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        if not self.key:
+            return False
+        if self.operator in ("Lt", "Gt"):
+            return _compares(taint.value, self.operator, self.value)
+        return self.value == taint.value
+
+
+def label_selector_errors(selector: LabelSelector, path: str) -> Iterator[FieldError]:
+    """Complain about expressions that can mean nothing."""
+    for i, requirement in enumerate(selector.match_expressions):
+        yield from _requirement_errors(requirement, child(child(path, "matchExpressions"), i))
+
+
+def node_selector_errors(selector: NodeSelector, path: str) -> Iterator[FieldError]:
+    """Complain about an empty list of terms and about expressions that can mean nothing."""
+    terms = child(path, "nodeSelectorTerms")
+    if not selector.node_selector_terms:
+        yield FieldError(terms, "must have at least one term")
+    for i, term in enumerate(selector.node_selector_terms):
+        for j, requirement in enumerate(term.match_expressions):
+            yield from _requirement_errors(requirement, f"{terms}[{i}].matchExpressions[{j}]")
+        for j, requirement in enumerate(term.match_fields):
+            yield from _field_errors(requirement, f"{terms}[{i}].matchFields[{j}]")
+
+
+def toleration_errors(tolerations: Iterable[Toleration], path: str) -> Iterator[FieldError]:
+    """Complain about tolerations that Kubernetes would refuse."""
+    for i, toleration in enumerate(tolerations):
+        operator = f"{path}[{i}].operator"
+        if not toleration.key and toleration.operator != "Exists":
+            needs = (operator, f"{path}[{i}].key")
+            yield FieldError(operator, "must be Exists when key is empty, which means all keys", needs)
+        if toleration.operator == "Exists" and toleration.value:
+            where = f"{path}[{i}].value"
+            yield FieldError(where, "must be empty when operator is Exists", (where, operator))
+
+
+def _requirement_errors(requirement: LabelRequirement | NodeRequirement, path: str) -> Iterator[FieldError]:
+    yield from qualified_name_errors(requirement.key, child(path, "key"))
+    values, operator = requirement.values, requirement.operator
+    where = child(path, "values")
+    needs = (where, child(path, "operator"))
+    if operator in ("In", "NotIn") and not values:
+        yield FieldError(where, f"must have at least one value when operator is {operator}", needs)
+    if operator in ("Exists", "DoesNotExist") and values:
+        yield FieldError(where, f"must be empty when operator is {operator}", needs)
+    if operator in ("Gt", "Lt") and (len(values) != 1 or _integer(values[0]) is None):
+        message = f"must be one whole number when operator is {operator}, not {shown(list(values))}"
+        yield FieldError(where, message, (*needs, child(where, 0)))
+
+
+def _field_errors(requirement: NodeRequirement, path: str) -> Iterator[FieldError]:
+    if requirement.key != "metadata.name":
+        yield FieldError(child(path, "key"), f"must be metadata.name, not '{shown(requirement.key)}'")
+    if requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
+        needs = (child(path, "operator"), child(path, "values"))
+        yield FieldError(path, "must be In or NotIn with one value", needs)
+
+
+def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    if operator == "In":
+        return labels.get(key) in values
+    if operator == "NotIn":
+        return labels.get(key) not in values
+    return (key in labels) == (operator == "Exists")
+
+
+def _compares(left: str, operator: str, right: str) -> bool:
+    a, b = _integer(left), _integer(right)
+    return a is not None and b is not None and (a > b if operator == "Gt" else a < b)
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

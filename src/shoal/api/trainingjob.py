@@ -1,0 +1,175 @@
+"""TrainingJob: trainers with parameter servers and a master, elastic between a minimum and a maximum."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from shoal.api.fields import FieldError
+from shoal.api.meta import (
+    Conditions,
+    Count,
+    Int32,
+    Object,
+    Positive,
+    Time,
+    View,
+    about,
+    metadata_errors,
+    rule,
+)
+from shoal.api.names import labels_errors
+from shoal.api.podspec import ResourceRequirements, resource_errors
+
+OTHER_SPELLINGS: Final = {"VolumeMounts": "volumeMounts", "NodeSelector": "nodeSelector"}
+_SIZES: Final = [
+    rule("self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance")
+]
+_LAST_PORT: Final = 65535
+
+
+class Snake(View, frozen=True, kw_only=True, rename=None):
+    """Keys as they are spelt in the code: this kind mixes three spellings, and each is kept."""
+
+
+class Role(Snake, frozen=True, kw_only=True):
+    """What the pods of one role run and need."""
+
+    entrypoint: Annotated[str, about("Command line, run by sh -c.")] = ""
+    workspace: Annotated[str, about("Directory the command runs in.")] = ""
+    resources: Annotated[ResourceRequirements, about("Requests and limits of one instance.")] = (
+        ResourceRequirements()
+    )
+
+
+class Master(Role, frozen=True, kw_only=True):
+    """The master, only where it is configured."""
+
+    etcd_endpoint: Annotated[str, about("Where etcd is, for fault tolerance.")] = msgspec.field(
+        default="", name="etcd-endpoint"
+    )
+
+
+class Trainer(Role, frozen=True, kw_only=True):
+    """The trainers."""
+
+    min_instance: Annotated[Positive, about("Trainers needed to start.")] = msgspec.field(name="min-instance")
+    max_instance: Annotated[Positive, about("Trainers at the most.")] = msgspec.field(name="max-instance")
+    etcd_endpoint: Annotated[str, about("Where etcd is, for fault tolerance.")] = msgspec.field(
+        default="", name="etcd-endpoint"
+    )
+
+
+class Pserver(Role, frozen=True, kw_only=True):
+    """The parameter servers."""
+
+    min_instance: Annotated[Positive, about("Parameter servers of the smallest job.")] = msgspec.field(
+        name="min-instance"
+    )
+    max_instance: Annotated[Positive, about("Parameter servers of the largest job.")] = msgspec.field(
+        name="max-instance"
+    )
+    scale_with_trainers: Annotated[bool, about("Scale with the fulfilment of the trainers.")] = msgspec.field(
+        default=False, name="scaleWithTrainers"
+    )
+
+
+class TrainingJobSpec(Snake, frozen=True, kw_only=True):
+    """`spec` of a TrainingJob."""
+
+    trainer: Annotated[Trainer, about("The trainers.", validations=_SIZES)]
+    pserver: Annotated[Pserver | None, about("The parameter servers.", validations=_SIZES)] = None
+    master: Annotated[Master | None, about("The master; made only where it is configured.")] = None
+    image: Annotated[str, about("Image of all pods.")] = "paddlepaddle/paddlecloud-job"
+    host_network: Annotated[bool, about("Use the network of the nodes.")] = False
+    port: Annotated[int, msgspec.Meta(ge=1, le=_LAST_PORT), about("First port of the pods.")] = 7164
+    ports_num: Annotated[int, msgspec.Meta(ge=1, le=1000), about("Ports for dense parameters.")] = 1
+    ports_num_for_sparse: Annotated[
+        int, msgspec.Meta(ge=0, le=1000), about("Ports for sparse parameters.")
+    ] = 1
+    fault_tolerant: Annotated[bool, about("Go on when a trainer fails.")] = False
+    passes: Annotated[Positive, about("Passes over the data.")] = 1
+    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    volume_mounts: Annotated[tuple[dict[str, Any], ...], about("Where every container has the volumes.")] = (
+        msgspec.field(default=(), name="volumeMounts")
+    )
+    node_selector: Annotated[dict[str, str], about("Labels that nodes must have.")] = msgspec.field(
+        default={}, name="nodeSelector"
+    )
+    image_pull_secrets: Annotated[tuple[dict[str, Any], ...], about("Secrets to pull the image with.")] = (
+        msgspec.field(default=(), name="imagePullSecrets")
+    )
+    priority_class_name: Annotated[str, about("PriorityClass of all pods.")] = msgspec.field(
+        default="", name="priorityClassName"
+    )
+
+
+class RoleStatus(View, frozen=True, kw_only=True):
+    """How many instances of a role there are to be, and how they are."""
+
+    desired: Annotated[Count, about("Instances decided.")] = 0
+    ready: Annotated[Count, about("Instances that are ready.")] = 0
+    succeeded: Annotated[Count, about("Instances that ended well.")] = 0
+    failed: Annotated[Count, about("Instances that failed.")] = 0
+
+
+class ScaleRecord(View, frozen=True, kw_only=True):
+    """One change of size."""
+
+    time: Time
+    from_: Int32 = msgspec.field(name="from")
+    to: Int32
+    reason: str = ""
+
+
+class TrainingJobStatus(View, frozen=True, kw_only=True):
+    """`status` of a TrainingJob."""
+
+    phase: Annotated[
+        Literal["Pending", "Creating", "Running", "Scaling", "Succeeded", "Failed"],
+        about("How far the job is."),
+    ] = "Pending"
+    replicas: Annotated[dict[str, RoleStatus], about("Instances of trainer, pserver and master.")] = {}
+    score: Annotated[float | None, about("Fulfilment: 0 at the minimum, 1 at the maximum.")] = None
+    scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
+    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    conditions: Conditions = ()
+
+
+class TrainingJob(Object, frozen=True, kw_only=True):
+    """A job of trainers, parameter servers and a master."""
+
+    spec: Annotated[TrainingJobSpec, about("What is to run.")]
+    status: Annotated[TrainingJobStatus, about("What has become of it.")] = TrainingJobStatus()
+
+
+def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object with the capitalised spellings of some keys, which are accepted too, made plain."""
+    spec = raw.get("spec")
+    if not isinstance(spec, Mapping):
+        return raw
+    found = {key: plain for key, plain in OTHER_SPELLINGS.items() if key in spec and plain not in spec}
+    return {**raw, "spec": {found.get(key, key): value for key, value in spec.items()}} if found else raw
+
+
+def trainingjob_errors(job: TrainingJob) -> Iterator[FieldError]:
+    """All that is wrong with a TrainingJob."""
+    yield from metadata_errors(job.metadata)
+    spec = job.spec
+    yield from labels_errors(spec.node_selector, "spec.nodeSelector")
+    for name, role in (("trainer", spec.trainer), ("pserver", spec.pserver), ("master", spec.master)):
+        if role is not None:
+            yield from resource_errors(role.resources, f"spec.{name}.resources")
+        if isinstance(role, Trainer | Pserver) and role.max_instance < role.min_instance:
+            where = f"spec.{name}.max-instance"
+            message = f"must be at least min-instance, {role.min_instance}"
+            yield FieldError(where, message, (where, f"spec.{name}.min-instance"))
+    yield from _port_errors(spec)
+
+
+def _port_errors(spec: TrainingJobSpec) -> Iterator[FieldError]:
+    last = spec.port + spec.ports_num + spec.ports_num_for_sparse - 1
+    if last > _LAST_PORT:
+        needs = ("spec.port", "spec.ports_num", "spec.ports_num_for_sparse")
+        yield FieldError("spec.port", f"must leave room for all ports, and the last would be {last}", needs)

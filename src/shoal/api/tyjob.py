@@ -1,0 +1,127 @@
+"""TYJob: a leader and sets of workers."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from shoal.api.fields import FieldError, shown
+from shoal.api.meta import Conditions, Count, Int32, Object, Positive, Time, View, about, metadata_errors
+from shoal.api.names import dns_label_errors
+from shoal.api.podspec import Template, template_errors
+
+BasicPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
+
+
+class Leader(View, frozen=True, kw_only=True):
+    """The learner."""
+
+    name: Annotated[str, about("Name of the leader; a DNS label.")]
+    template: Annotated[Template, about("Pod template of the leader.")]
+
+
+class WorkerSet(View, frozen=True, kw_only=True):
+    """Actors that are started alike."""
+
+    name: Annotated[str, about("Name of the set; a DNS label.")]
+    template: Annotated[Template, about("Pod template of the workers.")]
+    counts: Annotated[Positive, about("Number of workers.")] = 1
+
+
+class SchedulerPolicy(View, frozen=True, kw_only=True):
+    """How the job is ordered among others and how its pods are placed."""
+
+    job_queue_policy: Annotated[Literal["Priority", "DRF"], about("Order among jobs.")] = "Priority"
+    basic_policy: Annotated[BasicPolicy, about("Placement of the job's pods.")] = "BinPack"
+
+
+class TYJobSpec(View, frozen=True, kw_only=True):
+    """`spec` of a TYJob."""
+
+    leader: Annotated[Leader, about("The learner.")]
+    worker_sets: Annotated[
+        tuple[WorkerSet, ...],
+        msgspec.Meta(min_length=1),
+        about("The actors.", list_type="map", list_map_keys=["name"]),
+    ]
+    restart_limit: Annotated[Count, about("How often the leader or a worker may be restarted.")] = 3
+    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    clean_pod_policy: Annotated[
+        Literal["Running", "All", "None"], about("Which pods are deleted when the job has ended.")
+    ] = "All"
+    terminating: Annotated[bool, about("End the job now, as succeeded.")] = False
+    min_workers_num: Annotated[Positive, about("Workers needed to start.")] = 1
+    priority: Annotated[
+        int, msgspec.Meta(ge=1, le=10), about("Place in the queue, larger first; evicts nobody.")
+    ] = 5
+    scheduler_policy: Annotated[SchedulerPolicy, about("How the job is scheduled.")] = SchedulerPolicy()
+
+
+class TYJobStatus(View, frozen=True, kw_only=True):
+    """`status` of a TYJob."""
+
+    stage: Annotated[
+        Literal["Pending", "Starting", "Running", "Rescheduling", "Succeeded", "Failed"],
+        about("How far the job is."),
+    ] = "Pending"
+    schedule_state: Annotated[
+        Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
+        about("Whether its pods have nodes."),
+    ] = "Unscheduled"
+    restarts: Annotated[dict[str, Int32], about("How often each role's pods were restarted.")] = {}
+    leader_address: Annotated[str, about("Where workers find the leader.")] = ""
+    total_workers: Annotated[Int32, about("Workers of all sets.")] = 0
+    ready_workers: Annotated[Int32, about("Workers that are ready.")] = 0
+    ready: Annotated[str, about("Ready workers of all, for people.")] = ""
+    allocations: Annotated[dict[str, str], about("Node of each pod, by the pod's name.")] = {}
+    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    conditions: Conditions = ()
+
+
+class TYJob(Object, frozen=True, kw_only=True):
+    """A job of a leader and workers."""
+
+    spec: Annotated[TYJobSpec, about("What is to run.")]
+    status: Annotated[TYJobStatus, about("What has become of it.")] = TYJobStatus()
+
+    @property
+    def workers(self) -> int:
+        """Workers of all sets."""
+        return sum(workers.counts for workers in self.spec.worker_sets)
+
+
+def tyjob_errors(job: TYJob) -> Iterator[FieldError]:
+    """All that is wrong with a TYJob."""
+    yield from metadata_errors(job.metadata)
+    yield from _member_errors(job.spec.leader, "spec.leader")
+    names = {job.spec.leader.name: "spec.leader"}
+    for i, workers in enumerate(job.spec.worker_sets):
+        path = f"spec.workerSets[{i}]"
+        yield from _member_errors(workers, path)
+        first = names.setdefault(workers.name, path)
+        if first != path:
+            message = f"must be unique, and {first} is named '{shown(workers.name)}' too"
+            yield FieldError(f"{path}.name", message, (f"{path}.name", f"{first}.name"))
+        yield from _clash_errors(job.spec.leader, workers, path)
+    yield from _minimum_errors(job)
+
+
+def _member_errors(member: Leader | WorkerSet, path: str) -> Iterator[FieldError]:
+    yield from template_errors(member.template, f"{path}.template")
+    yield from dns_label_errors(member.name, f"{path}.name")
+
+
+def _clash_errors(leader: Leader, workers: WorkerSet, path: str) -> Iterator[FieldError]:
+    """Complain when the leader's pod would be named as a worker's: a set `w` has `w-0`, `w-1` and so on."""
+    name, _, index = leader.name.rpartition("-")
+    if name == workers.name and index in map(str, range(workers.counts)):
+        message = f"must not be '{shown(leader.name)}', which is worker {index} of {path}"
+        yield FieldError("spec.leader.name", message, ("spec.leader.name", f"{path}.name", f"{path}.counts"))
+
+
+def _minimum_errors(job: TYJob) -> Iterator[FieldError]:
+    if job.spec.min_workers_num > job.workers:
+        counts = (f"spec.workerSets[{i}].counts" for i in range(len(job.spec.worker_sets)))
+        message = f"must be at most the number of workers, {job.workers}"
+        yield FieldError("spec.minWorkersNum", message, ("spec.minWorkersNum", *counts))

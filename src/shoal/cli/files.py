@@ -1,0 +1,116 @@
+"""`-f`, as kubectl has it: files, directories and standard input, read into objects.
+
+Whatever cannot be read becomes an error line among the others, never a traceback. Only regular files are
+opened: a pipe or a device named by mistake could be waited for until the end of time.
+"""
+
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+
+import click
+
+from shoal.api import manifest
+from shoal.api.intake import Intake, Unreadable, take
+
+STDIN: Final = "-"
+_ENDINGS: Final = (".yaml", ".yml", ".json")
+_PEEK: Final = 4096
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def options(command: _F) -> _F:
+    """Give a command the options `-f` and `-R`, as the parameters `filenames` and `recursive`."""
+    named = click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        required=True,
+        metavar="FILE",
+        help="A file, a directory, or - for standard input; may be repeated.",
+    )
+    deep = click.option("-R", "--recursive", is_flag=True, help="Also read directories below directories.")
+    return named(deep(command))
+
+
+def load(filenames: Sequence[str], *, recursive: bool = False) -> Intake:
+    """All objects in the files, checked."""
+    return take(read(filenames, recursive=recursive))
+
+
+def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple[str, object]]:
+    """All objects in the files, each with its source; an Unreadable where a file could not be read."""
+    for filename in filenames:
+        if filename == STDIN:
+            yield from _read_stream("standard input", sys.stdin.buffer)
+        elif Path(filename).is_dir():
+            yield from _read_directory(Path(filename), recursive=recursive)
+        else:
+            yield from _read_file(Path(filename))
+
+
+def report(intake: Intake) -> None:
+    """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
+    for name, count in sorted(intake.unknown.items()):
+        click.echo(f"skipped: {name} ({count} object{'s' * (count != 1)}): not a kind that is read", err=True)
+    for warning in intake.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    for error in intake.errors:
+        click.echo(f"error: {error}", err=True)
+    if intake.errors:
+        raise click.exceptions.Exit(2)
+
+
+def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
+    try:
+        found = directory.rglob("*") if recursive else directory.iterdir()
+        files = sorted(path for path in found if path.suffix in _ENDINGS and not path.is_dir())
+    except OSError as problem:
+        yield str(directory), Unreadable(_why(problem))
+        return
+    if not files:
+        yield str(directory), Unreadable(f"has no files that end in {', '.join(_ENDINGS)}")
+    for path in files:
+        yield from _read_file(path)
+
+
+def _read_file(path: Path) -> Iterator[tuple[str, object]]:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            yield str(path), Unreadable("is not a regular file; use - to read from a pipe")
+            return
+        with path.open("rb") as stream:
+            yield from _read_stream(str(path), stream)
+    except (OSError, ValueError) as problem:
+        yield str(path), Unreadable(_why(problem))
+
+
+def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:
+    """The objects in an open file; it is not trusted to be of the size it says."""
+    empty = True
+    try:
+        for place, raw in manifest.read(_read_limited(stream)):
+            empty = False
+            yield f"{source}{place}", raw
+    except (manifest.ManifestError, OSError) as problem:
+        yield source, Unreadable(_why(problem))
+    else:
+        if empty:
+            yield source, Unreadable("has no objects")
+
+
+def _read_limited(stream: BinaryIO) -> bytes:
+    start = stream.read(_PEEK)
+    limit = manifest.size_limit(start)
+    data = start + stream.read(limit - len(start) + 1)
+    if len(data) > limit:
+        raise manifest.too_large(limit)
+    return data
+
+
+def _why(problem: Exception) -> str:
+    strerror = problem.strerror if isinstance(problem, OSError) else None
+    return f"cannot be read: {strerror}" if strerror else str(problem)

@@ -1,0 +1,75 @@
+"""The command `shoal`: the table of its commands, and what becomes of errors.
+
+A command is imported when it is called, so that `shoal --help` and the small commands start without what
+only the large ones need.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+import shoal
+
+_COMMANDS: Final = {
+    "crds": "Print the CustomResourceDefinitions.",
+    "plan": "Plan the objects in files: what would run where, and why not.",
+    "validate": "Check the objects in files.",
+}
+_BAD_INPUT: Final = 2
+_INTERRUPTED: Final = 130
+_FAILED: Final = 1
+
+
+class _Lazy(click.Group):
+    """A group whose commands are functions of the same name in modules of the same name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(shoal.__version__, prog_name="shoal", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Schedule elastic, gang-shaped training jobs on a shared cluster."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 for success, 2 for bad input."""
+    try:
+        code = cli.main(arguments, prog_name="shoal", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as problem:
+        problem.show()
+        code = problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        code = _FAILED
+    except OSError as problem:
+        click.echo(f"error: {problem}", err=True)
+        code = _FAILED
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> None:
+    """Exit without a last word about a reader that has gone (`shoal plan | head`)."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

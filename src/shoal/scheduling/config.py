@@ -1,0 +1,46 @@
+"""The scheduler's configuration, as `scheduler.yaml` has it."""
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from shoal.scheduling.workload import QueuePolicy
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
+
+
+class SchedulerConfig(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """How a scheduler schedules; every key is optional."""
+
+    scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("shoal", "ai-scheduler")
+    queue_policy: QueuePolicy | None = None
+    disable_preemption: bool = False
+    order: Literal["PreemptFirst", "BorrowFirst"] = "PreemptFirst"
+    elastic_policy: str = "fulfilment"
+    max_load: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.97
+    cooldown: str | Seconds = "30s"
+    rebalance: bool = True
+    optimise_period: str | Seconds = "60s"
+    infeasible_seconds: Seconds | None = 60
+    node_lost_seconds: Seconds = 60
+    gang_recovery_seconds: Seconds = 300
+    reclaim_grace_period_seconds: Seconds | None = None
+
+    def schedules(self, name: str) -> bool:
+        """Whether pods that name this scheduler are ours; a pod without a name is Kubernetes' own."""
+        return "*" in self.scheduler_names or (name or "default-scheduler") in self.scheduler_names
+
+
+def seconds(duration: str | float) -> float:
+    """A duration such as `30s`, `1m30s`, `2h` or a plain number of seconds; ValueError otherwise."""
+    if not isinstance(duration, str):
+        return float(duration)
+    match = _DURATION.fullmatch(duration)
+    if not duration or match is None:
+        msg = f"must be a duration such as 30s, 5m or 1h30m, not '{duration}'"
+        raise ValueError(msg)
+    return float(match["h"] or 0) * 3600 + float(match["m"] or 0) * 60 + float(match["s"] or 0)

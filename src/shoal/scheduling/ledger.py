@@ -1,0 +1,163 @@
+"""Ledger: who has how much of which node, and what would be if.
+
+Every step of a cycle, real or hypothetical, is a change of one ledger. Changes are written down, and
+`attempt` takes back those that were not kept: so "would it fit if these left?" is asked by doing it and
+undoing it, and the world is never copied.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.scheduling.neighbours import Neighbours, Occupant
+from shoal.scheduling.nodes import Mask, Nodes
+from shoal.scheduling.resources import PODS, Amounts
+from shoal.scheduling.shape import Shape
+
+Scores = npt.NDArray[np.float64]
+"""One number a node."""
+
+
+class Demand:
+    """A shape's requests as arrays, in the layout of the ledger's nodes."""
+
+    __slots__ = ("amounts", "rows", "vector")
+
+    def __init__(self, vector: Amounts) -> None:
+        """Note which rows are asked for at all: the others are never short."""
+        self.vector = vector
+        self.rows = [int(row) for row in np.flatnonzero(vector)]
+        self.amounts = [int(vector[row]) for row in self.rows]
+
+
+class Attempt:
+    """A stretch of changes; taken back at its end unless kept."""
+
+    def __init__(self) -> None:
+        """Begin unkept."""
+        self.kept = False
+
+    def keep(self) -> None:
+        """Let the changes stand."""
+        self.kept = True
+
+
+class Ledger:
+    """Used, reserved and remaining room of every node."""
+
+    def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
+        """Begin from what is used; without `neighbours`, no task minds any."""
+        self.nodes = nodes
+        self.used = used.copy()
+        self.reserved = np.zeros_like(used)
+        self.room = nodes.alloc - used
+        self.neighbours = neighbours
+        self._journal: list[Callable[[], None]] = []
+        self._demands: dict[Shape, Demand] = {}
+        self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
+
+    def demand(self, shape: Shape) -> Demand:
+        """The shape's requests as arrays, the pod itself included."""
+        if shape not in self._demands:
+            self._demands[shape] = Demand(self.nodes.layout.vector({**shape.requests, PODS: 1}))
+        return self._demands[shape]
+
+    def add(self, occupant: Occupant, count: int = 1) -> None:
+        """Put a task on a node, or several alike."""
+        self._move(occupant, count)
+        self._journal.append(lambda: self._move(occupant, -count))
+
+    def remove(self, occupant: Occupant) -> None:
+        """Take a task off its node."""
+        self._move(occupant, -1)
+        self._journal.append(lambda: self._move(occupant, 1))
+
+    def reserve(self, column: int, shape: Shape) -> None:
+        """Keep room on a node."""
+        self._hold(column, self.demand(shape).vector)
+        self._journal.append(lambda: self._hold(column, -self.demand(shape).vector))
+
+    def release(self, column: int, shape: Shape) -> None:
+        """Keep room no longer."""
+        self._hold(column, -self.demand(shape).vector)
+        self._journal.append(lambda: self._hold(column, self.demand(shape).vector))
+
+    def forget_reservations(self, span: slice) -> None:
+        """Free all room that is only kept."""
+        self._overlay(span, self.used[:, span].copy(), self.neighbours)
+
+    def vacate(self, span: slice) -> None:
+        """Empty nodes of everything, as if nobody had ever used them."""
+        empty = self.neighbours.emptied() if self.neighbours is not None else None
+        self._overlay(span, np.zeros_like(self.used[:, span]), empty)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[Attempt]:
+        """Changes made within are taken back at the end, unless they are kept."""
+        start = len(self._journal)
+        attempt = Attempt()
+        try:
+            yield attempt
+        finally:
+            if not attempt.kept:
+                while len(self._journal) > start:
+                    self._journal.pop()()
+
+    def fitting(self, demand: Demand, span: slice) -> Mask:
+        """Nodes of a span with room for a demand."""
+        fits = np.ones(span.stop - span.start, dtype=bool)
+        for row, amount in zip(demand.rows, demand.amounts, strict=True):
+            fits &= self.room[row, span] >= amount
+        return fits
+
+    def times(self, demand: Demand, column: int) -> int:
+        """How often a demand fits a node."""
+        room = self.room[:, column]
+        return min(int(room[row]) // amount for row, amount in zip(demand.rows, demand.amounts, strict=True))
+
+    def loads(self, weights: tuple[int, ...]) -> tuple[Scores, Scores]:
+        """The weighted mean use of each node, and what one unit of each resource would add to it."""
+        if weights not in self._weighted:
+            alloc = self.nodes.alloc
+            weight = np.where(alloc > 0, np.array(weights)[:, None], 0)
+            total = np.maximum(weight.sum(axis=0), 1)
+            share = np.divide(weight, alloc.astype(float) * total, out=np.zeros(alloc.shape), where=weight > 0)
+            self._weighted[weights] = (self.used * share).sum(axis=0), share
+        return self._weighted[weights]
+
+    def exact_use(self, column: int, row: int, more: int) -> Fraction:
+        """What would be used of one resource on one node, as a fraction of what there is."""
+        total = int(self.nodes.alloc[row, column])
+        return Fraction(int(self.used[row, column]) + more, total) if total else Fraction(0)
+
+    def _move(self, occupant: Occupant, count: int) -> None:
+        column = occupant.column
+        change = self.demand(occupant.shape).vector * count
+        self.used[:, column] += change
+        self.room[:, column] -= change
+        if self.neighbours is not None:
+            self.neighbours.count(occupant, count)
+        self._reload(slice(column, column + 1))
+
+    def _hold(self, column: int, change: Amounts) -> None:
+        self.reserved[:, column] += change
+        self.room[:, column] -= change
+
+    def _overlay(self, span: slice, used: Amounts, neighbours: Neighbours | None) -> None:
+        before = self.used[:, span].copy(), self.reserved[:, span].copy(), self.neighbours
+        self._set(span, used, np.zeros_like(used), neighbours)
+        self._journal.append(lambda: self._set(span, *before))
+
+    def _set(self, span: slice, used: Amounts, reserved: Amounts, neighbours: Neighbours | None) -> None:
+        self.used[:, span] = used
+        self.reserved[:, span] = reserved
+        self.room[:, span] = self.nodes.alloc[:, span] - used - reserved
+        self.neighbours = neighbours
+        self._reload(span)
+
+    def _reload(self, span: slice) -> None:
+        for load, share in self._weighted.values():
+            load[span] = (self.used[:, span] * share[:, span]).sum(axis=0)

@@ -1,0 +1,132 @@
+"""Neighbours: rules about who may share a node, or a part of the cluster, with whom.
+
+Host ports, required pod affinity and anti-affinity (both ways: a newcomer may not mind a neighbour that
+minds the newcomer), and topology spread. Only clusters in which some task has such rules pay for them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import numpy as np
+
+from shoal.api.podspec import HostPort
+from shoal.scheduling.census import Census, Columns, TermIndex, Terms, speaks
+from shoal.scheduling.nodes import Mask, Nodes
+from shoal.scheduling.shape import Identity, Shape, SpreadTerm
+
+
+class Occupant(msgspec.Struct, frozen=True, eq=False):
+    """A pod that has a node, whoever put it there."""
+
+    column: int
+    shape: Shape
+    identity: Identity
+    leaving: bool = False
+
+
+class Neighbours:
+    """Who is where, as far as somebody minds."""
+
+    def __init__(self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, alone: bool = False) -> None:
+        """Begin with those who are there; `alone`: wanting company is no hindrance, it may still come."""
+        self._nodes = nodes
+        self._alone = alone
+        self._everybody = Census()
+        self._staying = Census()
+        self._ports: defaultdict[HostPort, Columns] = defaultdict(Counter)
+        self._guards: defaultdict[Terms, Columns] = defaultdict(Counter)
+        self._guard_index = TermIndex()
+        for occupant in occupants:
+            self.count(occupant, 1)
+
+    def emptied(self) -> "Neighbours":
+        """The same nodes with nobody there."""
+        return Neighbours(self._nodes, alone=True)
+
+    def count(self, occupant: Occupant, change: int) -> None:
+        """Note pods that come to a node, or leave it."""
+        column, shape, identity = occupant.column, occupant.shape, occupant.identity
+        self._everybody.count(column, identity, change)
+        if not occupant.leaving:
+            self._staying.count(column, identity, change)
+        for port in shape.ports:
+            self._ports[port][column] += change
+        for term in shape.apart:
+            self._guard_index.add((term,))
+            self._guards[(term,)][column] += change
+
+    def rules(self, shape: Shape, identity: Identity, span: slice) -> Iterator[tuple[str, Mask]]:
+        """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
+        if shape.ports:
+            yield "with the host port taken", self._free_ports(shape, span)
+        if shape.near and not self._alone:
+            yield "without the pods it wants near", self._company(shape.near, identity, span)
+        yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
+        for spread in shape.spread:
+            yield "too full for its topology spread", self._even(spread, shape, identity, span)
+
+    def allowed(self, shape: Shape, identity: Identity, span: slice) -> Mask:
+        """Nodes of a span that every rule leaves open."""
+        mask = np.ones(span.stop - span.start, dtype=bool)
+        for _, rule in self.rules(shape, identity, span):
+            mask &= rule
+        return mask
+
+    def _free_ports(self, shape: Shape, span: slice) -> Mask:
+        mask = np.ones(len(self._nodes.names), dtype=bool)
+        for taken, columns in self._ports.items():
+            if any(taken.conflicts(port) for port in shape.ports):
+                mask[list(+columns)] = False
+        return mask[span]
+
+    def _company(self, terms: Terms, identity: Identity, span: slice) -> Mask:
+        """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""
+        friends = self._everybody.where(terms)
+        first = not friends and speaks(terms, identity)
+        mask = np.ones(span.stop - span.start, dtype=bool)
+        for term in terms:
+            codes, _ = self._nodes.domains(term.topology_key)
+            mask &= (codes[span] >= 0) & (first | self._in_domains(term.topology_key, friends, span))
+        return mask
+
+    def _unwanted(self, shape: Shape, identity: Identity, span: slice) -> Mask:
+        mask = np.ones(span.stop - span.start, dtype=bool)
+        for term in shape.apart:
+            mask &= ~self._in_domains(term.topology_key, self._everybody.where((term,)), span)
+        for terms in self._guard_index.about(identity):
+            mask &= ~self._in_domains(terms[0].topology_key, +self._guards[terms], span)
+        return mask
+
+    def _even(self, spread: SpreadTerm, shape: Shape, identity: Identity, span: slice) -> Mask:
+        """Nodes in whose domain one more leaves the skew within bounds, counted over the span."""
+        codes = self._nodes.domains(spread.term.topology_key)[0][span]
+        counted = self._counted(spread, shape, span)
+        if not counted.any():
+            return counted
+        pods = np.zeros(len(self._nodes.names))
+        for column, number in self._staying.where((spread.term,)).items():
+            pods[column] = number
+        totals = np.bincount(codes[counted], weights=pods[span][counted], minlength=int(codes.max()) + 1)
+        domains = np.unique(codes[counted])
+        least = totals[domains].min() if len(domains) >= spread.min_domains else 0
+        own = spread.term.matches(identity)
+        within: Mask = totals[np.maximum(codes, 0)] + own - least <= spread.max_skew
+        return counted & within
+
+    def _counted(self, spread: SpreadTerm, shape: Shape, span: slice) -> Mask:
+        """Nodes whose pods and domains count in a spread."""
+        counted = np.ones(span.stop - span.start, dtype=bool)
+        for other in shape.spread:
+            counted &= self._nodes.domains(other.term.topology_key)[0][span] >= 0
+        if spread.honour_affinity:
+            counted &= self._nodes.selected(shape.nodes)[span]
+        if spread.honour_taints:
+            counted &= self._nodes.tolerated(shape.nodes)[span]
+        return counted
+
+    def _in_domains(self, key: str, columns: Columns, span: slice) -> Mask:
+        """Nodes of a span that share a domain with one of these columns."""
+        codes, _ = self._nodes.domains(key)
+        taken = {int(codes[column]) for column in columns} - {-1}
+        return np.isin(codes[span], list(taken))

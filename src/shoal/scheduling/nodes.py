@@ -1,0 +1,142 @@
+"""Nodes as columns: names, amounts, labels, taints.
+
+Columns are ordered by pool and then by name. So a pool is a slice of every array, and the first of several
+equal columns is the one whose name comes first.
+"""
+
+import bisect
+import functools
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from shoal.api.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, Taint, Toleration
+from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout
+from shoal.scheduling.shape import NodeRules
+
+Mask = npt.NDArray[np.bool_]
+"""One truth a node."""
+
+_ABSENT = -1
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as the engine is told of it, in counted units."""
+
+    name: str
+    pool: str
+    allocatable: Mapping[str, int]
+    capacity: Mapping[str, int]
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    unschedulable: bool = False
+
+
+class Nodes:
+    """All nodes of a cluster, column by column."""
+
+    def __init__(self, facts: Sequence[NodeFacts], layout: Layout) -> None:
+        """Lay the nodes out; `facts` in any order."""
+        ordered = sorted(facts, key=lambda node: (node.pool, node.name))
+        self.layout = layout
+        self.names = tuple(node.name for node in ordered)
+        self.columns = {name: column for column, name in enumerate(self.names)}
+        self.pools = tuple(node.pool for node in ordered)
+        self.alloc = self._amounts([{PODS: UNLIMITED, **node.allocatable} for node in ordered])
+        self.capacity = self._amounts([node.capacity for node in ordered])
+        self.ready = np.array([node.ready for node in ordered], dtype=bool)
+        self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
+        self._labels = tuple(node.labels for node in ordered)
+        self._taints = tuple(tuple(t for t in node.taints if t.effect != "PreferNoSchedule") for node in ordered)
+        self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
+
+    def span(self, pool: str) -> slice:
+        """The columns of a pool."""
+        return slice(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
+
+    def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
+        """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
+        if key not in self._codes:
+            values = [labels.get(key) for labels in self._labels]
+            meaning = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
+            codes = [_ABSENT if value is None else meaning[value] for value in values]
+            self._codes[key] = np.array(codes, dtype=np.int32), meaning
+        return self._codes[key]
+
+    def selected(self, rules: NodeRules) -> Mask:
+        """Nodes that the selector and the required affinity accept."""
+        mask = np.ones(len(self.names), dtype=bool)
+        for key, value in rules.selector.items():
+            mask &= self._requirement(key, "In", (value,))
+        return mask & self._affinity(rules.affinity) if rules.affinity else mask
+
+    def tolerated(self, rules: NodeRules, *, ever: bool = False) -> Mask:
+        """Nodes without a taint that the tolerations do not cover.
+
+        With `ever`, taints that come and go with the state of a node are overlooked.
+        """
+        kinds, numbers = self._taint_sets
+        good = [all(_covered(taint, rules.tolerations, ever=ever) for taint in taints) for taints in kinds]
+        return np.array(good, dtype=bool)[numbers]
+
+    @functools.cached_property
+    def _taint_sets(self) -> tuple[list[tuple[Taint, ...]], npt.NDArray[np.intp]]:
+        kinds = list(dict.fromkeys(self._taints))
+        numbers = {taints: number for number, taints in enumerate(kinds)}
+        return kinds, np.array([numbers[taints] for taints in self._taints], dtype=np.intp)
+
+    def _amounts(self, amounts: Sequence[Mapping[str, int]]) -> Amounts:
+        table = np.zeros((len(self.layout.names), len(amounts)), dtype=np.int64)
+        for column, node in enumerate(amounts):
+            for name, amount in node.items():
+                table[self.layout.rows[name], column] = amount
+        return table
+
+    def _affinity(self, selector: NodeSelector) -> Mask:
+        mask = np.zeros(len(self.names), dtype=bool)
+        for term in selector.node_selector_terms:
+            mask |= self._term(term)
+        return mask
+
+    def _term(self, term: NodeSelectorTerm) -> Mask:
+        if not term.match_expressions and not term.match_fields:
+            return np.zeros(len(self.names), dtype=bool)
+        mask = np.ones(len(self.names), dtype=bool)
+        for requirement in term.match_expressions:
+            mask &= self._requirement(requirement.key, requirement.operator, requirement.values)
+        for requirement in term.match_fields:
+            mask &= self._named(requirement)
+        return mask
+
+    def _named(self, requirement: NodeRequirement) -> Mask:
+        mask = np.zeros(len(self.names), dtype=bool)
+        mask[[self.columns[name] for name in requirement.values if name in self.columns]] = True
+        return mask if requirement.operator == "In" else ~mask
+
+    def _requirement(self, key: str, operator: str, values: tuple[str, ...]) -> Mask:
+        codes, meaning = self.domains(key)
+        if operator in ("Exists", "DoesNotExist"):
+            return (codes != _ABSENT) == (operator == "Exists")
+        if operator in ("Gt", "Lt"):
+            wanted = [code for value, code in meaning.items() if _compares(value, operator, values[0])]
+        else:
+            wanted = [meaning[value] for value in values if value in meaning]
+        mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+        return ~mask if operator == "NotIn" else mask
+
+
+def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ever: bool) -> bool:
+    if ever and taint.key.startswith("node.kubernetes.io/"):
+        return True
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def _compares(label: str, operator: str, bound: str) -> bool:
+    try:
+        number = int(label)
+    except ValueError:
+        return False
+    return number > int(bound) if operator == "Gt" else number < int(bound)

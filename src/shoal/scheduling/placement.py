@@ -1,0 +1,150 @@
+"""Placement: one task after another, each to its best node given those before.
+
+That is what placing means, and arrays only make it fast: tasks that are alike are rated once, after which
+only the node that took one is rated again; and where the best node stays the best, it takes as many as it
+has room for.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from shoal.scheduling.filters import Filters
+from shoal.scheduling.resources import exact_sums
+from shoal.scheduling.scores import Chooser, Company
+from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task, Workload
+
+Placed = list[tuple[Task, int]]
+"""Tasks and the columns they were put on, in the order decided."""
+
+
+class Misfit(msgspec.Struct, frozen=True, eq=False):
+    """A task that found no node, and why."""
+
+    task: Task
+    complaint: str
+
+
+class Placer:
+    """Places tasks of one workload on the nodes of one pool."""
+
+    def __init__(self, filters: Filters, span: slice, workload: Workload) -> None:
+        """Place on the columns of `span`."""
+        self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
+        self.misfit: Misfit | None = None
+        """The first task that found no node when all went in order."""
+
+    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Placed | None:
+        """Put tasks on nodes: all that do not vary and at least `need` of those that do, or none at all.
+
+        With `minimum_only`, no more than that. What was put stays in the ledger.
+        """
+        if sum(task.varying for task in tasks) < need:
+            return None
+        most = need if minimum_only else len(tasks)
+        least = list(_least(tasks, need))
+        placed = self._in_order(tasks, least, most)
+        if placed is None and self._may_still_fit(least):
+            placed = self._largest_first(tasks, least, most)
+        return placed
+
+    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Placed | None:
+        with self._ledger.attempt() as attempt:
+            placed = self._put(tasks, self._workload.placement, most, [])
+            if not _enough(placed, least):
+                return None
+            attempt.keep()
+            return placed
+
+    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> Placed | None:
+        """The minimum by dominant share of the pool, largest first, by BinPack; then the rest as usual."""
+        with self._ledger.attempt() as attempt:
+            placed = self._put(self._by_share(least), "BinPack", len(least), [])
+            if len(placed) < len(least):
+                return None
+            chosen = set(least)
+            rest = [task for task in tasks if task not in chosen]
+            more = most - sum(task.varying for task in least)
+            placed += self._put(rest, self._workload.placement, more, placed)
+            attempt.keep()
+            return placed
+
+    def _put(self, tasks: Iterable[Task], policy: PlacementPolicy, most: int, before: Placed) -> Placed:
+        """Put what fits, at most `most` varying ones; a task that must be there and does not fit ends it."""
+        placed: Placed = []
+        company = self._company_of(before)
+        for _, alike in groupby(tasks, key=lambda task: (task.shape, task.identity, task.varying, task.leads)):
+            run = list(alike)
+            varying = run[0].varying
+            run = run[:most] if varying else run
+            put = self._put_alike(run, policy, company)
+            placed += put
+            most -= len(put) * varying
+            if len(put) < len(run):
+                self._note(run[len(put)])
+                if not varying:
+                    break
+        return placed
+
+    def _put_alike(self, run: list[Task], policy: PlacementPolicy, company: Company) -> Placed:
+        placed: Placed = []
+        if not run:
+            return placed
+        chooser = Chooser(self._filters, self._span, run[0], policy, company)
+        while len(placed) < len(run) and (column := chooser.choose()) != NOWHERE:
+            count = chooser.put(column, len(run) - len(placed))
+            placed += [(task, column) for task in run[len(placed) : len(placed) + count]]
+        return placed
+
+    def _company_of(self, placed: Placed) -> Company:
+        """How many of the workload's tasks each node has."""
+        company = np.zeros(self._span.stop - self._span.start, dtype=np.int64)
+        for column in (*(task.column for task in self._workload.placed), *(column for _, column in placed)):
+            if self._span.start <= column < self._span.stop:
+                company[column - self._span.start] += 1
+        return company
+
+    def _note(self, task: Task) -> None:
+        if self.misfit is None:
+            self.misfit = Misfit(task, self._filters.complaint(task, self._span))
+
+    def _may_still_fit(self, least: list[Task]) -> bool:
+        """Whether another order could help: not for tasks all alike, nor where the pool has too little in all."""
+        alike = len({task.shape for task in least}) <= 1 and self._ledger.neighbours is None
+        if alike:
+            return False
+        layout = self._ledger.nodes.layout
+        room = exact_sums(np.maximum(self._ledger.room[:, self._span], 0))
+        asked = [sum(task.shape.requests.get(name, 0) for task in least) for name in layout.names]
+        return all(a <= r for a, r in zip(asked, room, strict=True))
+
+    def _by_share(self, tasks: list[Task]) -> list[Task]:
+        """Tasks by their dominant share of the pool, largest first."""
+        layout = self._ledger.nodes.layout
+        totals = dict(zip(layout.names, exact_sums(self._ledger.nodes.alloc[:, self._span]), strict=True))
+
+        def share(task: Task) -> Fraction:
+            requests = task.shape.requests.items()
+            return max((Fraction(n, totals[r]) for r, n in requests if totals[r]), default=Fraction(0))
+
+        return sorted(tasks, key=share, reverse=True)
+
+
+def _least(tasks: Iterable[Task], need: int) -> Iterator[Task]:
+    """The tasks of the minimum: all that do not vary, and the first `need` that do."""
+    for task in tasks:
+        if not task.varying:
+            yield task
+        elif need > 0:
+            need -= 1
+            yield task
+
+
+def _enough(placed: Placed, least: list[Task]) -> bool:
+    """Whether as many are placed, of those that vary and of those that do not, as the minimum has."""
+    varying = sum(task.varying for task, _ in placed)
+    needed = sum(task.varying for task in least)
+    return varying >= needed and len(placed) - varying >= len(least) - needed

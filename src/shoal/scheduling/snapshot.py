@@ -1,0 +1,49 @@
+"""Snapshot: one consistent view of nodes, pools, pods and workloads, for one cycle."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Nodes
+from shoal.scheduling.resources import Amounts
+from shoal.scheduling.workload import QueuePolicy, Workload
+
+
+class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Nodes that somebody owns: a span of columns, and the terms on which others may use them.
+
+    `lenders` are the pools it may borrow from, by number.
+    """
+
+    name: str
+    span: slice
+    preemption: bool = True
+    borrowing: bool = True
+    sharing: bool = True
+    lenders: tuple[int, ...] = ()
+    queue_policy: QueuePolicy | None = None
+    order: Literal["PreemptFirst", "BorrowFirst"] | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a cycle sees. Nothing in it ever changes.
+
+    `pools` are ordered by name, and workloads refer to them by number. `used` is what all pods on nodes
+    take, `system` the part of it that pods of other schedulers take. `leaving` are the occupants whose pods
+    are terminating; `guarded` tells whether an occupant keeps others away from itself. `unsettled` are those
+    of `workloads` that a cycle has something to do for: it looks at no other, so its cost grows with what is
+    going on and not with the size of the cluster.
+    """
+
+    nodes: Nodes
+    pools: tuple[Pool, ...]
+    used: Amounts
+    system: Amounts
+    occupants: Sequence[Occupant]
+    leaving: tuple[Occupant, ...]
+    guarded: bool
+    workloads: tuple[Workload, ...]
+    unsettled: tuple[Workload, ...]
+    now: float

@@ -1,0 +1,77 @@
+"""Verdicts: how a workload stands after its turn, in words that its owner can act on."""
+
+from shoal.scheduling.feasibility import Feasibility
+from shoal.scheduling.plan import Verdict
+from shoal.scheduling.service import Turn
+from shoal.scheduling.shape import Reason
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Workload
+
+
+def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
+    """Judge a workload by what it got."""
+    workload = turn.workload
+    if not turn.unmet:
+        return _met(turn)
+    if workload.held:
+        return Verdict(state="Unscheduled", reasons=_all(turn, workload.held))
+    broken = (workload.broken_since or snapshot.now) if workload.placed else None
+    if turn.nominated:
+        return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=True, broken=broken)
+    never = feasibility.never(workload)
+    if never and not workload.placed:
+        text = f"{never.task.name} fits no node, not even an empty one: {never.complaint}"
+        return Verdict(state="ScheduledFailed", reasons=_all(turn, Reason("NeverFits", text)))
+    reason = Reason("Behind" if turn.behind else "NoRoom", _shortage(turn, snapshot))
+    waiting = feasibility.fits_home(workload)
+    return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
+
+
+def _met(turn: Turn) -> Verdict:
+    """Its minimum is whole; what varies may still lack some."""
+    workload = turn.workload
+    short = len(workload.missing) - len(turn.placed)
+    if workload.held:
+        return Verdict(state="ScheduledPartly", reasons=_all(turn, workload.held))
+    if not short or workload.elastic:
+        return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
+    role = next(task.role for task in workload.tasks if task.varying)
+    complaint = f": {turn.misfit.complaint}" if turn.misfit else ""
+    reason = Reason("NoRoom", f"{short} of {_varying(workload)} {role}s wait{complaint}")
+    return Verdict(state="ScheduledPartly", reasons=_all(turn, reason))
+
+
+def _waits(turn: Turn) -> Reason:
+    pods = "1 pod waits" if len(turn.nominated) == 1 else f"{len(turn.nominated)} pods wait"
+    return Reason("WaitingForRoom", f"{pods} for pods that are terminating; the room is kept")
+
+
+def _shortage(turn: Turn, snapshot: Snapshot) -> str:
+    workload = turn.workload
+    where = f"pool {snapshot.pools[workload.pool].name}"
+    if turn.behind:
+        return f"there is room in {where}, but it is kept for jobs before this one"
+    if turn.misfit is None:
+        return f"{_varying(workload)} of {workload.minimum} pods exist, and none starts before all do"
+    if len(workload.tasks) == 1:
+        return f"{where}: {turn.misfit.complaint}"
+    return f"{_together(workload)}; in {where}, {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+
+
+def _together(workload: Workload) -> str:
+    """What must start together, in words."""
+    fixed = [task for task in workload.tasks if not task.varying]
+    names = [fixed[0].name] if len(fixed) == 1 else [f"{len(fixed)} pods"] if fixed else []
+    least = workload.minimum - workload.done
+    varying = next((task.role for task in workload.tasks if task.varying), "pod")
+    if least > 0:
+        names.append(f"{least} {varying}" + "s" * (least > 1))
+    return f"{' and '.join(names)} need nodes together"
+
+
+def _varying(workload: Workload) -> int:
+    return workload.done + sum(task.varying for task in workload.tasks)
+
+
+def _all(turn: Turn, reason: Reason) -> tuple[Reason, ...]:
+    return (*turn.workload.remarks, reason)

@@ -1,0 +1,130 @@
+"""Assembly: a Snapshot made of a World, and the pod behind each of its tasks."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from shoal.api.core import Node
+from shoal.api.podspec import Resources, canonical_name
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import NodeFacts, Nodes
+from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout, offered
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Task, Workload
+from shoal.world import dijobs, trainingjobs, tyjobs
+from shoal.world.desk import Desk
+from shoal.world.loose import gang_sketch, pod_sketch
+from shoal.world.membership import Membership
+from shoal.world.pods import PodRecord
+from shoal.world.population import Population
+from shoal.world.sketch import Sketch
+from shoal.world.world import World
+
+_SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
+    "DIJob": dijobs.sketch,
+    "TYJob": tyjobs.sketch,
+    "TrainingJob": trainingjobs.sketch,
+}
+
+
+class View(msgspec.Struct, frozen=True, eq=False):
+    """A snapshot, and the pod that each of its tasks is or will be."""
+
+    snapshot: Snapshot
+    pods: dict[Task, PodRecord]
+
+
+def assemble(world: World, config: SchedulerConfig, now: float) -> View:
+    """What the engine sees of a world."""
+    population = Population(world, config, now)
+    membership = Membership(world.pools)
+    sketches = [*_job_sketches(world, population), *_loose_sketches(population)]
+    nodes = _lay_out(world, membership, population, sketches)
+    desk = Desk(world, config, population, membership, nodes)
+    workloads = tuple(workload for sketch in sketches if (workload := desk.workload(sketch)))
+    snapshot = Snapshot(
+        nodes=nodes,
+        pools=membership.spans(nodes),
+        used=_amounts(nodes, desk.occupants),
+        system=_amounts(nodes, desk.strangers),
+        occupants=desk.occupants,
+        leaving=tuple(occupant for occupant in desk.occupants if occupant.leaving),
+        guarded=any(shape.apart for shape in {occupant.shape for occupant in desk.occupants}),
+        workloads=workloads,
+        unsettled=tuple(workload for workload in workloads if _is_unsettled(workload)),
+        now=now,
+    )
+    return View(snapshot, desk.origins)
+
+
+def _job_sketches(world: World, population: Population) -> Iterator[Sketch]:
+    for kind, jobs in world.jobs.items():
+        for job in jobs.values():
+            if job.metadata.deletion_timestamp is None:
+                sketch = _SKETCHERS[kind](job, world.book, population.of(kind, job.metadata))
+                if sketch:
+                    yield sketch
+
+
+def _loose_sketches(population: Population) -> Iterator[Sketch]:
+    gangs: defaultdict[tuple[str, str], list[PodRecord]] = defaultdict(list)
+    for pod in population.loose():
+        if not pod.blueprint.gang:
+            yield from [] if pod.finished else [pod_sketch(pod)]
+        elif pod.phase != "Failed":
+            gangs[pod.namespace, pod.blueprint.gang].append(pod)
+    for (_, name), pods in gangs.items():
+        if not all(pod.finished for pod in pods):
+            yield gang_sketch(name, pods)
+
+
+def _lay_out(world: World, membership: Membership, population: Population, sketches: list[Sketch]) -> Nodes:
+    """The nodes as columns, with a row for every resource that anybody has or wants."""
+    facts = [_facts(node, membership.pool_of(node)) for node in world.nodes.values()]
+    shapes = {pod.blueprint.shape for pod in population.pods.values()}
+    shapes |= {slot.blueprint.shape for sketch in sketches for slot in sketch.slots}
+    resources = {name for node in facts for name in (*node.allocatable, *node.capacity)}
+    return Nodes(facts, Layout(resources | {name for shape in shapes for name in shape.requests}))
+
+
+def _facts(node: Node, pool: str) -> NodeFacts:
+    return NodeFacts(
+        name=node.metadata.name,
+        pool=pool,
+        allocatable=_offered(node.allocatable),
+        capacity=_offered(node.status.capacity or node.allocatable),
+        labels=node.metadata.labels,
+        taints=node.spec.taints,
+        ready=node.ready is None or node.ready.status == "True",
+        unschedulable=node.spec.unschedulable,
+    )
+
+
+def _offered(amounts: Resources) -> dict[str, int]:
+    return offered({canonical_name(name): amount.nano for name, amount in amounts.items()})
+
+
+def _amounts(nodes: Nodes, occupants: Sequence[Occupant]) -> Amounts:
+    """What occupants take of each node; more than anybody could have counts as just that."""
+    shapes = list({occupant.shape: None for occupant in occupants})
+    numbers = {shape: number for number, shape in enumerate(shapes)}
+    used: Any = np.zeros_like(nodes.alloc)
+    if not shapes:
+        return used
+    vectors = np.array([nodes.layout.vector({**shape.requests, PODS: 1}) for shape in shapes])
+    which = np.array([numbers[occupant.shape] for occupant in occupants])
+    where = np.array([occupant.column for occupant in occupants])
+    np.add.at(used.T, where, vectors[which])
+    if int(vectors.max()) * len(occupants) > UNLIMITED:
+        rough = np.zeros(used.shape)
+        np.add.at(rough.T, where, vectors[which].astype(float))
+        used[rough > UNLIMITED] = UNLIMITED
+    return used
+
+
+def _is_unsettled(workload: Workload) -> bool:
+    return workload.broken_since is not None or bool(workload.missing)

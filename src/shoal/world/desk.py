@@ -1,0 +1,171 @@
+"""Desk: where a Sketch becomes a Workload, once it is known which pods there are and where."""
+
+from collections.abc import Iterator
+
+from shoal.api.meta import ObjectMeta, OwnerReference
+from shoal.api.pool import POOL_ANNOTATION
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Nodes
+from shoal.scheduling.shape import Reason
+from shoal.scheduling.workload import NOWHERE, Task, Workload
+from shoal.world.membership import Membership
+from shoal.world.pods import PodRecord, created
+from shoal.world.population import Population
+from shoal.world.sketch import Sketch, Slot
+from shoal.world.world import World
+
+
+class Desk:
+    """Makes workloads, and notes the pod behind each task and the room it takes."""
+
+    def __init__(
+        self, world: World, config: SchedulerConfig, population: Population, membership: Membership, nodes: Nodes
+    ) -> None:
+        """Seat every pod that has a node."""
+        self._world, self._config, self._population = world, config, population
+        self._membership, self._nodes = membership, nodes
+        self.origins: dict[Task, PodRecord] = {}
+        seated = [pod for pod in population.pods.values() if pod.node and not pod.finished]
+        self.occupants = [self._occupant(pod) for pod in seated]
+        self.strangers = [
+            occupant
+            for pod, occupant in zip(seated, self.occupants, strict=True)
+            if not config.schedules(pod.blueprint.scheduler) and not population.has_job(pod)
+        ]
+
+    def workload(self, sketch: Sketch) -> Workload | None:
+        """The workload of a sketch; None when all its pods are left to another scheduler."""
+        slots = [slot for slot in sketch.slots if self._is_ours(slot)]
+        if sketch.slots and not slots:
+            return None
+        pods = self._pods_of(sketch)
+        done = [slot for slot in slots if slot.name in pods and pods[slot.name].phase == "Succeeded"]
+        wanted = [slot for slot in slots if slot not in set(done)]
+        tasks = tuple(self._task(sketch, slot, pods.get(slot.name)) for slot in wanted)
+        meta = sketch.metadata
+        pool, remarks = self._membership.home(self._pool_name(sketch), meta.namespace, self._labels(meta))
+        return Workload(
+            kind=sketch.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            pool=pool,
+            created=created(meta, self._world.now) if sketch.created is None else sketch.created,
+            tasks=tasks,
+            minimum=_minimum(sketch, slots),
+            maximum=sketch.maximum,
+            done=sum(slot.varying for slot in done),
+            elastic=sketch.elastic,
+            optimistic=sketch.optimistic,
+            priority=self._priority(sketch),
+            own_priority=sketch.own_priority,
+            queue_policy=sketch.queue_policy,
+            placement=sketch.placement,
+            may_borrow=sketch.may_borrow,
+            held=sketch.held or self._held(sketch, wanted, pods),
+            remarks=remarks,
+            broken_since=sketch.broken_since,
+        )
+
+    def _is_ours(self, slot: Slot) -> bool:
+        """Whether a pod is ours to place; a template that names no scheduler is left to us."""
+        scheduler = slot.blueprint.scheduler
+        return not scheduler or self._config.schedules(scheduler)
+
+    def _pods_of(self, sketch: Sketch) -> dict[str, PodRecord]:
+        """The pods that exist of a sketch, by name."""
+        if sketch.kind in self._world.jobs:
+            return {pod.name: pod for pod in self._population.of(sketch.kind, sketch.metadata)}
+        pods, namespace = self._population.pods, sketch.metadata.namespace
+        return {slot.name: pods[namespace, slot.name] for slot in sketch.slots}
+
+    def _task(self, sketch: Sketch, slot: Slot, pod: PodRecord | None) -> Task:
+        if pod is None or pod.finished:
+            pod = PodRecord(
+                namespace=sketch.metadata.namespace,
+                name=slot.name,
+                blueprint=slot.blueprint,
+                created=created(sketch.metadata, self._world.now),
+                owner=OwnerReference(
+                    kind=sketch.kind, name=sketch.metadata.name, uid=sketch.metadata.uid, controller=True
+                ),
+            )
+        task = Task(
+            name=slot.name,
+            role=slot.role,
+            shape=pod.blueprint.shape,
+            identity=pod.blueprint.identity,
+            varying=slot.varying,
+            leads=slot.leads,
+            column=self._column(sketch, pod),
+            nominated=self._nodes.columns.get(sketch.nominations.get(slot.name, ""), NOWHERE),
+        )
+        self.origins[task] = pod
+        return task
+
+    def _column(self, sketch: Sketch, pod: PodRecord) -> int:
+        """Where a pod is, or where its job's allocation wants it; in that case its room is taken already."""
+        if pod.leaving:
+            return NOWHERE
+        if pod.node:
+            return self._nodes.columns[pod.node]
+        column = self._nodes.columns.get(sketch.allocations.get(pod.name, ""), NOWHERE)
+        if column != NOWHERE:
+            self.occupants.append(Occupant(column, pod.blueprint.shape, pod.blueprint.identity))
+        return column
+
+    def _occupant(self, pod: PodRecord) -> Occupant:
+        blueprint = pod.blueprint
+        return Occupant(self._nodes.columns[pod.node], blueprint.shape, blueprint.identity, pod.leaving)
+
+    def _pool_name(self, sketch: Sketch) -> str:
+        """The pool that a job names, or its pods, or the batch Job that made them, or its namespace."""
+        meta = sketch.metadata
+        namespace = self._world.namespaces.get(meta.namespace)
+        return (
+            meta.annotations.get(POOL_ANNOTATION)
+            or next((slot.blueprint.pool for slot in sketch.slots if slot.blueprint.pool), "")
+            or next(self._pools_of_batch_jobs(sketch), "")
+            or (namespace.metadata.annotations.get(POOL_ANNOTATION, "") if namespace else "")
+        )
+
+    def _pools_of_batch_jobs(self, sketch: Sketch) -> Iterator[str]:
+        if sketch.kind in self._world.jobs:
+            return
+        for pod in self._pods_of(sketch).values():
+            if pod.owner and pod.owner.kind == "Job":
+                job = self._world.batch_jobs.get((pod.namespace, pod.owner.name))
+                if job and POOL_ANNOTATION in job.metadata.annotations:
+                    yield job.metadata.annotations[POOL_ANNOTATION]
+
+    def _labels(self, meta: ObjectMeta) -> dict[str, str]:
+        namespace = self._world.namespaces.get(meta.namespace)
+        return namespace.metadata.labels if namespace else {}
+
+    def _priority(self, sketch: Sketch) -> int:
+        """The value of the class that the job names, or of the first pod that has one; else the default."""
+        if sketch.priority_class:
+            return self._world.priority_of(sketch.priority_class) or 0
+        for slot in sketch.slots:
+            if slot.blueprint.priority is not None:
+                return slot.blueprint.priority
+            if slot.blueprint.priority_class:
+                return self._world.priority_of(slot.blueprint.priority_class) or 0
+        return self._world.default_priority
+
+    def _held(self, sketch: Sketch, slots: list[Slot], pods: dict[str, PodRecord]) -> Reason | None:
+        """Why a workload must not be placed now, whatever room there is."""
+        namespace = sketch.metadata.namespace
+        for slot in slots:
+            if slot.name not in pods and (namespace, slot.name) in self._population.pods:
+                return Reason("NameTaken", f"a pod {namespace}/{slot.name} exists and belongs to somebody else")
+            if slot.blueprint.held:
+                return slot.blueprint.held
+        return None
+
+
+def _minimum(sketch: Sketch, slots: list[Slot]) -> int:
+    """The minimum, as far as its pods are ours to place."""
+    if len(slots) == len(sketch.slots):
+        return sketch.minimum
+    return min(sketch.minimum, sum(slot.varying for slot in slots))

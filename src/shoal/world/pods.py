@@ -1,0 +1,82 @@
+"""Pods as compact records: what the engine needs to know of each, and no more."""
+
+from datetime import datetime
+
+import msgspec
+
+from shoal.api.batch import INDEX_KEY
+from shoal.api.core import Pod
+from shoal.api.dijob import RANK_LABEL
+from shoal.api.meta import ObjectMeta, OwnerReference
+from shoal.world.book import Blueprint, Book
+
+BROKEN_SINCE = "shoal.io/broken-since"
+
+
+class PodRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A pod that exists, or is about to."""
+
+    namespace: str
+    name: str
+    blueprint: Blueprint
+    created: float
+    node: str = ""
+    phase: str = "Pending"
+    leaving: bool = False
+    nominated: str = ""
+    owner: OwnerReference | None = None
+    rank: int | None = None
+    broken_since: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether its containers have ended for good: it takes no room any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+
+def record(pod: Pod, book: Book, now: float) -> PodRecord:
+    """A pod as a record; one that does not say when it was made counts as made now."""
+    meta = pod.metadata
+    return PodRecord(
+        namespace=meta.namespace,
+        name=meta.name,
+        blueprint=book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec),
+        created=created(meta, now),
+        node=pod.spec.node_name,
+        phase=pod.status.phase,
+        leaving=meta.deletion_timestamp is not None,
+        nominated=pod.status.nominated_node_name,
+        owner=owner(meta),
+        rank=_rank(meta),
+        broken_since=_time(meta.annotations.get(BROKEN_SINCE)),
+    )
+
+
+def created(meta: ObjectMeta, now: float) -> float:
+    """When an object was made, in seconds."""
+    return now if meta.creation_timestamp is None else meta.creation_timestamp.timestamp()
+
+
+def owner(meta: ObjectMeta) -> OwnerReference | None:
+    """Who controls an object."""
+    return next((ref for ref in meta.owner_references if ref.controller is not False), None)
+
+
+def owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
+    """Whether an object of a kind made a pod; uids decide where both have one."""
+    ref = pod.owner
+    if ref is None or ref.kind != kind or ref.name != meta.name or pod.namespace != meta.namespace:
+        return False
+    return not ref.uid or not meta.uid or ref.uid == meta.uid
+
+
+def _rank(meta: ObjectMeta) -> int | None:
+    text = meta.labels.get(RANK_LABEL) or meta.annotations.get(INDEX_KEY) or meta.labels.get(INDEX_KEY) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None  # noqa: PLR2004
+
+
+def _time(text: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None

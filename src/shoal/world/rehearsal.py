@@ -1,0 +1,124 @@
+"""Rehearsal: plan, do as planned, and plan again, on a world of records.
+
+It is what `--cycles` does: a placed task runs, a victim is gone (and waits again under its name if somebody
+controls it), pods that were terminating are gone, and the clock moves on.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from shoal.api.meta import Object
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.cycle import cycle
+from shoal.scheduling.plan import Plan
+from shoal.scheduling.report import Report, Step, report
+from shoal.scheduling.workload import NOWHERE, Workload
+from shoal.world.assembly import View, assemble
+from shoal.world.pods import PodRecord
+from shoal.world.world import World
+
+
+def plan_objects(
+    views: Iterable[Object], config: SchedulerConfig, *, cycles: int = 1, step: float = 30, now: float | None = None
+) -> Report:
+    """Plan objects as they stand, or as they would come to stand within some cycles."""
+    objects = list(views)
+    world = World(newest(objects) if now is None else now)
+    world.put(*objects)
+    return report(list(rehearse(world, config, cycles=cycles, step=step)), config)
+
+
+def newest(views: Iterable[Object]) -> float:
+    """The latest time that the objects tell of: what they know of now."""
+    return max((time.timestamp() for view in views for time in _times(view)), default=0.0)
+
+
+def rehearse(world: World, config: SchedulerConfig, *, cycles: int, step: float) -> Iterator[Step]:
+    """Run up to `cycles` cycles, and no more after one that is stable. The world changes."""
+    now = world.now
+    for _ in range(cycles):
+        view = assemble(world, config, now)
+        done = Step(view.snapshot, cycle(view.snapshot, config))
+        yield done
+        if done.stable:
+            return
+        _apply(world, view, done.plan)
+        now += step
+
+
+def _apply(world: World, view: View, plan: Plan) -> None:
+    """Make it so."""
+    names = view.snapshot.nodes.names
+    world.pods = {key: pod for key, pod in world.pods.items() if not pod.leaving}
+    for workload in view.snapshot.workloads:
+        _run_allocated(world, view, workload)
+    for placement in plan.placements:
+        _run(world, view.pods[placement.task], names[placement.column])
+    for eviction in plan.evictions:
+        _evict(world, view.pods[eviction.task])
+    _note(world, view, plan)
+
+
+def _run(world: World, pod: PodRecord, node: str) -> None:
+    running = replace(pod, node=node, phase="Running", leaving=False, nominated="")
+    world.pods[pod.namespace, pod.name] = running
+
+
+def _run_allocated(world: World, view: View, workload: Workload) -> None:
+    """Allocated pods run, and from then on it is the pods that say where they are."""
+    for task in workload.tasks:
+        pod = view.pods[task]
+        if task.column != NOWHERE and not pod.node:
+            _run(world, pod, view.snapshot.nodes.names[task.column])
+    status = {"TYJob": {"allocations": {}}, "DIJob": {"allocation": ()}}.get(workload.kind)
+    if status:
+        _restate(world, workload, **status)
+
+
+def _evict(world: World, pod: PodRecord) -> None:
+    del world.pods[pod.namespace, pod.name]
+    if pod.owner and pod.owner.kind not in world.jobs:
+        waiting = replace(pod, node="", phase="Pending", nominated="", broken_since=None)
+        world.pods[pod.namespace, pod.name] = waiting
+
+
+def _note(world: World, view: View, plan: Plan) -> None:
+    """Write down for whom room is kept, and who lost a part since when."""
+    nominations: defaultdict[Workload, dict[str, str]] = defaultdict(dict)
+    for kept in plan.nominations:
+        nominations[kept.workload][kept.task.name] = view.snapshot.nodes.names[kept.column]
+    evicted = {eviction.workload for eviction in plan.evictions}
+    for workload, verdict in plan.verdicts.items():
+        broken = None if workload in evicted else verdict.broken
+        if workload.kind in world.jobs:
+            since = None if broken is None else datetime.fromtimestamp(broken, UTC)
+            _restate(world, workload, nominations=nominations[workload], broken_since=since)
+            continue
+        for pod in (view.pods[task] for task in workload.tasks):
+            key = pod.namespace, pod.name
+            nominated = nominations[workload].get(pod.name, "")
+            if key in world.pods or nominated:
+                known = world.pods.get(key, pod)
+                world.pods[key] = replace(known, nominated=nominated, broken_since=broken)
+
+
+def _restate(world: World, workload: Workload, **changes: Any) -> None:  # noqa: ANN401 - fields of any status
+    key = workload.namespace, workload.name
+    job = world.jobs[workload.kind][key]
+    world.jobs[workload.kind][key] = replace(job, status=replace(job.status, **changes))
+
+
+def _times(view: Object) -> Iterator[datetime]:
+    meta, status = view.metadata, getattr(view, "status", None)
+    conditions = getattr(status, "conditions", ())
+    times = (
+        meta.creation_timestamp,
+        meta.deletion_timestamp,
+        getattr(status, "broken_since", None),
+        *(condition.last_transition_time for condition in conditions),
+    )
+    return (time for time in times if time)

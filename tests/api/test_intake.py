@@ -1,0 +1,171 @@
+"""Objects taken in together: every error of every one, named by where it stands."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.api.fields import InvalidObjectError
+from shoal.api.intake import Intake, Unreadable, take
+from shoal.api.kinds import KINDS, Kind, read
+from shoal.api.manifest import ManifestError
+from shoal.api.manifest import read as read_text
+from tests import builders
+
+POOL = builders.pool("p", selector={"a": "b"})
+NODE = builders.node("n")
+POD = builders.pod("p")
+
+ROWS: list[tuple[str, list[Any], list[str]]] = [
+    ("all is well", [POOL, NODE, POD], []),
+    ("not an object", [5, "text", [], None], [
+        "f0: must be an object (a mapping), not 5",
+        "f1: must be an object (a mapping), not 'text'",
+        "f2: must be an object (a mapping), not a list",
+        "f3: must be an object (a mapping), not null",
+    ]),
+    ("no type", [{}], ["f0: apiVersion: is required", "f0: kind: is required"]),
+    ("a type that is none", [{"apiVersion": 1, "kind": ""}], [
+        "f0: apiVersion: must be a string that is not empty, not 1",
+        "f0: kind: must be a string that is not empty, not ''",
+    ]),
+    ("another version of one of our kinds", [POOL | {"apiVersion": "resource.aibee.cn/v1"}], [
+        "f0: apiVersion: must be resource.aibee.cn/v1alpha1 for a Pool, not 'resource.aibee.cn/v1'",
+    ]),
+    ("no name", [POD | {"metadata": {"generateName": "p-"}}], ["f0: Pod without a name: metadata.name: is required"]),
+    ("the same twice", [POD, NODE, POD], ["f2: Pod default/p: metadata.name: is taken: f0 has one of this name"]),
+    ("the same name in other namespaces", [POD, builders.pod("p", namespace="other")], []),
+    ("the same name of other kinds", [builders.pool("p"), POD], []),
+    (
+        "no namespace is the namespace default",
+        [POD, POD | {"metadata": {"name": "p"}}],
+        ["f1: Pod default/p: metadata.name: is taken: f0 has one of this name"],
+    ),
+    ("broken and repeated", [POD, POD | {"spec": 5}, NODE | {"status": 5}], [
+        "f1: Pod default/p: metadata.name: is taken: f0 has one of this name",
+        "f1: Pod default/p: spec: must be a mapping, not 5",
+        "f2: Node n: status: must be a mapping, not 5",
+    ]),
+    ("a text that could not be read", [Unreadable("is not\nYAML"), 5], [
+        r"f0: is not\nYAML", "f1: must be an object (a mapping), not 5",
+    ]),
+    ("names that would drive a terminal", [NODE | {"metadata": {"name": "\x1b[2J\n"}}], [
+        r"f0: Node \x1b[2J\n: metadata.name: must be a DNS name (a-z, 0-9, - and ., at most 253 characters), not '\x1b[2J\n'",
+    ]),
+]  # fmt: skip
+
+
+def _take(raws: list[Any]) -> Intake:
+    return take((f"f{i}", raw) for i, raw in enumerate(raws))
+
+
+@pytest.mark.parametrize("sentence, raws, errors", ROWS, ids=[row[0] for row in ROWS])
+def test_errors(sentence: str, raws: list[Any], errors: list[str]) -> None:
+    intake = _take(raws)
+    assert intake.errors == errors, sentence
+    assert len(intake.views) + intake.invalid == len(raws)
+
+
+def test_kinds_that_are_not_read_are_counted() -> None:
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": 5}
+    intake = _take([other, NODE, other, {"apiVersion": "v1", "kind": "Pool"}])
+    assert intake.unknown == {"Deployment apps/v1": 2, "Pool v1": 1}
+    assert [(kind.kind, view.metadata.name) for kind, view in intake.views] == [("Node", "n")]
+    assert not intake.errors
+
+
+def test_unknown_fields_of_our_own_kinds_are_doubtful() -> None:
+    odd = builders.tyjob("t", leader=builders.template(), workers={"w": (1, builders.template())})
+    odd["spec"]["prioritty"] = 5
+    odd["spec"]["workerSets"][0]["count"] = 5
+    odd["spec"]["a\nb"] = 5
+    odd["spec"]["leader"]["template"]["spec"]["anything"] = 5
+    intake = _take([odd, POD | {"spec": {**POD["spec"], "anything": 5}}])
+    assert not intake.errors
+    assert intake.warnings == [
+        "f0: TYJob default/t: spec.workerSets[0].count: is not a field that is known",
+        "f0: TYJob default/t: spec.prioritty: is not a field that is known",
+        r"f0: TYJob default/t: spec[a\nb]: is not a field that is known",
+    ]
+
+
+def test_an_intake_starts_empty() -> None:
+    _take([5])
+    assert _take([]) == Intake()
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+KEYS = st.text(max_size=8) | st.sampled_from(
+    ["metadata", "name", "namespace", "labels", "spec", "status", "template", "containers", "resources", "requests"]
+    + ["leader", "workerSets", "tasks", "trainer", "min-instance", "nodeSelector", "matchExpressions", "items"]
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=20
+)
+ALL = sorted(KINDS.values(), key=lambda kind: kind.kind)
+GOOD = {
+    "TYJob": builders.tyjob("t", leader=builders.template(cpu=1), workers={"w": (1, builders.template(cpu=1))}),
+    "DIJob": builders.dijob_tasks("t", [builders.di_task("learner", builders.template(cpu=1))]),
+    "TrainingJob": builders.trainingjob("t", trainer={"cpu": "1"}),
+    "Pool": POOL,
+    "Pod": POD,
+    "Node": NODE,
+    "Job": builders.batch_job("t", builders.template(cpu=1)),
+}
+
+
+def _one_line_each(intake: Intake) -> None:
+    assert all(line.isprintable() for line in [*intake.errors, *intake.warnings, *intake.unknown])
+
+
+@given(st.sampled_from(ALL), VALUES, VALUES, VALUES)
+def test_any_values_at_all_are_taken_or_refused(kind: Kind, metadata: object, spec: object, status: object) -> None:
+    raw = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": status}
+    _one_line_each(_take([raw, metadata]))
+
+
+def _places(raw: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - any JSON value
+    """Everything that can be replaced: containers with one of their keys."""
+    pairs = raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
+    return [place for key, value in pairs for place in [(raw, key), *_places(value)]]
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_good_object_with_one_wrong_value_has_errors_there_only(data: st.DataObject) -> None:
+    """What is said of a salvaged object is about what somebody wrote, never about a placeholder."""
+    raw = read_copy(data.draw(st.sampled_from(sorted(GOOD))))
+    kind = KINDS[raw["apiVersion"], raw["kind"]]
+    place, key = data.draw(st.sampled_from(_places({k: raw[k] for k in ("metadata", "spec")})))
+    place[key] = wrong = data.draw(VALUES)
+    try:
+        read(kind, raw)
+    except InvalidObjectError as problem:
+        for error in problem.errors:
+            assert error.message
+            assert error.path == "" or error.path.split(".")[0].split("[")[0] in ("metadata", "spec", "status"), wrong
+
+
+def read_copy(name: str) -> Any:  # noqa: ANN401 - any JSON value
+    import copy
+
+    return copy.deepcopy(GOOD[name])
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
+    try:
+        raws = list(read_text(data))
+    except ManifestError:
+        return
+    _one_line_each(take(raws))
+
+
+@given(st.lists(st.sampled_from(["a: ", "- ", "&x ", "*x ", "<<: ", "{", "}", "[", "]", ", ", "? ", "\n", "  ", "1", "'", "|\n"])))
+def test_any_pieces_of_yaml_are_read_or_refused(pieces: list[str]) -> None:
+    try:
+        raws = list(read_text("".join(pieces).encode()))
+    except ManifestError:
+        return
+    _one_line_each(take(raws))

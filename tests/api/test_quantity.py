@@ -1,0 +1,118 @@
+"""Quantities: what is read, what is refused, and that no amount is ever off by a bit."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.api.quantity import NANO, Quantity, format_bytes, format_decimal
+
+READ: list[tuple[object, int]] = [
+    ("0", 0),
+    ("-0", 0),
+    ("+1", NANO),
+    ("100m", NANO // 10),
+    ("0.1", NANO // 10),
+    (".5", NANO // 2),
+    ("5.", 5 * NANO),
+    ("1.5Gi", 3 * 2**29 * NANO),
+    ("1e3", 1000 * NANO),
+    ("1E3", 1000 * NANO),
+    ("1e+3", 1000 * NANO),
+    ("12e6", 12 * 10**6 * NANO),
+    ("1e-3", NANO // 1000),
+    ("1E", 10**18 * NANO),
+    ("1Ei", 2**60 * NANO),
+    ("1n", 1),
+    ("0.5n", 1),  # finer than anything Kubernetes knows: rounded up
+    ("1.0000000001", NANO + 1),
+    ("1u", 1000),
+    ("3k", 3000 * NANO),
+    ("3Ki", 3072 * NANO),
+    ("1M", 10**6 * NANO),
+    ("1T", 10**12 * NANO),
+    ("1P", 10**15 * NANO),
+    ("1Pi", 2**50 * NANO),
+    ("0.000000000000000000001", 1),
+    (2, 2 * NANO),
+    (0.1, NANO // 10),
+    (1e22 / 1e10, 10**12 * NANO),
+]
+
+REFUSED: list[tuple[object, str]] = [
+    ("", "not ''"),
+    (" ", "not ' '"),
+    ("1 Gi", "not '1 Gi'"),
+    (" 1", "not ' 1'"),
+    ("1\n", r"not '1\n'"),
+    ("1GiB", "not '1GiB'"),
+    ("1gi", "not '1gi'"),
+    ("1K", "not '1K'"),
+    ("--1", "not '--1'"),
+    (".", "not '.'"),
+    ("Gi", "not 'Gi'"),
+    ("1e", "not '1e'"),
+    ("1e1.5", "not '1e1.5'"),
+    ("1_000", "not '1_000'"),
+    ("0x10", "not '0x10'"),
+    ("inf", "not 'inf'"),
+    ("١", "not '١'"),  # noqa: RUF001 - an Arabic one, on purpose
+    ("1" * 100, "1…'"),
+    ("-1", "must be 0 or more, not '-1'"),
+    (-1, "must be 0 or more, not '-1'"),
+    ("-1n", "must be 0 or more, not '-1n'"),
+    ("1e400", "must be at most 1Ei, not '1e400'"),
+    ("2Ei", "must be at most 1Ei, not '2Ei'"),
+    (True, "not true"),
+    (None, "not null"),
+    (float("nan"), "not 'nan'"),
+    (float("inf"), "not 'inf'"),
+    ([1], "not a list"),
+    ({"a": 1}, "not a mapping"),
+]
+
+
+@pytest.mark.parametrize("text, nano", READ, ids=lambda value: repr(value))
+def test_is_read_exactly(text: object, nano: int) -> None:
+    assert Quantity(text).nano == nano
+
+
+@pytest.mark.parametrize("text, message", REFUSED, ids=lambda value: repr(value)[:30])
+def test_is_refused_with_what_it_was(text: object, message: str) -> None:
+    with pytest.raises(ValueError, match="must be") as caught:
+        Quantity(text)
+    assert str(caught.value).endswith(message)
+
+
+def test_coarser_steps_round_up() -> None:
+    assert (Quantity("1n").milli, Quantity("1n").value) == (1, 1)
+    assert (Quantity("1500m").milli, Quantity("1500m").value) == (1500, 2)
+
+
+def test_equal_amounts_are_equal_whatever_their_spelling() -> None:
+    assert {Quantity("1"), Quantity("1000m"), Quantity("1e0")} == {Quantity(1)}
+    assert Quantity("1") != 1
+
+
+@given(st.integers(0, 10**15))
+def test_decimal_form_reads_back(milli: int) -> None:
+    assert Quantity(format_decimal(milli)).nano == milli * 10**6
+
+
+@given(st.integers(0, 2**60) | st.integers(0, 2**30).map(lambda n: n * 2**30))
+def test_byte_form_reads_back(value: int) -> None:
+    assert Quantity(format_bytes(value)).nano == value * NANO
+
+
+SUFFIXES = {"n": Fraction(1, NANO), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)}
+SUFFIXES |= {"k": Fraction(10**3), "M": Fraction(10**6), "Ki": Fraction(2**10), "Gi": Fraction(2**30)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(sorted(SUFFIXES)))))
+def test_sums_are_exact(parts: list[tuple[int, int, str]]) -> None:
+    """A sum differs from the true one by less than a nano-unit for each part, and never falls short."""
+    texts = [f"{whole}.{part:03}{suffix}" for whole, part, suffix in parts]
+    exact = sum((Fraction(whole * 1000 + part, 1000) * SUFFIXES[suffix] for whole, part, suffix in parts), Fraction(0))
+    total = Fraction(sum(Quantity(text).nano for text in texts), NANO)
+    assert 0 <= total - exact < Fraction(max(len(parts), 1), NANO)

@@ -1,0 +1,83 @@
+"""What selectors, node affinity and tolerations match, and which of them can mean nothing."""
+
+from typing import Any
+
+import pytest
+
+from shoal.api.decode import decode
+from shoal.api.selectors import LabelSelector, Taint, Toleration, label_selector_errors, toleration_errors
+
+LABELS = {"app": "web", "tier": "front", "empty": ""}
+
+
+def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+SELECTORS: list[tuple[str, dict[str, Any], bool]] = [
+    ("an empty selector matches all", {}, True),
+    ("equal labels", {"matchLabels": {"app": "web"}}, True),
+    ("another value", {"matchLabels": {"app": "db"}}, False),
+    ("an absent label", {"matchLabels": {"zone": ""}}, False),
+    ("In", _expression("app", "In", "db", "web"), True),
+    ("In without the label", _expression("zone", "In", "a"), False),
+    ("NotIn", _expression("app", "NotIn", "web"), False),
+    ("NotIn without the label", _expression("zone", "NotIn", "a"), True),
+    ("Exists", _expression("empty", "Exists"), True),
+    ("Exists without the label", _expression("zone", "Exists"), False),
+    ("DoesNotExist", _expression("app", "DoesNotExist"), False),
+    ("DoesNotExist without the label", _expression("zone", "DoesNotExist"), True),
+    ("all must hold", {"matchLabels": {"app": "web"}, **_expression("tier", "In", "back")}, False),
+]
+
+
+@pytest.mark.parametrize("sentence, raw, matches", SELECTORS, ids=[row[0] for row in SELECTORS])
+def test_label_selectors(sentence: str, raw: dict[str, Any], *, matches: bool) -> None:
+    assert decode(LabelSelector, raw).matches(LABELS) is matches, sentence
+
+
+TAINT = Taint(key="gpu", value="yes", effect="NoSchedule")
+TOLERATIONS: list[tuple[str, dict[str, Any], bool]] = [
+    ("equal", {"key": "gpu", "value": "yes", "effect": "NoSchedule"}, True),
+    ("an empty operator means Equal", {"key": "gpu", "operator": "", "value": "yes"}, True),
+    ("all effects", {"key": "gpu", "value": "yes"}, True),
+    ("another effect", {"key": "gpu", "value": "yes", "effect": "NoExecute"}, False),
+    ("another value", {"key": "gpu", "value": "no"}, False),
+    ("another key", {"key": "cpu", "operator": "Exists"}, False),
+    ("Exists ignores the value", {"key": "gpu", "operator": "Exists"}, True),
+    ("everything", {"operator": "Exists"}, True),
+    ("an empty key with Equal is nothing", {"value": "yes"}, False),
+]
+
+
+@pytest.mark.parametrize("sentence, raw, tolerates", TOLERATIONS, ids=[row[0] for row in TOLERATIONS])
+def test_tolerations(sentence: str, raw: dict[str, Any], *, tolerates: bool) -> None:
+    assert decode(Toleration, raw).tolerates(TAINT) is tolerates, sentence
+
+
+def test_tolerations_compare_numbers() -> None:
+    taint = Taint(key="load", value="5", effect="NoSchedule")
+    more = Toleration(key="load", operator="Gt", value="3")
+    assert more.tolerates(taint)
+    assert not Toleration(key="load", operator="Lt", value="3").tolerates(taint)
+    assert not more.tolerates(Taint(key="load", value="high", effect="NoSchedule"))
+
+
+WITHOUT_SENSE: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("In wants values", _expression("a", "In"), ["s.matchExpressions[0].values: must have at least one value when operator is In"]),
+    ("Exists wants none", _expression("a", "Exists", "x"), ["s.matchExpressions[0].values: must be empty when operator is Exists"]),
+    ("good", _expression("example.com/a", "In", "x"), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence, raw, errors", WITHOUT_SENSE, ids=[row[0] for row in WITHOUT_SENSE])
+def test_selectors_without_sense(sentence: str, raw: dict[str, Any], errors: list[str]) -> None:
+    assert [str(error) for error in label_selector_errors(decode(LabelSelector, raw), "s")] == errors, sentence
+
+
+def test_tolerations_without_sense() -> None:
+    bad = [Toleration(value="x"), Toleration(key="a", operator="Exists", value="x")]
+    assert [str(error) for error in toleration_errors(bad, "t")] == [
+        "t[0].operator: must be Exists when key is empty, which means all keys",
+        "t[1].value: must be empty when operator is Exists",
+    ]

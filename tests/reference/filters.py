@@ -1,0 +1,160 @@
+"""Whether a node can take a task: one function for each filter of the specification."""
+
+from typing import Any
+
+from tests.reference.model import Room, Standing, Task
+from tests.reference.quantities import allocatable, total
+from tests.reference.selectors import node_matches, selects, tolerates
+
+Object = dict[str, Any]
+
+
+def fits(room: Room, node: Object, task: Task) -> bool:
+    """All filters, as the world is now."""
+    return _is_open(node) and _fits_in_principle(room, node, task) and _has_friends(room, node, task)
+
+
+def fits_when_empty(room: Room, node: Object, task: Task) -> bool:
+    """For `never fits`: readiness and cordons pass, and friends (pod affinity) may still come."""
+    return _fits_in_principle(room, node, task, ever=True)
+
+
+def _fits_in_principle(room: Room, node: Object, task: Task, *, ever: bool = False) -> bool:
+    return (
+        _tolerated(node, task, ever=ever)
+        and node_matches(task.spec, node)
+        and _has_room(room, node, task)
+        and _ports_free(room, node, task)
+        and _no_enemies(room, node, task)
+        and _spread(room, node, task)
+    )
+
+
+def _is_open(node: Object) -> bool:
+    """Ready (or silent about it) and not cordoned."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    ready = [one["status"] for one in conditions if one["type"] == "Ready"]
+    return all(status == "True" for status in ready) and not node.get("spec", {}).get("unschedulable", False)
+
+
+def _tolerated(node: Object, task: Task, *, ever: bool) -> bool:
+    taints = node.get("spec", {}).get("taints") or ()
+    if ever:
+        taints = [taint for taint in taints if not taint["key"].startswith("node.kubernetes.io/")]
+    return all(tolerates(task.spec, taint) for taint in taints)
+
+
+def _has_room(room: Room, node: Object, task: Task) -> bool:
+    """Present pods + reserved + the task ≤ allocatable, for everything the task asks for, and for `pods`."""
+    name, has = node["metadata"]["name"], allocatable(node)
+    kept = room.kept(name)
+    taken = total([room.used(name), *(one.requests for one in kept)])
+    enough = all(taken.get(r, 0) + amount <= has.get(r, 0) for r, amount in task.requests.items())
+    return enough and ("pods" not in has or len(room.on(name)) + len(kept) + 1 <= has["pods"])
+
+
+def _ports_free(room: Room, node: Object, task: Task) -> bool:
+    taken = [port for pod in room.on(node["metadata"]["name"]) for port in _host_ports(pod.spec)]
+    return not any(_clash(one, other) for one in _host_ports(task.spec) for other in taken)
+
+
+def _host_ports(spec: Object) -> list[tuple[str, str, int]]:
+    return [
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]
+
+
+def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+    return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in {one[0], other[0]})  # noqa: S104
+
+
+# --- pods that want to be near or far from others ----------------------------------------------------------
+
+
+def _terms(spec: Object, kind: str) -> list[Object]:
+    affinity = (spec.get("affinity") or {}).get(kind) or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+
+
+def _meant(room: Room, term: Object, home: str, other: Task | Standing) -> bool:
+    """Whether a term of a pod in namespace `home` speaks of the other pod."""
+    named, by_label = term.get("namespaces") or [], term.get("namespaceSelector")
+    there = other.namespace in (named or ([home] if by_label is None else []))
+    if by_label is not None:
+        there = there or selects(by_label, room.namespaces.get(other.namespace, {}))
+    return there and selects(term.get("labelSelector"), other.labels)
+
+
+def _domain(node: Object, key: str) -> str | None:
+    return (node["metadata"].get("labels") or {}).get(key)
+
+
+def _together(room: Room, node: Object, pod: Standing, key: str) -> bool:
+    """Whether the node and the pod's node are in one domain."""
+    here = _domain(node, key)
+    return here is not None and here == _domain(room.nodes[pod.node], key)
+
+
+def _no_enemies(room: Room, node: Object, task: Task) -> bool:
+    """Required anti-affinity, the task's own and that of the pods that are there."""
+    for pod in room.standing:
+        for term in _terms(task.spec, "podAntiAffinity"):
+            if _together(room, node, pod, term["topologyKey"]) and _meant(room, term, task.namespace, pod):
+                return False
+        for term in _terms(pod.spec, "podAntiAffinity"):
+            if _together(room, node, pod, term["topologyKey"]) and _meant(room, term, pod.namespace, task):
+                return False
+    return True
+
+
+def _has_friends(room: Room, node: Object, task: Task) -> bool:
+    """Required affinity; the first of a group that wants its own kind may stand anywhere."""
+    terms = _terms(task.spec, "podAffinity")
+    if not terms:
+        return True
+    if any(_domain(node, term["topologyKey"]) is None for term in terms):
+        return False
+    friends = [pod for pod in room.standing if all(_meant(room, term, task.namespace, pod) for term in terms)]
+    if not friends:
+        return all(_meant(room, term, task.namespace, task) for term in terms)
+    return all(any(_together(room, node, pod, term["topologyKey"]) for pod in friends) for term in terms)
+
+
+def _spread(room: Room, node: Object, task: Task) -> bool:
+    constraints = [
+        one
+        for one in task.spec.get("topologySpreadConstraints") or ()
+        if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+    ]
+    keys = [one["topologyKey"] for one in constraints]
+    counted = [
+        other
+        for other in room.nodes.values()
+        if node_matches(task.spec, other) and all(_domain(other, key) is not None for key in keys)
+    ]
+    return all(_spread_by(room, node, task, one, counted) for one in constraints)
+
+
+def _spread_by(room: Room, node: Object, task: Task, constraint: Object, counted: list[Object]) -> bool:
+    """The domain with one more pod may exceed the emptiest by at most maxSkew."""
+    key, selector = constraint["topologyKey"], constraint.get("labelSelector")
+    here = _domain(node, key)
+    if here is None:
+        return False
+    matching = dict.fromkeys((_domain(other, key) for other in counted), 0)
+    names = {other["metadata"]["name"] for other in counted}
+    for pod in room.standing:
+        if pod.node in names and _counts(pod, task, selector):
+            matching[_domain(room.nodes[pod.node], key)] += 1
+    least = min(matching.values(), default=0)
+    if len(matching) < constraint.get("minDomains", 1):
+        least = 0
+    itself = int(selects(selector, task.labels))
+    return matching.get(here, 0) + itself - least <= int(constraint["maxSkew"])
+
+
+def _counts(pod: Standing, task: Task, selector: Object | None) -> bool:
+    return pod.namespace == task.namespace and not pod.terminating and selects(selector, pod.labels)

@@ -1,0 +1,155 @@
+"""What the reference thinks in: tasks, workloads, and the room they stand in."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from tests.reference.quantities import Resources, allocatable, pod_requests, total
+
+Object = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Task:
+    """One pod that has or needs a node."""
+
+    namespace: str
+    name: str
+    role: str
+    labels: dict[str, str]
+    spec: Object
+    fixed: bool = False
+    """A leader, a master, a parameter server: without it there is no minimum."""
+    node: str | None = None
+    done: bool = False
+    nominated: str | None = None
+
+    def __post_init__(self) -> None:
+        self.requests: Resources = pod_requests(self.spec)
+
+    @property
+    def met(self) -> bool:
+        return self.done or self.node is not None
+
+
+@dataclass(eq=False)
+class Workload:
+    """One job, one gang of pods, or one loose pod."""
+
+    kind: str
+    namespace: str
+    name: str
+    created: datetime
+    tasks: list[Task]
+    minimum: int
+    """So many of the tasks that are not fixed."""
+    maximum: int
+    priority: int = 0
+    job_priority: int | None = None
+    policy: str = "BinPack"
+    queue_policy: str = "Priority"
+    wished_pool: str | None = None
+    pool: str = "default"
+    held: bool = False
+    broken_since: datetime | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def varying(self) -> list[Task]:
+        return [task for task in self.tasks if not task.fixed]
+
+    @property
+    def needing(self) -> list[Task]:
+        return [task for task in self.tasks if not task.met]
+
+    @property
+    def missing(self) -> int:
+        """How many varying tasks are still short of the minimum."""
+        return max(0, self.minimum - sum(task.met for task in self.varying))
+
+    @property
+    def minimum_met(self) -> bool:
+        return self.missing == 0 and all(task.met for task in self.tasks if task.fixed)
+
+    @property
+    def placed(self) -> list[Task]:
+        return [task for task in self.tasks if task.node is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """A pod on a node: it takes its room until it is gone."""
+
+    node: str
+    namespace: str
+    labels: dict[str, str]
+    spec: Object
+    requests: Resources
+    terminating: bool = False
+    task: Task | None = None
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Room on a node that is kept for one nominated task."""
+
+    owner: str
+    node: str
+    requests: Resources
+
+
+@dataclass
+class Room:
+    """The nodes of the cluster with all that stands on them; copied freely for every what-if."""
+
+    nodes: dict[str, Object]
+    namespaces: dict[str, dict[str, str]]
+    standing: list[Standing]
+    reserved: list[Reservation]
+
+    def copy(self) -> "Room":
+        return replace(self, standing=list(self.standing), reserved=list(self.reserved))
+
+    def without_terminating(self) -> "Room":
+        return replace(self.copy(), standing=[pod for pod in self.standing if not pod.terminating])
+
+    def without_reservations(self) -> "Room":
+        return replace(self.copy(), reserved=[])
+
+    def empty(self) -> "Room":
+        return replace(self, standing=[], reserved=[])
+
+    def place(self, task: Task, node: str) -> None:
+        pod = Standing(node, task.namespace, task.labels, task.spec, task.requests, task=task)
+        self.standing.append(pod)
+
+    def reserve(self, owner: str, task: Task, node: str) -> None:
+        self.reserved.append(Reservation(owner, node, task.requests))
+
+    def lift(self, owner: str) -> None:
+        self.reserved = [one for one in self.reserved if one.owner != owner]
+
+    def on(self, node: str) -> list[Standing]:
+        return [pod for pod in self.standing if pod.node == node]
+
+    def used(self, node: str) -> Resources:
+        return total(pod.requests for pod in self.on(node))
+
+    def kept(self, node: str) -> list[Reservation]:
+        return [one for one in self.reserved if one.node == node]
+
+
+def capacity(nodes: list[Object]) -> Resources:
+    """The sum of what nodes have to give."""
+    return total(allocatable(node) for node in nodes)
+
+
+def dominant_share(asked: Resources, whole: Resources) -> Fraction:
+    """The largest part of any resource; what the whole has none of is skipped."""
+    parts = [amount / whole[name] for name, amount in asked.items() if whole.get(name)]
+    return max(parts, default=Fraction(0))

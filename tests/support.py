@@ -1,0 +1,35 @@
+"""The engine as tests reach it: objects in, the documented JSON object out."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from shoal.api.decode import decode
+from shoal.api.intake import take
+from shoal.scheduling.config import SchedulerConfig
+from shoal.world.rehearsal import plan_objects
+
+
+class BadInputError(Exception):
+    """Raised when objects are refused; has the error lines."""
+
+
+def plan(
+    objects: Iterable[Mapping[str, Any]],
+    *,
+    config: Mapping[str, Any] | None = None,
+    cycles: int = 1,
+    now: str | None = None,
+) -> dict[str, Any]:
+    """What `shoal plan -o json` prints for these objects."""
+    intake = take(("test", raw) for raw in objects)
+    if intake.errors:
+        raise BadInputError("\n".join(intake.errors))
+    settings = decode(SchedulerConfig, dict(config or {}))
+    moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
+    views = [view for _, view in intake.views]
+    answer = msgspec.json.encode(plan_objects(views, settings, cycles=cycles, now=moment))
+    result: dict[str, Any] = msgspec.json.decode(answer)
+    return result

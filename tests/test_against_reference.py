@@ -1,0 +1,65 @@
+"""The engine and the slow, obvious reference say the same of thousands of small random worlds."""
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis.strategies import SearchStrategy
+
+from tests import reference
+from tests.builders import Case, Object, check, codes
+from tests.support import plan
+from tests.test_cases_others import CASES as OTHER_CASES
+from tests.test_cases_tyjob import CASES as TYJOB_CASES
+from tests.worlds import World, puzzles, worlds
+
+WORLDS_A_PART = 400
+PARTS = [(kind, part) for kind, parts in ((worlds, 8), (puzzles, 2)) for part in range(parts)]
+SAID = ("state", "pool", "priority", "jobPriority", "position", "min", "max", "current", "target")
+WHERE = ("allocation", "nominated")
+ONE_CYCLE = {name: case for name, case in (TYJOB_CASES | OTHER_CASES).items() if case.cycles == 1}
+
+
+@pytest.mark.parametrize("kind, part", PARTS)
+def test_engine_and_reference_agree(kind: Callable[[], SearchStrategy[World]], part: int) -> None:
+    @seed(part)
+    @settings(
+        max_examples=WORLDS_A_PART, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    @given(kind())
+    def agree(world: World) -> None:
+        engine = plan(world.objects, config=world.config, now=world.now)
+        expected = reference.plan(world.objects, world.config, world.now)
+        assert decided(engine) == decided(expected)
+        assert verdicts(engine) == verdicts(expected)
+        assert shares(engine) == pytest.approx(shares(expected), abs=1e-3)
+
+    agree()
+
+
+@pytest.mark.parametrize("case", ONE_CYCLE.values(), ids=ONE_CYCLE.keys())
+def test_reference_satisfies_the_cases(case: Case) -> None:
+    check(case, reference.plan(list(case.objects), case.config, case.now), messages=False)
+
+
+def decided(answer: Object) -> dict[str, Any]:
+    """Placements in the order of the workloads, and evictions; the order within one workload is free."""
+    by_job = [
+        sorted((p["pod"], p["job"], p["role"], p["node"], p["pool"]) for p in placed)
+        for _, placed in groupby(answer["placements"], key=lambda p: str(p["job"]))
+    ]
+    evicted = sorted((e["pod"], e["job"], e["node"], e["reason"]) for e in answer["evictions"])
+    return {"placements": by_job, "evictions": evicted}
+
+
+def verdicts(answer: Object) -> dict[str, Object]:
+    return {
+        job["job"]: {key: job[key] for key in SAID + WHERE} | {"reasons": sorted(codes(job))}
+        for job in answer["jobs"]
+    }
+
+
+def shares(answer: Object) -> dict[str, float]:
+    return {job["job"]: job["share"] for job in answer["jobs"]}

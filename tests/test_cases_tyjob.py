@@ -1,0 +1,457 @@
+"""The scheduling cases of spec/tyjob.md: each row is a sentence, a world, and what must come out."""
+
+import pytest
+
+from tests.builders import (
+    GPU,
+    Case,
+    Object,
+    check,
+    node,
+    owner,
+    pod,
+    pod_of,
+    priority_class,
+    template,
+    tyjob,
+)
+from tests.support import plan
+
+ONE = template(cpu=1, memory="1Gi")
+EARLY, LATE = "2024-05-01T00:00:00Z", "2024-05-01T00:01:00Z"
+
+
+def busy(name: str, on: str, cpu: int, memory: str) -> Object:
+    """A pod of somebody else that takes room."""
+    return pod(name, cpu=cpu, memory=memory, node=on, scheduler="default-scheduler")
+
+
+def job(name: str, workers: int = 1, *, shape: Object = ONE, **more: object) -> Object:
+    """A TYJob of equal pods."""
+    return tyjob(name, leader=shape, workers={"worker": (workers, shape)}, **more)  # type: ignore[arg-type]
+
+
+def running(of: str, task: str, on: str, shape: Object = ONE) -> Object:
+    return pod_of(f"{of}-{task}", shape, node=on, of=owner("TYJob", of))
+
+
+def two_and_one(policy: str) -> list[Object]:
+    """A job with two of its pods on a, one on b, and one to place."""
+    there = [running("j", "leader", "a"), running("j", "worker-0", "a"), running("j", "worker-1", "b")]
+    return [job("j", 3, policy=policy), *there]
+
+
+HALF_AND_EMPTY = [node("half"), node("idle"), busy("x", "half", 5, "5Gi")]
+FRAGMENTS = [
+    node("a", cpu=10, memory="10G"),
+    node("b", cpu=10, memory="10G"),
+    busy("xa", "a", 4, "4G"),
+    busy("xb", "b", 6, "2G"),
+]
+DRF_EXAMPLE = [
+    tyjob(
+        "job1",
+        leader=template(cpu=1, memory="4G"),
+        workers={"w": (1, template(cpu=1, memory="4G"))},
+        queue="DRF",
+    ),
+    tyjob(
+        "job2",
+        leader=template(cpu=2, memory="2G"),
+        workers={"w": (1, template(cpu=3, memory="2G"))},
+        queue="DRF",
+    ),
+]
+LARGE_LAST = tyjob(
+    "j",
+    leader=ONE,
+    workers={"small": (1, ONE), "large": (1, template(cpu=4, memory="1Gi"))},
+    min_workers=2,
+    policy="JobAntiAffinity",
+)
+LEADER_AND_TWO = {"j-leader": "n1", "j-worker-0": "n1", "j-worker-1": "n1"}
+SIXTY = {
+    f"a-{task}": node
+    for task, node in zip(("leader", *(f"worker-{i}" for i in range(5))), ("n1",) * 5 + ("n2",), strict=True)
+}
+
+QUEUE = {
+    "priority 8 goes before 5, though it came later": Case(
+        objects=[
+            node("n1", cpu=2),
+            job("five", priority=5, created=EARLY),
+            job("eight", priority=8, created=LATE),
+        ],
+        placed={"eight-leader": "n1", "eight-worker-0": "n1"},
+        jobs={
+            "TYJob/default/eight": {
+                "state": "ScheduledSucceed",
+                "jobPriority": 8,
+                "position": None,
+                "reasons": [],
+            },
+            "TYJob/default/five": {
+                "state": "Unscheduled",
+                "jobPriority": 5,
+                "position": 1,
+                "allocation": {},
+                "reasons": ["NoRoom"],
+            },
+        },
+        says={"TYJob/default/five": ["cpu"]},
+    ),
+    "a PriorityClass goes before the job's own priority": Case(
+        objects=[
+            node("n1", cpu=2),
+            priority_class("high", 100),
+            job("ten", priority=10, created=EARLY),
+            job("one", priority=1, created=LATE, shape=template(cpu=1, priority="high")),
+        ],
+        placed={"one-leader": "n1", "one-worker-0": "n1"},
+        jobs={"TYJob/default/one": {"priority": 100}, "TYJob/default/ten": {"priority": 0, "position": 1}},
+    ),
+    "the older of two equals goes first": Case(
+        objects=[node("n1", cpu=2), job("a", created=LATE), job("b", created=EARLY)],
+        placed={"b-leader": "n1", "b-worker-0": "n1"},
+    ),
+    "the first by name of two twins goes first": Case(
+        objects=[node("n1", cpu=2), job("b", created=EARLY), job("a", created=EARLY)],
+        placed={"a-leader": "n1", "a-worker-0": "n1"},
+    ),
+    "a partly scheduled job goes before an older one of the same priority": Case(
+        objects=[
+            node("n1", cpu=4),
+            job("old", created=EARLY),
+            job("young", 3, created=LATE),
+            running("young", "leader", "n1"),
+            running("young", "worker-0", "n1"),
+        ],
+        placed={"young-worker-1": "n1", "young-worker-2": "n1"},
+        jobs={"TYJob/default/young": {"state": "ScheduledSucceed", "current": 1, "target": 3}},
+    ),
+    "the DRF example: shares 0.4 and 0.5, job1 first": Case(
+        objects=[node("n1", cpu=10, memory="20G"), *reversed(DRF_EXAMPLE)],
+        placed={"job1-leader": "n1", "job1-w-0": "n1", "job2-leader": "n1", "job2-w-0": "n1"},
+        jobs={"TYJob/default/job1": {"share": 0.4}, "TYJob/default/job2": {"share": 0.5}},
+        order=["TYJob/default/job1", "TYJob/default/job2"],
+    ),
+    "the DRF example with room for one": Case(
+        objects=[node("n1", cpu=10, memory="20G"), *DRF_EXAMPLE, busy("x", "n1", 5, "1G")],
+        placed={"job1-leader": "n1", "job1-w-0": "n1"},
+        jobs={"TYJob/default/job2": {"share": 0.5, "position": 1, "reasons": ["NoRoom"]}},
+    ),
+    "jobs by priority go before jobs by share": Case(
+        objects=[
+            node("n1", cpu=2),
+            job("drf", queue="DRF", priority=10, created=EARLY),
+            job("prio", priority=1, created=LATE),
+        ],
+        placed={"prio-leader": "n1", "prio-worker-0": "n1"},
+    ),
+    "the scheduler's queue policy goes before the jobs' own": Case(
+        objects=[
+            node("n1", cpu=3, memory="3Gi"),
+            job("large", 2, min_workers=2, priority=10, created=EARLY),
+            job("small", 1, priority=1, created=LATE),
+        ],
+        placed={"small-leader": "n1", "small-worker-0": "n1"},
+        config={"queuePolicy": "DRF"},
+    ),
+}
+
+POLICIES = {
+    "BinPack: nodes at 50 % and 0 % → the 50 % node": Case(
+        objects=[*HALF_AND_EMPTY, job("j", policy="BinPack")],
+        placed={"j-leader": "half", "j-worker-0": "half"},
+        roles={"j-leader": "leader", "j-worker-0": "worker"},
+    ),
+    "BinPack is the policy of a job that names none": Case(
+        objects=[*HALF_AND_EMPTY, job("j")], placed={"j-leader": "half", "j-worker-0": "half"}
+    ),
+    "LeaderFirst on the same nodes: leader → 0 %, workers → 50 %": Case(
+        objects=[*HALF_AND_EMPTY, job("j", 2, policy="LeaderFirst")],
+        placed={"j-leader": "idle", "j-worker-0": "half", "j-worker-1": "half"},
+    ),
+    "LeaderFirst: a GPU weighs four times for the leader": Case(
+        objects=[
+            node("a", cpu=10, memory="10Gi", gpu=4),
+            node("b", cpu=10, memory="10Gi", gpu=4),
+            pod("xa", cpu=2, gpu=1, node="a", scheduler="other"),
+            pod("xb", cpu=5, memory="3Gi", node="b", scheduler="other"),
+            tyjob(
+                "j", leader=template(cpu=1, gpu=1), workers={"w": (1, template(cpu=1))}, policy="LeaderFirst"
+            ),
+        ],
+        placed={"j-leader": "b", "j-w-0": "b"},
+    ),
+    "MinFragment: A 100, B 60 → A": Case(
+        objects=[*FRAGMENTS, job("j", shape=template(cpu=1, memory="1G"), policy="MinFragment")],
+        placed={"j-leader": "a", "j-worker-0": "a"},
+    ),
+    "JobAffinity with 2 of the job's pods on A and 1 on B → A": Case(
+        objects=[node("a"), node("b"), node("c"), busy("x", "c", 5, "5Gi"), *two_and_one("JobAffinity")],
+        placed={"j-worker-2": "a"},
+    ),
+    "JobAntiAffinity → the third node": Case(
+        objects=[node("a"), node("b"), node("c"), *two_and_one("JobAntiAffinity")],
+        placed={"j-worker-2": "c"},
+    ),
+    "JobAntiAffinity → B when there are two": Case(
+        objects=[node("a"), node("b"), *two_and_one("JobAntiAffinity")], placed={"j-worker-2": "b"}
+    ),
+    "JobAntiAffinity: of two empty nodes the less used": Case(
+        objects=[node("a"), node("b"), busy("x", "a", 1, "1Gi"), job("j", policy="JobAntiAffinity")],
+        placed={"j-leader": "b", "j-worker-0": "a"},
+    ),
+    "where scattering would leave a large task without a node, the job is still placed": Case(
+        objects=[node("a", cpu=4), node("b", cpu=4), LARGE_LAST],
+        placed={"j-large-0": "a", "j-leader": "b", "j-small-0": "b"},
+        jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "reasons": []}},
+    ),
+}
+
+GANGS = {
+    "Gang of 5 with room for 4 → nothing is placed, and the reason names the shortage": Case(
+        objects=[node("n1", cpu=5), busy("x", "n1", 1, "1Gi"), job("j", 4, policy="Gang", min_workers=1)],
+        placed={},
+        jobs={
+            "TYJob/default/j": {
+                "state": "Unscheduled",
+                "min": 4,
+                "max": 4,
+                "current": 0,
+                "target": 0,
+                "allocation": {},
+                "nominated": {},
+                "position": 1,
+                "reasons": ["NoRoom"],
+            }
+        },
+        says={"TYJob/default/j": ["cpu"]},
+    ),
+    "minWorkersNum 2 of 5 and room for the leader and 2 → ScheduledPartly": Case(
+        objects=[node("n1", cpu=3), job("j", 5, min_workers=2)],
+        placed=LEADER_AND_TWO,
+        jobs={
+            "TYJob/default/j": {
+                "state": "ScheduledPartly",
+                "min": 2,
+                "max": 5,
+                "current": 0,
+                "target": 2,
+                "allocation": LEADER_AND_TWO,
+                "reasons": ["NoRoom"],
+            }
+        },
+        says={"TYJob/default/j": ["cpu"]},
+    ),
+    "room appears → the other 3 are placed": Case(
+        objects=[
+            node("n1", cpu=3),
+            node("n2", cpu=3),
+            job(
+                "j",
+                5,
+                min_workers=2,
+                status={"scheduleState": "ScheduledPartly", "allocations": LEADER_AND_TWO},
+            ),
+        ],
+        placed={"j-worker-2": "n2", "j-worker-3": "n2", "j-worker-4": "n2"},
+        jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "current": 2, "target": 5, "reasons": []}},
+    ),
+    "room appears in a later cycle → the other 3 are placed then": Case(
+        objects=[
+            node("n1", cpu=6),
+            job("j", 5, min_workers=2),
+            pod("x", cpu=3, node="n1", scheduler="other", terminating=True),
+        ],
+        placed=LEADER_AND_TWO | {"j-worker-2": "n1", "j-worker-3": "n1", "j-worker-4": "n1"},
+        jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "reasons": []}},
+        cycles=5,
+    ),
+    "less than the minimum keeps nothing, so another can run": Case(
+        objects=[
+            node("n1", cpu=3),
+            job("big", 4, min_workers=3, priority=9, shape=template(cpu=1)),
+            job("tiny", priority=1),
+        ],
+        placed={"tiny-leader": "n1", "tiny-worker-0": "n1"},
+        jobs={"TYJob/default/big": {"state": "ScheduledFailed", "reasons": ["NeverFits"], "position": None}},
+    ),
+    "a worker that does not fit does not stop a later one that does": Case(
+        objects=[
+            node("n1", cpu=3),
+            tyjob("j", leader=ONE, workers={"large": (1, template(cpu=3)), "small": (2, ONE)}, min_workers=1),
+        ],
+        placed={"j-leader": "n1", "j-small-0": "n1", "j-small-1": "n1"},
+        jobs={"TYJob/default/j": {"state": "ScheduledPartly", "current": 0, "target": 2, "min": 1, "max": 3}},
+    ),
+    "of two gangs that each need 60 % exactly one runs": Case(
+        objects=[
+            node("n1", cpu=5),
+            node("n2", cpu=5),
+            job("b", 5, policy="Gang"),
+            job("a", 5, policy="Gang"),
+        ],
+        placed=SIXTY,
+        jobs={
+            "TYJob/default/a": {"state": "ScheduledSucceed", "position": None},
+            "TYJob/default/b": {
+                "state": "Unscheduled",
+                "allocation": {},
+                "position": 1,
+                "reasons": ["NoRoom"],
+            },
+        },
+    ),
+    "when the first gang ends the other runs": Case(
+        objects=[
+            node("n1", cpu=5),
+            node("n2", cpu=5),
+            job("z", 5, policy="Gang", status={"stage": "Succeeded", "allocations": {"z-leader": "n1"}}),
+            pod_of("z-leader", ONE, node="n1", of=owner("TYJob", "z"), phase="Succeeded"),
+            job("a", 5, policy="Gang"),
+        ],
+        placed=SIXTY,
+        absent=["TYJob/default/z"],
+    ),
+    "while the first gang leaves the other is nominated, and runs when it is gone": Case(
+        objects=[
+            node("n1", cpu=3),
+            *(pod_of(f"z-worker-{i}", ONE, node="n1", terminating=True) for i in range(3)),
+            job("a", 2, policy="Gang"),
+        ],
+        placed={},
+        jobs={
+            "TYJob/default/a": {
+                "state": "Unscheduled",
+                "nominated": {"a-leader": "n1", "a-worker-0": "n1", "a-worker-1": "n1"},
+                "current": 0,
+                "target": 2,
+                "position": 1,
+                "reasons": ["WaitingForRoom"],
+            }
+        },
+    ),
+    "the nominated gang runs in the next cycle": Case(
+        objects=[
+            node("n1", cpu=3),
+            *(pod_of(f"z-worker-{i}", ONE, node="n1", terminating=True) for i in range(3)),
+            job("a", 2, policy="Gang"),
+            job("y", 1, created=LATE),
+        ],
+        placed={"a-leader": "n1", "a-worker-0": "n1", "a-worker-1": "n1"},
+        jobs={"TYJob/default/a": {"state": "ScheduledSucceed", "nominated": {}}},
+        cycles=3,
+    ),
+}
+
+FAILURES = {
+    "a leader that asks for more than any node has → ScheduledFailed, naming node and resource": Case(
+        objects=[
+            node("n1", cpu=4, gpu=2),
+            tyjob("j", leader=template(cpu=1, gpu=8), workers={"worker": (1, ONE)}),
+        ],
+        placed={},
+        jobs={
+            "TYJob/default/j": {
+                "state": "ScheduledFailed",
+                "position": None,
+                "target": 0,
+                "reasons": ["NeverFits"],
+            }
+        },
+        says={"TYJob/default/j": ["n1", GPU]},
+    ),
+    "it is judged against the cluster as if all its nodes were ready and open": Case(
+        objects=[node("n1", cpu=1), node("n2", cpu=2, ready="False"), job("j")],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
+    ),
+    "a larger node comes → the failed job runs": Case(
+        objects=[node("n1", cpu=2), job("j", status={"scheduleState": "ScheduledFailed"})],
+        placed={"j-leader": "n1", "j-worker-0": "n1"},
+    ),
+    "without any node at all nobody is told that it never fits": Case(
+        objects=[job("j")],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "Unscheduled", "position": None, "reasons": ["NoRoom"]}},
+    ),
+    "the node of a worker is gone → that worker is placed again elsewhere": Case(
+        objects=[
+            node("n1"),
+            node("n2"),
+            job("j", 2, min_workers=2, status={"stage": "Rescheduling"}),
+            running("j", "leader", "n1"),
+            running("j", "worker-0", "n1"),
+            running("j", "worker-1", "dead"),
+        ],
+        placed={"j-worker-1": "n1"},
+        jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "current": 1, "target": 2, "reasons": []}},
+    ),
+    "an allocation on a node that is gone is made anew": Case(
+        objects=[
+            node("n1"),
+            job("j", 1, status={"allocations": {"j-leader": "dead", "j-worker-0": "n1"}}),
+        ],
+        placed={"j-leader": "n1"},
+    ),
+    "the survivors of a gang keep their room until gangRecoverySeconds": Case(
+        objects=[
+            node("n1", cpu=2),
+            node("n2", cpu=2, unschedulable=True),
+            job("j", 2, policy="Gang", status={"brokenSince": EARLY}),
+            running("j", "leader", "n1"),
+            running("j", "worker-0", "n1"),
+            pod("later", cpu=1),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "Unscheduled", "current": 1, "target": 1, "reasons": ["NoRoom"]}},
+        now="2024-05-01T00:04:59Z",
+    ),
+    "after gangRecoverySeconds what is left of it is evicted": Case(
+        objects=[
+            node("n1", cpu=2),
+            node("n2", cpu=2, unschedulable=True),
+            job("j", 2, policy="Gang", status={"brokenSince": EARLY}),
+            running("j", "leader", "n1"),
+            running("j", "worker-0", "n1"),
+        ],
+        placed={},
+        evicted={"j-leader": "GangLost", "j-worker-0": "GangLost"},
+        jobs={"TYJob/default/j": {"state": "Unscheduled", "current": 1, "target": 0, "allocation": {}}},
+        now="2024-05-01T00:05:00Z",
+    ),
+    "a terminating job gets nothing": Case(
+        objects=[node("n1"), job("j", terminating=True)], placed={}, absent=["TYJob/default/j"]
+    ),
+    "a worker that succeeded needs no node again": Case(
+        objects=[
+            node("n1", cpu=3),
+            job("j", 2, policy="Gang"),
+            running("j", "leader", "n1"),
+            running("j", "worker-0", "n1"),
+            pod_of("j-worker-1", ONE, node="n1", of=owner("TYJob", "j"), phase="Succeeded"),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "reasons": []}},
+    ),
+    "a worker that failed is placed again": Case(
+        objects=[
+            node("n1", cpu=3),
+            job("j", 2),
+            running("j", "leader", "n1"),
+            running("j", "worker-0", "n1"),
+            pod_of("j-worker-1", ONE, node="n1", of=owner("TYJob", "j"), phase="Failed"),
+        ],
+        placed={"j-worker-1": "n1"},
+    ),
+}
+
+CASES = QUEUE | POLICIES | GANGS | FAILURES
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_case(case: Case) -> None:
+    answer = plan(list(case.objects), config=case.config, cycles=case.cycles, now=case.now)
+    check(case, answer)
