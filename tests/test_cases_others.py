@@ -749,6 +749,13 @@ FILTERS = {
         objects=[*ZONES, *(pod(f"p{i}", cpu=1, labels={"app": "a"}, spec=SPREAD) for i in range(3))],
         placed={"p0": "n1", "p1": "n2", "p2": "n1"},
     ),
+    "topology spread does not count pods that leave": Case(
+        objects=[
+            *(*ZONES, pod("x", cpu=1, labels={"app": "a"}, node="n1", terminating=True)),
+            pod("p", cpu=1, labels={"app": "a"}, spec=SPREAD),
+        ],
+        placed={"p": "n1"},
+    ),
     "host ports": Case(
         objects=[node("n1"), node("n2"), *(pod(f"p{i}", cpu=1, host_port=80) for i in range(3))],
         placed={"p0": "n1", "p1": "n2"},

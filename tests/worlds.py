@@ -496,11 +496,15 @@ def worlds(draw: Callable[[st.SearchStrategy[Any]], Any]) -> World:
 
 @st.composite
 def puzzles(draw: Callable[[st.SearchStrategy[Any]], Any]) -> World:
-    """Few nodes, and jobs of unlike tasks, the large ones last: often only the second try fits them."""
+    """Few nodes, and jobs of unlike tasks, the large ones last: often only the second try fits them, or
+    only the room of pods that leave."""
     making = Making(draw)
     for number in range(making.number(2, 4)):
         size = making.number(4, 6)
         making.objects.append(node(f"n{number + 1}", cpu=size, memory=_gi(making.one(size, 8))))
+        if making.chance(1, 3):
+            shape = template(cpu=making.number(1, size))
+            making.objects.append(pod_of(f"leaving-{number}", shape, node=f"n{number + 1}", terminating=True))
     for number in range(making.number(1, 3)):
         _puzzle(making, f"w{number}")
     return World(making.objects, {})
@@ -513,7 +517,7 @@ def _puzzle(making: Making, name: str) -> None:
         name,
         leader=template(cpu=1),
         workers={f"s{index}": (1, shape) for index, shape in enumerate(shapes)},
-        min_workers=making.one(len(sizes), len(sizes), max(1, len(sizes) - 1)),
+        min_workers=making.one(len(sizes), len(sizes), max(1, len(sizes) - 1), 1),
         policy=making.one("JobAntiAffinity", "JobAntiAffinity", "LeaderFirst", "MinFragment", "BinPack"),
         created=making.one(*CREATED),
     )

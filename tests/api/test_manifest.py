@@ -46,13 +46,21 @@ TEXTS: list[tuple[str, bytes, list[Any]]] = [
     ("JSON", b' {"a": [1, null]}', [{"a": [1, None]}]),
     ("YAML that looks like JSON", b"{a: 1, b: yes}", [{"a": 1, "b": True}]),
     ("an alias", b"a: &x [1]\nb: *x\n", [{"a": [1], "b": [1]}]),
-    ("a merge key", b"a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\n", [{"a": {"p": 1, "q": 2}, "b": {"p": 1, "q": 3}}]),
+    (
+        "a merge key",
+        b"a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\n",
+        [{"a": {"p": 1, "q": 2}, "b": {"p": 1, "q": 3}}],
+    ),
     (
         "several merged: the first counts",
         b"- &x {p: 1}\n- &y {p: 2, q: 2}\n- <<: [*x, *y]\n",
         [[{"p": 1}, {"p": 2, "q": 2}, {"p": 1, "q": 2}]],
     ),
-    ("keys are text", b"1: a\ntrue: b\nnull: c\n1.5: d\n", [{"1": "a", "true": "b", "null": "c", "1.5": "d"}]),
+    (
+        "keys are text",
+        b"1: a\ntrue: b\nnull: c\n1.5: d\n",
+        [{"1": "a", "true": "b", "null": "c", "1.5": "d"}],
+    ),
     ("anchors end with their document", b"a: &x 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
 ]
 

@@ -23,7 +23,12 @@ SPECS: list[tuple[str, dict[str, Any], float, float]] = [
     ("nothing asked, nothing taken", {"containers": [_c()]}, 0, 0),
     ("limits stand in for requests", {"containers": [_c(limit=2)]}, 2, 2),
     ("a request goes before its limit", {"containers": [_c(1, 2)]}, 1, 2),
-    ("the largest init container, if larger", {"containers": [_c(1)], "initContainers": [_c(3), _c(2)]}, 3, 3),
+    (
+        "the largest init container, if larger",
+        {"containers": [_c(1)], "initContainers": [_c(3), _c(2)]},
+        3,
+        3,
+    ),
     ("init containers do not add up", {"containers": [_c(3)], "initContainers": [_c(2), _c(2)]}, 3, 3),
     ("sidecars stay", {"containers": [_c(1)], "initContainers": [_sidecar(2)]}, 3, 3),
     ("init beside an earlier sidecar", {"containers": [_c(1)], "initContainers": [_sidecar(2), _c(4)]}, 6, 6),
@@ -61,7 +66,7 @@ PORTS: list[tuple[str, dict[str, Any], list[HostPort]]] = [
     ),
     (
         "all addresses have one name",
-        {"containers": [{"ports": [{"hostPort": 80, "hostIP": "0.0.0.0", "protocol": "UDP"}]}]},
+        {"containers": [{"ports": [{"hostPort": 80, "hostIP": "::", "protocol": "UDP"}]}]},
         [HostPort(port=80, protocol="UDP")],
     ),
     (

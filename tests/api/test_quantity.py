@@ -73,7 +73,7 @@ REFUSED: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize("text, nano", READ, ids=lambda value: repr(value))
+@pytest.mark.parametrize("text, nano", READ, ids=repr)
 def test_is_read_exactly(text: object, nano: int) -> None:
     assert Quantity(text).nano == nano
 
@@ -113,6 +113,8 @@ SUFFIXES |= {"k": Fraction(10**3), "M": Fraction(10**6), "Ki": Fraction(2**10), 
 def test_sums_are_exact(parts: list[tuple[int, int, str]]) -> None:
     """A sum differs from the true one by less than a nano-unit for each part, and never falls short."""
     texts = [f"{whole}.{part:03}{suffix}" for whole, part, suffix in parts]
-    exact = sum((Fraction(whole * 1000 + part, 1000) * SUFFIXES[suffix] for whole, part, suffix in parts), Fraction(0))
+    exact = sum(
+        (Fraction(whole * 1000 + part, 1000) * SUFFIXES[suffix] for whole, part, suffix in parts), Fraction(0)
+    )
     total = Fraction(sum(Quantity(text).nano for text in texts), NANO)
     assert 0 <= total - exact < Fraction(max(len(parts), 1), NANO)

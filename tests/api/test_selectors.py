@@ -64,15 +64,25 @@ def test_tolerations_compare_numbers() -> None:
 
 
 WITHOUT_SENSE: list[tuple[str, dict[str, Any], list[str]]] = [
-    ("In wants values", _expression("a", "In"), ["s.matchExpressions[0].values: must have at least one value when operator is In"]),
-    ("Exists wants none", _expression("a", "Exists", "x"), ["s.matchExpressions[0].values: must be empty when operator is Exists"]),
+    (
+        "In wants values",
+        _expression("a", "In"),
+        ["s.matchExpressions[0].values: must have at least one value when operator is In"],
+    ),
+    (
+        "Exists wants none",
+        _expression("a", "Exists", "x"),
+        ["s.matchExpressions[0].values: must be empty when operator is Exists"],
+    ),
     ("good", _expression("example.com/a", "In", "x"), []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("sentence, raw, errors", WITHOUT_SENSE, ids=[row[0] for row in WITHOUT_SENSE])
 def test_selectors_without_sense(sentence: str, raw: dict[str, Any], errors: list[str]) -> None:
-    assert [str(error) for error in label_selector_errors(decode(LabelSelector, raw), "s")] == errors, sentence
+    assert [str(error) for error in label_selector_errors(decode(LabelSelector, raw), "s")] == errors, (
+        sentence
+    )
 
 
 def test_tolerations_without_sense() -> None:

@@ -18,10 +18,15 @@ T = builders.template(cpu=1)
 GOOD: dict[str, tuple[Kind, dict[str, Any]]] = {
     "tyjob": (TYJOB, builders.tyjob("a", leader=T, workers={"w": (2, T), "v": (3, T)})),
     "dijob": (DIJOB, builders.dijob("a", T)),
-    "tasks": (DIJOB, builders.dijob_tasks("a", [builders.di_task("learner", T), builders.di_task("none", T, name="x")])),
+    "tasks": (
+        DIJOB,
+        builders.dijob_tasks("a", [builders.di_task("learner", T), builders.di_task("none", T, name="x")]),
+    ),
     "trainingjob": (
         TRAININGJOB,
-        builders.trainingjob("a", trainer={"cpu": "1"}, trainers=(1, 3), pserver={"cpu": "1"}, master={"cpu": "1"}),
+        builders.trainingjob(
+            "a", trainer={"cpu": "1"}, trainers=(1, 3), pserver={"cpu": "1"}, master={"cpu": "1"}
+        ),
     ),
     "pool": (POOL, builders.pool("a", selector={"x": "y"})),
     "pod": (KINDS["v1", "Pod"], builders.pod("a", cpu=1)),
@@ -32,7 +37,7 @@ GOOD: dict[str, tuple[Kind, dict[str, Any]]] = {
         KINDS["policy/v1", "PodDisruptionBudget"],
         {"metadata": {"name": "a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}},
     ),
-}  # fmt: skip
+}
 
 DNS = "must be a DNS label (a-z, 0-9 and -, at most 63 characters), not "
 NAME = "must be a DNS name (a-z, 0-9, - and ., at most 253 characters), not "
@@ -40,6 +45,13 @@ COUNT = "must be a whole number from 1 to 100000, not "
 LABEL = "must be letters, digits, -, _ and . (at most 63 characters), not "
 QUALIFIED = "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . (at most 63), not "
 CPU = "spec.containers[0].resources.requests.cpu: "
+
+INT32 = "must be a whole number from -2147483648 to 2147483647"
+QUANTITY = "must be a quantity such as 500m, 2 or 1.5Gi, not "
+POLICY = "must be one of BinPack, Gang, JobAffinity, JobAntiAffinity, LeaderFirst, MinFragment, not "
+TIME = "must be a time such as 2026-01-31T12:00:00Z, not "
+TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+TERM = f"{TERMS}[0].matchExpressions[0]"
 
 Row = tuple[str, str, dict[str, Any], list[str]]
 ROWS: list[Row] = [
@@ -50,7 +62,12 @@ ROWS: list[Row] = [
     ("an empty name", "pod", {"metadata.name": ""}, [f"metadata.name: {NAME}''"]),
     ("capitals in the name", "pod", {"metadata.name": "Aa"}, [f"metadata.name: {NAME}'Aa'"]),
     ("a bad namespace", "pod", {"metadata.namespace": "a.b"}, [f"metadata.namespace: {DNS}'a.b'"]),
-    ("a number as a label", "pod", {"metadata.labels": {"a": 5}}, ["metadata.labels.a: must be a string, not 5"]),
+    (
+        "a number as a label",
+        "pod",
+        {"metadata.labels": {"a": 5}},
+        ["metadata.labels.a: must be a string, not 5"],
+    ),
     ("a bad label", "pod", {"metadata.labels": {"a": "b c"}}, [f"metadata.labels.a: {LABEL}'b c'"]),
     (
         "a bad label with a bad key",
@@ -62,83 +79,207 @@ ROWS: list[Row] = [
         "a time without a zone",
         "pod",
         {"metadata.creationTimestamp": "2026-01-31T12:00:00"},
-        ["metadata.creationTimestamp: must be a time such as 2026-01-31T12:00:00Z, not '2026-01-31T12:00:00'"],
+        [f"metadata.creationTimestamp: {TIME}'2026-01-31T12:00:00'"],
     ),
     ("nulls are absent", "pod", {"metadata.labels": None, "spec.nodeName": None, "status": None}, []),
     ("a null where something is required", "pod", {"spec": None}, ["spec: is required"]),
     # --- pods ----------------------------------------------------------------------------------------------
     ("no containers", "pod", {"spec.containers": []}, ["spec.containers: must have at least 1 item"]),
-    ("containers that are no list", "pod", {"spec.containers": "x"}, ["spec.containers: must be a list, not 'x'"]),
-    ("less than nothing", "pod", {"spec.containers.0.resources.requests": {"cpu": "-1"}}, [f"{CPU}must be 0 or more, not '-1'"]),
-    ("an absurd amount", "pod", {"spec.containers.0.resources.requests": {"cpu": "1e400"}}, [f"{CPU}must be at most 1Ei, not '1e400'"]),
-    ("more than any node has", "pod", {"spec.containers.0.resources.requests": {"cpu": "1E"}}, [f"{CPU}must be at most 1T, which is more than any node has"]),
-    ("no quantity", "pod", {"spec.containers.0.resources.requests": {"cpu": "x"}}, [f"{CPU}must be a quantity such as 500m, 2 or 1.5Gi, not 'x'"]),
+    (
+        "containers that are no list",
+        "pod",
+        {"spec.containers": "x"},
+        ["spec.containers: must be a list, not 'x'"],
+    ),
+    (
+        "less than nothing",
+        "pod",
+        {"spec.containers.0.resources.requests": {"cpu": "-1"}},
+        [f"{CPU}must be 0 or more, not '-1'"],
+    ),
+    (
+        "an absurd amount",
+        "pod",
+        {"spec.containers.0.resources.requests": {"cpu": "1e400"}},
+        [f"{CPU}must be at most 1Ei, not '1e400'"],
+    ),
+    (
+        "more than any node has",
+        "pod",
+        {"spec.containers.0.resources.requests": {"cpu": "1E"}},
+        [f"{CPU}must be at most 1T, which is more than any node has"],
+    ),
+    (
+        "no quantity",
+        "pod",
+        {"spec.containers.0.resources.requests": {"cpu": "x"}},
+        [f"{CPU}{QUANTITY}'x'"],
+    ),
     (
         "half a GPU",
         "pod",
         {"spec.containers.0.resources.limits": {"nvidia.com/gpu": "0.5"}},
         ["spec.containers[0].resources.limits[nvidia.com/gpu]: must be a whole number"],
     ),
-    ("more than the limit", "pod", {"spec.containers.0.resources.limits": {"cpu": "500m"}}, [f"{CPU}must not be more than the limit"]),
+    (
+        "more than the limit",
+        "pod",
+        {"spec.containers.0.resources.limits": {"cpu": "500m"}},
+        [f"{CPU}must not be more than the limit"],
+    ),
     (
         "nothing is said of a limit that is wrong",
         "pod",
         {"spec.containers.0.resources.limits": {"cpu": "x"}},
-        ["spec.containers[0].resources.limits.cpu: must be a quantity such as 500m, 2 or 1.5Gi, not 'x'"],
+        [f"spec.containers[0].resources.limits.cpu: {QUANTITY}'x'"],
     ),
     (
         "an operator that does not exist hides what it would want",
         "pod",
-        {"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]},
-        ["spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: "
-         "must be one of DoesNotExist, Exists, Gt, In, Lt, NotIn, not 'Is'"],
+        {TERMS: [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]},
+        [f"{TERM}.operator: must be one of DoesNotExist, Exists, Gt, In, Lt, NotIn, not 'Is'"],
     ),
     (
         "Gt wants a number",
         "pod",
-        {"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}]},
-        ["spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values: "
-         "must be one whole number when operator is Gt, not ['x']"],
+        {TERMS: [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}]},
+        [f"{TERM}.values: must be one whole number when operator is Gt, not ['x']"],
     ),
-    ("a port beyond the last", "pod", {"spec.containers.0.ports": [{"hostPort": 70000}]}, ["spec.containers[0].ports[0].hostPort: must be a whole number from 0 to 65535, not 70000"]),
-    ("a priority too wide for anything", "pod", {"spec.priority": 2**40}, [f"spec.priority: must be a whole number from -2147483648 to 2147483647, not {2**40}"]),
+    (
+        "a port beyond the last",
+        "pod",
+        {"spec.containers.0.ports": [{"hostPort": 70000}]},
+        ["spec.containers[0].ports[0].hostPort: must be a whole number from 0 to 65535, not 70000"],
+    ),
+    (
+        "a priority too wide for anything",
+        "pod",
+        {"spec.priority": 2**40},
+        [f"spec.priority: {INT32}, not {2**40}"],
+    ),
     # --- nodes, classes, budgets, batch Jobs ---------------------------------------------------------------
-    ("negative room", "node", {"status.allocatable": {"cpu": "-1"}}, ["status.allocatable.cpu: must be 0 or more, not '-1'"]),
-    ("a taint without an effect", "node", {"spec.taints": [{"key": "a"}]}, ["spec.taints[0].effect: is required"]),
+    (
+        "negative room",
+        "node",
+        {"status.allocatable": {"cpu": "-1"}},
+        ["status.allocatable.cpu: must be 0 or more, not '-1'"],
+    ),
+    (
+        "a taint without an effect",
+        "node",
+        {"spec.taints": [{"key": "a"}]},
+        ["spec.taints[0].effect: is required"],
+    ),
     ("a class without a value", "class", {"value": ABSENT}, ["value: is required"]),
-    ("a class that is text", "class", {"value": "high"}, ["value: must be a whole number from -2147483648 to 2147483647, not 'high'"]),
-    ("both ends of a budget", "pdb", {"spec.maxUnavailable": "5%"}, ["spec: must have only one of minAvailable and maxUnavailable"]),
-    ("no percentage", "pdb", {"spec.minAvailable": "5"}, ["spec.minAvailable: must be a number of at least 0 or a percentage, not '5'"]),
+    (
+        "a class that is text",
+        "class",
+        {"value": "high"},
+        [f"value: {INT32}, not 'high'"],
+    ),
+    (
+        "both ends of a budget",
+        "pdb",
+        {"spec.maxUnavailable": "5%"},
+        ["spec: must have only one of minAvailable and maxUnavailable"],
+    ),
+    (
+        "no percentage",
+        "pdb",
+        {"spec.minAvailable": "5"},
+        ["spec.minAvailable: must be a number of at least 0 or a percentage, not '5'"],
+    ),
     (
         "neither number nor text, and too many",
         "pdb",
         {"spec.minAvailable": [], "spec.maxUnavailable": 1},
-        ["spec: must have only one of minAvailable and maxUnavailable",
-         "spec.minAvailable: must be a whole number from -2147483648 to 2147483647 or a string, not a list"],
+        [
+            "spec: must have only one of minAvailable and maxUnavailable",
+            f"spec.minAvailable: {INT32} or a string, not a list",
+        ],
     ),
-    ("indexed without completions", "job", {"spec.completionMode": "Indexed"}, ["spec.completions: is required when completionMode is Indexed"]),
-    ("indices that are none", "job", {"status.completedIndexes": "1-x"}, ["status.completedIndexes: must be indices such as 0-2,5, not '1-x'"]),
+    (
+        "indexed without completions",
+        "job",
+        {"spec.completionMode": "Indexed"},
+        ["spec.completions: is required when completionMode is Indexed"],
+    ),
+    (
+        "indices that are none",
+        "job",
+        {"status.completedIndexes": "1-x"},
+        ["status.completedIndexes: must be indices such as 0-2,5, not '1-x'"],
+    ),
     ("a template without a spec", "job", {"spec.template": {}}, ["spec.template.spec: is required"]),
     # --- TYJob ---------------------------------------------------------------------------------------------
-    ("no leader and no workers", "tyjob", {"spec": {}}, ["spec.leader: is required", "spec.workerSets: is required"]),
+    (
+        "no leader and no workers",
+        "tyjob",
+        {"spec": {}},
+        ["spec.leader: is required", "spec.workerSets: is required"],
+    ),
     ("no worker sets", "tyjob", {"spec.workerSets": []}, ["spec.workerSets: must have at least 1 item"]),
-    ("no workers in a set", "tyjob", {"spec.workerSets.0.counts": 0}, [f"spec.workerSets[0].counts: {COUNT}0"]),
+    (
+        "no workers in a set",
+        "tyjob",
+        {"spec.workerSets.0.counts": 0},
+        [f"spec.workerSets[0].counts: {COUNT}0"],
+    ),
     ("half a worker", "tyjob", {"spec.workerSets.0.counts": 1.5}, [f"spec.workerSets[0].counts: {COUNT}1.5"]),
-    ("a truth instead of a number", "tyjob", {"spec.workerSets.0.counts": True}, [f"spec.workerSets[0].counts: {COUNT}true"]),
-    ("an absurd number", "tyjob", {"spec.workerSets.0.counts": 10**30}, [f"spec.workerSets[0].counts: {COUNT}{10**30}"]),
-    ("priority beyond ten", "tyjob", {"spec.priority": 11}, ["spec.priority: must be a whole number from 1 to 10, not 11"]),
-    ("an unknown policy", "tyjob", {"spec.schedulerPolicy.basicPolicy": "Best"},
-     ["spec.schedulerPolicy.basicPolicy: must be one of BinPack, Gang, JobAffinity, JobAntiAffinity, LeaderFirst, MinFragment, not 'Best'"]),
-    ("a minimum above all", "tyjob", {"spec.minWorkersNum": 6}, ["spec.minWorkersNum: must be at most the number of workers, 5"]),
+    (
+        "a truth instead of a number",
+        "tyjob",
+        {"spec.workerSets.0.counts": True},
+        [f"spec.workerSets[0].counts: {COUNT}true"],
+    ),
+    (
+        "an absurd number",
+        "tyjob",
+        {"spec.workerSets.0.counts": 10**30},
+        [f"spec.workerSets[0].counts: {COUNT}{10**30}"],
+    ),
+    (
+        "priority beyond ten",
+        "tyjob",
+        {"spec.priority": 11},
+        ["spec.priority: must be a whole number from 1 to 10, not 11"],
+    ),
+    (
+        "an unknown policy",
+        "tyjob",
+        {"spec.schedulerPolicy.basicPolicy": "Best"},
+        [f"spec.schedulerPolicy.basicPolicy: {POLICY}'Best'"],
+    ),
+    (
+        "a minimum above all",
+        "tyjob",
+        {"spec.minWorkersNum": 6},
+        ["spec.minWorkersNum: must be at most the number of workers, 5"],
+    ),
     (
         "no minimum is judged by a wrong count",
         "tyjob",
         {"spec.minWorkersNum": 6, "spec.workerSets.0.counts": "x"},
         [f"spec.workerSets[0].counts: {COUNT}'x'"],
     ),
-    ("a name twice", "tyjob", {"spec.workerSets.1.name": "w"}, ["spec.workerSets[1].name: must be unique, and spec.workerSets[0] is named 'w' too"]),
-    ("the leader's name", "tyjob", {"spec.workerSets.1.name": "leader"}, ["spec.workerSets[1].name: must be unique, and spec.leader is named 'leader' too"]),
-    ("the leader named as a worker's pod", "tyjob", {"spec.leader.name": "w-1"}, ["spec.leader.name: must not be 'w-1', which is worker 1 of spec.workerSets[0]"]),
+    (
+        "a name twice",
+        "tyjob",
+        {"spec.workerSets.1.name": "w"},
+        ["spec.workerSets[1].name: must be unique, and spec.workerSets[0] is named 'w' too"],
+    ),
+    (
+        "the leader's name",
+        "tyjob",
+        {"spec.workerSets.1.name": "leader"},
+        ["spec.workerSets[1].name: must be unique, and spec.leader is named 'leader' too"],
+    ),
+    (
+        "the leader named as a worker's pod",
+        "tyjob",
+        {"spec.leader.name": "w-1"},
+        ["spec.leader.name: must not be 'w-1', which is worker 1 of spec.workerSets[0]"],
+    ),
     ("the leader named as no worker's pod", "tyjob", {"spec.leader.name": "w-2"}, []),
     ("a name that is no label", "tyjob", {"spec.leader.name": "a_b"}, [f"spec.leader.name: {DNS}'a_b'"]),
     (
@@ -148,13 +289,15 @@ ROWS: list[Row] = [
             "metadata.name": "A",
             "spec.restartLimit": -1,
             "spec.leader.name": "v",
-            "spec.leader.template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "x", "a/b": "0.5"}}}]}},
+            "spec.leader.template": {
+                "spec": {"containers": [{"resources": {"requests": {"cpu": "x", "a/b": "0.5"}}}]}
+            },
             "spec.workerSets.0.counts": "two",
             "spec.workerSets.0.template": {"spec": {"containers": []}},
         },
         [
             f"metadata.name: {NAME}'A'",
-            "spec.leader.template.spec.containers[0].resources.requests.cpu: must be a quantity such as 500m, 2 or 1.5Gi, not 'x'",
+            f"spec.leader.template.spec.containers[0].resources.requests.cpu: {QUANTITY}'x'",
             "spec.leader.template.spec.containers[0].resources.requests[a/b]: must be a whole number",
             "spec.restartLimit: must be a whole number from 0 to 100000, not -1",
             f"spec.workerSets[0].counts: {COUNT}'two'",
@@ -163,46 +306,154 @@ ROWS: list[Row] = [
         ],
     ),
     # --- DIJob ---------------------------------------------------------------------------------------------
-    ("neither form", "dijob", {"spec.template": ABSENT}, ["spec: must have exactly one of template and tasks"]),
+    (
+        "neither form",
+        "dijob",
+        {"spec.template": ABSENT},
+        ["spec: must have exactly one of template and tasks"],
+    ),
     ("both forms", "tasks", {"spec.template": T}, ["spec: must have exactly one of template and tasks"]),
-    ("both forms, one of them wrong", "tasks", {"spec.template": 5}, ["spec: must have exactly one of template and tasks", "spec.template: must be a mapping, not 5"]),
+    (
+        "both forms, one of them wrong",
+        "tasks",
+        {"spec.template": 5},
+        ["spec: must have exactly one of template and tasks", "spec.template: must be a mapping, not 5"],
+    ),
     ("tasks that are no list", "tasks", {"spec.tasks": "x"}, ["spec.tasks: must be a list, not 'x'"]),
-    ("max below min", "dijob", {"spec.minReplicas": 4, "spec.maxReplicas": 2}, ["spec.maxReplicas: must be at least minReplicas, 4"]),
-    ("no max is judged by a wrong min", "dijob", {"spec.minReplicas": "x", "spec.maxReplicas": 2}, ["spec.minReplicas: must be a whole number from 0 to 100000, not 'x'"]),
+    (
+        "max below min",
+        "dijob",
+        {"spec.minReplicas": 4, "spec.maxReplicas": 2},
+        ["spec.maxReplicas: must be at least minReplicas, 4"],
+    ),
+    (
+        "no max is judged by a wrong min",
+        "dijob",
+        {"spec.minReplicas": "x", "spec.maxReplicas": 2},
+        ["spec.minReplicas: must be a whole number from 0 to 100000, not 'x'"],
+    ),
     ("no replicas at most", "dijob", {"spec.maxReplicas": 0}, [f"spec.maxReplicas: {COUNT}0"]),
     ("an empty minimum", "dijob", {"spec.minReplicas": 0}, []),
-    ("an unknown topology", "dijob", {"spec.engineFields": {"topology": "ring"}}, ["spec.engineFields.topology: must be one of alone, mesh, star, not 'ring'"]),
-    ("no parallel workers", "dijob", {"spec.engineFields": {"parallelWorkers": 0}}, [f"spec.engineFields.parallelWorkers: {COUNT}0"]),
+    (
+        "an unknown topology",
+        "dijob",
+        {"spec.engineFields": {"topology": "ring"}},
+        ["spec.engineFields.topology: must be one of alone, mesh, star, not 'ring'"],
+    ),
+    (
+        "no parallel workers",
+        "dijob",
+        {"spec.engineFields": {"parallelWorkers": 0}},
+        [f"spec.engineFields.parallelWorkers: {COUNT}0"],
+    ),
     ("a group that is no label", "dijob", {"spec.group": "a b"}, [f"spec.group: {LABEL}'a b'"]),
-    ("two learners", "tasks", {"spec.tasks.1.type": "learner"}, ["spec.tasks[1].type: must be unique, and spec.tasks[0] is a learner too"]),
+    (
+        "two learners",
+        "tasks",
+        {"spec.tasks.1.type": "learner"},
+        ["spec.tasks[1].type: must be unique, and spec.tasks[0] is a learner too"],
+    ),
     (
         "two learners without names",
         "tasks",
         {"spec.tasks.1.type": "learner", "spec.tasks.1.name": ABSENT},
         ["spec.tasks[1].type: must be unique, and spec.tasks[0] is a learner too"],
     ),
-    ("a name that is another's type", "tasks", {"spec.tasks.1.name": "learner"}, ["spec.tasks[1].name: must be unique, and spec.tasks[0] is named 'learner' too"]),
-    ("a task without name or type", "tasks", {"spec.tasks.1.name": ABSENT}, ["spec.tasks[1].name: is required for a task of type none"]),
-    ("an unknown type asks for no name", "tasks", {"spec.tasks.1.name": ABSENT, "spec.tasks.1.type": "x"},
-     ["spec.tasks[1].type: must be one of collector, evaluator, learner, none, not 'x'"]),
+    (
+        "a name that is another's type",
+        "tasks",
+        {"spec.tasks.1.name": "learner"},
+        ["spec.tasks[1].name: must be unique, and spec.tasks[0] is named 'learner' too"],
+    ),
+    (
+        "a task without name or type",
+        "tasks",
+        {"spec.tasks.1.name": ABSENT},
+        ["spec.tasks[1].name: is required for a task of type none"],
+    ),
+    (
+        "an unknown type asks for no name",
+        "tasks",
+        {"spec.tasks.1.name": ABSENT, "spec.tasks.1.type": "x"},
+        ["spec.tasks[1].type: must be one of collector, evaluator, learner, none, not 'x'"],
+    ),
     # --- TrainingJob ---------------------------------------------------------------------------------------
     ("no trainer", "trainingjob", {"spec.trainer": ABSENT}, ["spec.trainer: is required"]),
-    ("max below min", "trainingjob", {"spec.trainer.min-instance": 5}, ["spec.trainer.max-instance: must be at least min-instance, 5"]),
-    ("pservers: max below min", "trainingjob", {"spec.pserver.min-instance": 5}, ["spec.pserver.max-instance: must be at least min-instance, 5"]),
-    ("no max is judged by a wrong min", "trainingjob", {"spec.trainer.min-instance": []}, [f"spec.trainer.min-instance: {COUNT}a list"]),
-    ("no minimum", "trainingjob", {"spec.trainer.min-instance": ABSENT}, ["spec.trainer.min-instance: is required"]),
-    ("ports beyond the last", "trainingjob", {"spec.port": 65000, "spec.ports_num": 600}, ["spec.port: must leave room for all ports, and the last would be 65600"]),
-    ("a selector in capitals", "trainingjob", {"spec.NodeSelector": {"a": 5}}, ["spec.nodeSelector.a: must be a string, not 5"]),
-    ("a bad role", "trainingjob", {"spec.master.resources.requests": {"cpu": []}}, ["spec.master.resources.requests.cpu: must be a quantity such as 500m, 2 or 1.5Gi, not a list"]),
+    (
+        "max below min",
+        "trainingjob",
+        {"spec.trainer.min-instance": 5},
+        ["spec.trainer.max-instance: must be at least min-instance, 5"],
+    ),
+    (
+        "pservers: max below min",
+        "trainingjob",
+        {"spec.pserver.min-instance": 5},
+        ["spec.pserver.max-instance: must be at least min-instance, 5"],
+    ),
+    (
+        "no max is judged by a wrong min",
+        "trainingjob",
+        {"spec.trainer.min-instance": []},
+        [f"spec.trainer.min-instance: {COUNT}a list"],
+    ),
+    (
+        "no minimum",
+        "trainingjob",
+        {"spec.trainer.min-instance": ABSENT},
+        ["spec.trainer.min-instance: is required"],
+    ),
+    (
+        "ports beyond the last",
+        "trainingjob",
+        {"spec.port": 65000, "spec.ports_num": 600},
+        ["spec.port: must leave room for all ports, and the last would be 65600"],
+    ),
+    (
+        "a selector in capitals",
+        "trainingjob",
+        {"spec.NodeSelector": {"a": 5}},
+        ["spec.nodeSelector.a: must be a string, not 5"],
+    ),
+    (
+        "a bad role",
+        "trainingjob",
+        {"spec.master.resources.requests": {"cpu": []}},
+        [f"spec.master.resources.requests.cpu: {QUANTITY}a list"],
+    ),
     # --- Pool ----------------------------------------------------------------------------------------------
-    ("a selector that can match nothing", "pool", {"spec.nodeSelector.matchExpressions": [{"key": "a", "operator": "In"}]},
-     ["spec.nodeSelector.matchExpressions[0].values: must have at least one value when operator is In"]),
-    ("a default pool that selects", "pool", {"metadata.name": "default"}, ["spec.nodeSelector: must be absent: the default pool has all nodes of no other pool"]),
-    ("text instead of truth", "pool", {"spec.disableSharing": "yes"}, ["spec.disableSharing: must be true or false, not 'yes'"]),
-    ("an unknown order", "pool", {"spec.order": "Any"}, ["spec.order: must be one of BorrowFirst, PreemptFirst, not 'Any'"]),
-    ("resources that are none", "pool", {"spec.nodeResources": ["a b"]}, [f"spec.nodeResources[0]: {QUALIFIED}'a b'"]),
+    (
+        "a selector that can match nothing",
+        "pool",
+        {"spec.nodeSelector.matchExpressions": [{"key": "a", "operator": "In"}]},
+        ["spec.nodeSelector.matchExpressions[0].values: must have at least one value when operator is In"],
+    ),
+    (
+        "a default pool that selects",
+        "pool",
+        {"metadata.name": "default"},
+        ["spec.nodeSelector: must be absent: the default pool has all nodes of no other pool"],
+    ),
+    (
+        "text instead of truth",
+        "pool",
+        {"spec.disableSharing": "yes"},
+        ["spec.disableSharing: must be true or false, not 'yes'"],
+    ),
+    (
+        "an unknown order",
+        "pool",
+        {"spec.order": "Any"},
+        ["spec.order: must be one of BorrowFirst, PreemptFirst, not 'Any'"],
+    ),
+    (
+        "resources that are none",
+        "pool",
+        {"spec.nodeResources": ["a b"]},
+        [f"spec.nodeResources[0]: {QUALIFIED}'a b'"],
+    ),
     ("unknown fields are kept", "pool", {"spec.colour": "red"}, []),
-]  # fmt: skip
+]
 
 
 def patched(raw: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +497,10 @@ def test_templates_are_kept_as_they_were_written() -> None:
 
 
 def test_a_template_has_all_its_errors_at_once() -> None:
-    raw = {"metadata": {"labels": {"a": 5, "b c": "d"}}, "spec": {"containers": [], "overhead": {"cpu": "-1"}}}
+    raw = {
+        "metadata": {"labels": {"a": 5, "b c": "d"}},
+        "spec": {"containers": [], "overhead": {"cpu": "-1"}},
+    }
     with pytest.raises(InvalidObjectError) as caught:
         decode_template(raw, "t")
     assert [error.path for error in caught.value.errors] == [
@@ -274,7 +528,9 @@ def test_namespaced_objects_have_a_namespace() -> None:
 
 def test_capital_spellings_are_the_plain_ones() -> None:
     kind, raw = GOOD["trainingjob"]
-    job: Any = kinds.read(kind, patched(raw, {"spec.NodeSelector": {"a": "b"}, "spec.VolumeMounts": [{"name": "x"}]}))
+    job: Any = kinds.read(
+        kind, patched(raw, {"spec.NodeSelector": {"a": "b"}, "spec.VolumeMounts": [{"name": "x"}]})
+    )
     assert (job.spec.node_selector, job.spec.volume_mounts) == ({"a": "b"}, ({"name": "x"},))
     both = patched(raw, {"spec.NodeSelector": {"a": "b"}, "spec.nodeSelector": {"c": "d"}})
     job = kinds.read(kind, both)

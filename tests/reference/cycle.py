@@ -41,6 +41,7 @@ class _Cycle:
     placements: list[Object] = field(default_factory=list)
     evictions: list[Object] = field(default_factory=list)
     nominated: dict[str, Choice] = field(default_factory=dict)
+    promised: dict[str, Choice] = field(default_factory=dict)
 
     def run(self) -> Object:
         self.pools = members(self.world)
@@ -49,8 +50,8 @@ class _Cycle:
             send_home(self.world, job)
         self.room = Room(self.world.nodes, self._namespaces(), self._standing(), [])
         self.current = {job.key: sum(t.node is not None for t in job.varying) for job in self.jobs}
-        self._reserve_nominations()
         queues = {pool: queue(self.world, pool, self.jobs) for pool in sorted(self.pools)}
+        self._reserve_nominations([job for waiting in queues.values() for job in waiting])
         for pool, waiting in queues.items():
             for job in waiting:
                 self._serve(pool, job)
@@ -80,17 +81,22 @@ class _Cycle:
             if t.node
         ]
 
-    def _reserve_nominations(self) -> None:
-        for job in self.jobs:
+    def _reserve_nominations(self, jobs: list[Workload]) -> None:
+        for job in jobs:
             for task, node in self._nominations(job):
-                self.room.reserve(job.key, task, node)
+                if self.room.could_hold(task, node):
+                    self.room.reserve(job.key, task, node)
+                    self.promised.setdefault(job.key, []).append((task, node))
 
     def _nominations(self, job: Workload) -> Choice:
-        """What earlier cycles promised, as far as it still means anything."""
+        """What earlier cycles promised, if it still makes the minimum whole."""
         if job.held or job.minimum_met:
             return []
         nodes = {node["metadata"]["name"] for node in self.pools[job.pool]}
-        return [(task, task.nominated) for task in job.needing if task.nominated in nodes and task.nominated]
+        promised = [
+            (task, task.nominated) for task in job.needing if task.nominated and task.nominated in nodes
+        ]
+        return promised if covers(job, promised) else []
 
     # --- one workload's turn ---
 
@@ -122,7 +128,7 @@ class _Cycle:
 
     def _serve_minimum(self, home: str, job: Workload) -> None:
         nodes = self.pools[home]
-        promised = self._nominations(job)
+        promised = self.promised.get(job.key, [])
         self.room.lift(job.key)
         later = self.room.without_terminating()
         choice = place_nominated(self.room, nodes, job, promised) if promised else None

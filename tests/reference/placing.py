@@ -61,15 +61,14 @@ def place_rest(room: Room, pool: list[Object], job: Workload) -> Choice:
 
 
 def place_nominated(room: Room, pool: list[Object], job: Workload, nominated: Choice) -> Choice | None:
-    """Every nominated task on its own node and the others as usual, if that meets the minimum; else None."""
-    if not all_fit(room, nominated):
+    """Every nominated task on its own node, if that meets the minimum, and the others as usual; else None."""
+    if not covers(job, nominated) or not all_fit(room, nominated):
         return None
     trial = Trial(room.copy(), pool, job)
     for task, node in nominated:
         trial.room.place(task, node)
     rest = [task for task in job.needing if task not in {task for task, _ in nominated}]
-    choice = nominated + trial.put_each(rest, job.policy)
-    return choice if covers(job, choice) else None
+    return nominated + trial.put_each(rest, job.policy)
 
 
 def all_fit(room: Room, choice: Choice) -> bool:

@@ -63,8 +63,9 @@ def lenders(world: Input, pool: str) -> list[str]:
 
 
 def share(world: Input, job: Workload) -> Fraction:
-    """The dominant share of all its pods in the whole cluster."""
-    return dominant_share(total(task.requests for task in job.tasks), capacity(list(world.nodes.values())))
+    """The dominant share of all its pods, but those that have ended, in the whole cluster."""
+    asked = total(task.requests for task in job.tasks if not task.done)
+    return dominant_share(asked, capacity(list(world.nodes.values())))
 
 
 def queue(world: Input, pool: str, jobs: list[Workload]) -> list[Workload]:

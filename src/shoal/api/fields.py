@@ -7,7 +7,7 @@ written as people write it (`spec.workerSets[0].counts`), so that one look at th
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -54,7 +54,7 @@ def child(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
-def shown(value: Any) -> str:  # noqa: ANN401 - any input at all can be shown to its author
+def shown(value: object) -> str:
     """A value as it may stand in a message: on one line and short."""
     text = value if isinstance(value, str) else repr(value)
     return printable(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")

@@ -130,4 +130,4 @@ def _title_of(kind: Kind, raw: Mapping[str, Any]) -> str | None:
     name, namespace = metadata.get("name"), metadata.get("namespace") or DEFAULT_NAMESPACE
     if not isinstance(name, str) or not name:
         return None
-    return title(kind, shown(namespace), name if len(name) <= _LONGEST_NAME else shown(name))
+    return title(kind, shown(namespace), printable(name) if len(name) <= _LONGEST_NAME else shown(name))

@@ -46,23 +46,31 @@ class _Builder:
 
     def documents(self) -> Iterator[object]:
         root = _Built([], None, 0)
-        while not isinstance(event := self._parser.get_event(), yaml.StreamEndEvent):
-            if isinstance(event, yaml.DocumentStartEvent):
+        while (kind := type(event := self._parser.get_event())) is not yaml.StreamEndEvent:
+            if kind is yaml.ScalarEvent:
+                self._scalar(event)
+            elif kind is yaml.DocumentStartEvent:
                 self._anchors.clear()
                 root = _Built([], None, 0)
                 self._open = [root]
-            elif isinstance(event, yaml.DocumentEndEvent):
+            elif kind is yaml.DocumentEndEvent:
                 yield root.value[0]
-            elif not isinstance(event, yaml.StreamStartEvent):
+            elif kind is not yaml.StreamStartEvent:
                 self._take(event)
 
+    def _scalar(self, event: _Event) -> None:
+        """The usual case, kept short: most of a text is keys and plain values."""
+        value = _scalar(event)
+        self._count += 1
+        self._check_count(event)
+        if event.anchor:
+            self._anchors[event.anchor] = _Built(value, event.anchor, 1)
+        self._open[-1].add(value, 0, event)
+
     def _take(self, event: _Event) -> None:
-        if isinstance(event, yaml.ScalarEvent):
-            self._count += 1
-            self._add(_Built(_scalar(event), event.anchor, 1), event)
-        elif isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.AliasEvent):
             self._repeat(event)
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+        elif isinstance(event, yaml.CollectionStartEvent):
             value: object = {} if isinstance(event, yaml.MappingStartEvent) else []
             self._count += 1
             self._check_depth(0, event)
@@ -81,12 +89,15 @@ class _Builder:
         self._add(built, event)
 
     def _add(self, built: "_Built", event: _Event) -> None:
-        if self._count > _MAX_VALUES:
-            raise _error(event, f"more than {_MAX_VALUES} values once its aliases are unfolded")
+        self._check_count(event)
         self._check_depth(built.depth, event)
         if built.anchor:
             self._anchors[built.anchor] = built
-        self._open[-1].add(built, event)
+        self._open[-1].add(built.value, built.depth, event)
+
+    def _check_count(self, event: _Event) -> None:
+        if self._count > _MAX_VALUES:
+            raise _error(event, f"more than {_MAX_VALUES} values once its aliases are unfolded")
 
     def _check_depth(self, more: int, event: _Event) -> None:
         if len(self._open) + more > _MAX_DEPTH:
@@ -105,16 +116,17 @@ class _Built:
         self.depth = 0
         self._key: str | None = None
 
-    def add(self, built: "_Built", event: _Event) -> None:
-        self.depth = max(self.depth, built.depth + 1)
+    def add(self, value: object, depth: int, event: _Event) -> None:
+        if depth >= self.depth:
+            self.depth = depth + 1
         if isinstance(self.value, list):
-            self.value.append(built.value)
+            self.value.append(value)
         elif self._key is None:
-            self._key = _key_text(built.value, event)
+            self._key = _key_text(value, event)
             if self._key in self.value:
                 raise _error(event, f"key {self._key} is given twice")
         else:
-            self.value[self._key] = built.value
+            self.value[self._key] = value
             self._key = None
 
 

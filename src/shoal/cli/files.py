@@ -46,10 +46,10 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple
     for filename in filenames:
         if filename == STDIN:
             yield from _read_stream("standard input", sys.stdin.buffer)
-        elif Path(filename).is_dir():
-            yield from _read_directory(Path(filename), recursive=recursive)
+        elif not filename:
+            yield "-f ''", Unreadable("is not the name of a file")
         else:
-            yield from _read_file(Path(filename))
+            yield from _read_path(Path(filename), recursive=recursive)
 
 
 def report(intake: Intake) -> None:
@@ -64,28 +64,27 @@ def report(intake: Intake) -> None:
         raise click.exceptions.Exit(2)
 
 
-def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
+def _read_path(path: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
     try:
-        found = directory.rglob("*") if recursive else directory.iterdir()
-        files = sorted(path for path in found if path.suffix in _ENDINGS and not path.is_dir())
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _read_directory(path, recursive=recursive)
+        elif stat.S_ISREG(mode):
+            with path.open("rb") as stream:
+                yield from _read_stream(str(path), stream)
+        else:
+            yield str(path), Unreadable("is not a regular file; use - to read from a pipe")
     except OSError as problem:
-        yield str(directory), Unreadable(_why(problem))
-        return
+        yield str(path), Unreadable(_why(problem))
+
+
+def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
+    found = directory.rglob("*") if recursive else directory.iterdir()
+    files = sorted(path for path in found if path.suffix in _ENDINGS and not path.is_dir())
     if not files:
         yield str(directory), Unreadable(f"has no files that end in {', '.join(_ENDINGS)}")
     for path in files:
-        yield from _read_file(path)
-
-
-def _read_file(path: Path) -> Iterator[tuple[str, object]]:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            yield str(path), Unreadable("is not a regular file; use - to read from a pipe")
-            return
-        with path.open("rb") as stream:
-            yield from _read_stream(str(path), stream)
-    except (OSError, ValueError) as problem:
-        yield str(path), Unreadable(_why(problem))
+        yield from _read_path(path, recursive=False)
 
 
 def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:

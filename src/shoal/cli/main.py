@@ -19,7 +19,6 @@ _COMMANDS: Final = {
     "plan": "Plan the objects in files: what would run where, and why not.",
     "validate": "Check the objects in files.",
 }
-_BAD_INPUT: Final = 2
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 

@@ -10,7 +10,6 @@ from shoal.scheduling.queues import by_pool, queue_key
 from shoal.scheduling.service import Service, Turn
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.verdicts import verdict_of
-from shoal.scheduling.workload import Workload
 
 
 def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
@@ -49,17 +48,17 @@ def _plan(
         placements=tuple(Placement(turn.workload, *put) for turn in turns for put in turn.placed),
         nominations=tuple(Placement(turn.workload, *put) for turn in turns for put in turn.nominated),
         evictions=tuple(
-            Eviction(workload, task, "GangLost")
-            for workload, verdict in verdicts.items()
-            if _given_up(workload, verdict, snapshot.now, config)
-            for task in workload.placed
+            Eviction(turn.workload, task, "GangLost")
+            for turn in turns
+            if not turn.nominated and _is_given_up(verdicts[turn.workload], snapshot.now, config)
+            for task in turn.workload.placed
         ),
         verdicts=verdicts,
     )
 
 
-def _given_up(workload: Workload, verdict: Verdict, now: float, config: SchedulerConfig) -> bool:
+def _is_given_up(verdict: Verdict, now: float, config: SchedulerConfig) -> bool:
     """Whether a gang that lost a part has waited long enough for it."""
-    if verdict.broken is None or workload.broken_since is None or config.disable_preemption:
+    if verdict.broken is None or config.disable_preemption:
         return False
     return now - verdict.broken >= config.gang_recovery_seconds

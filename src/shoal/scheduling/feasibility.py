@@ -59,10 +59,10 @@ class Feasibility:
         key = (workload.tasks[0].shape, number)
         if alone and key in self._alike:
             return self._alike[key]
-        placer = Placer(self._filters, pool.span, workload)
+        placer = Placer(self._filters, pool.span, workload.placement)
         with self._filters.ledger.attempt():
-            placed = placer.place(workload.tasks, max(workload.minimum - workload.done, 0), minimum_only=True)
-        misfit = None if placed is not None else placer.misfit
+            outcome = placer.place(workload.tasks, max(workload.minimum - workload.done, 0), minimum_only=True)
+        misfit = None if outcome.placed is not None else outcome.misfit
         if alone:
             self._alike[key] = misfit
         return misfit

@@ -15,7 +15,7 @@ import numpy as np
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.resources import exact_sums
 from shoal.scheduling.scores import Chooser, Company
-from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task, Workload
+from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task
 
 Placed = list[tuple[Task, int]]
 """Tasks and the columns they were put on, in the order decided."""
@@ -28,32 +28,41 @@ class Misfit(msgspec.Struct, frozen=True, eq=False):
     complaint: str
 
 
+class Outcome(msgspec.Struct, frozen=True, eq=False):
+    """What came of placing: what was put (None: less than the minimum, so nothing), and what fitted nowhere."""
+
+    placed: Placed | None
+    misfit: Misfit | None = None
+
+
 class Placer:
     """Places tasks of one workload on the nodes of one pool."""
 
-    def __init__(self, filters: Filters, span: slice, workload: Workload) -> None:
-        """Place on the columns of `span`."""
-        self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
-        self.misfit: Misfit | None = None
-        """The first task that found no node when all went in order."""
+    def __init__(
+        self, filters: Filters, span: slice, policy: PlacementPolicy, present: Iterable[Task] = ()
+    ) -> None:
+        """Place by `policy` on the columns of `span`; `present` are tasks of the workload that have nodes."""
+        self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
+        self._present = [(task, task.column) for task in present]
+        self._misfit: Misfit | None = None
 
-    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Placed | None:
+    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
         """Put tasks on nodes: all that do not vary and at least `need` of those that do, or none at all.
 
         With `minimum_only`, no more than that. What was put stays in the ledger.
         """
         if sum(task.varying for task in tasks) < need:
-            return None
+            return Outcome(None)
         most = need if minimum_only else len(tasks)
         least = list(_least(tasks, need))
         placed = self._in_order(tasks, least, most)
         if placed is None and self._may_still_fit(least):
             placed = self._largest_first(tasks, least, most)
-        return placed
+        return Outcome(placed, self._misfit)
 
     def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Placed | None:
         with self._ledger.attempt() as attempt:
-            placed = self._put(tasks, self._workload.placement, most, [])
+            placed = self._put(tasks, self._policy, most, [])
             if not _enough(placed, least):
                 return None
             attempt.keep()
@@ -68,7 +77,7 @@ class Placer:
             chosen = set(least)
             rest = [task for task in tasks if task not in chosen]
             more = most - sum(task.varying for task in least)
-            placed += self._put(rest, self._workload.placement, more, placed)
+            placed += self._put(rest, self._policy, more, placed)
             attempt.keep()
             return placed
 
@@ -102,14 +111,15 @@ class Placer:
     def _company_of(self, placed: Placed) -> Company:
         """How many of the workload's tasks each node has."""
         company = np.zeros(self._span.stop - self._span.start, dtype=np.int64)
-        for column in (*(task.column for task in self._workload.placed), *(column for _, column in placed)):
+        for _, column in (*self._present, *placed):
             if self._span.start <= column < self._span.stop:
                 company[column - self._span.start] += 1
         return company
 
     def _note(self, task: Task) -> None:
-        if self.misfit is None:
-            self.misfit = Misfit(task, self._filters.complaint(task, self._span))
+        """Remember the first task that found no node: when all went in order."""
+        if self._misfit is None:
+            self._misfit = Misfit(task, self._filters.complaint(task, self._span))
 
     def _may_still_fit(self, least: list[Task]) -> bool:
         """Whether another order could help: not for tasks all alike, nor where the pool has too little in all."""

@@ -8,9 +8,9 @@ import msgspec
 
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
-from shoal.scheduling.placement import Misfit, Placed, Placer
+from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import NOWHERE, Task, Workload
+from shoal.scheduling.workload import Task, Workload
 
 
 class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -38,67 +38,85 @@ class Service:
         self._reserved: dict[Task, int] = {}
 
     def keep_reservations(self, queue: list[Workload]) -> None:
-        """Keep the room that earlier cycles reserved, as far as the nodes still have it."""
+        """Keep the room that earlier cycles reserved for minimums, as far as the nodes still have it."""
         for workload in queue:
             span = self._span(workload)
-            for task in workload.nominated:
-                if span.start <= task.nominated < span.stop and self._could_hold(task):
-                    self._reserve(task, task.nominated)
+            kept = [(t, t.nominated) for t in workload.nominated if span.start <= t.nominated < span.stop]
+            if is_unmet(workload) and not workload.held and suffices(workload, kept):
+                for task, column in kept:
+                    if self._could_hold(task):
+                        self._reserve(task, column)
 
     def serve(self, workload: Workload) -> Turn:
         """Give a workload what it can have."""
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload.held:
-            return Turn(workload=workload, unmet=_is_unmet(workload))
-        return (
-            (self._as_kept(workload, kept) if kept else None)
-            or self._now(workload)
-            or self._soon(workload)
-            or self._nothing(workload)
-        )
+        if workload.held or self._is_astray(workload):
+            return Turn(workload=workload, unmet=is_unmet(workload))
+        return self._as_kept(workload, kept) or self._now(workload)
 
     def _as_kept(self, workload: Workload, kept: Placed) -> Turn | None:
-        """Use the room that was kept; or go on keeping it, while it can still become free."""
+        """Use the room that was kept for its minimum; or go on keeping it, while it can still become free."""
+        if not kept or not suffices(workload, kept):
+            return None
         with self._ledger.attempt() as attempt:
             if self._put(kept):
+                attempt.keep()
                 chosen = {task for task, _ in kept}
                 rest = [task for task in workload.missing if task not in chosen]
-                need = _need(workload) - sum(task.varying for task in chosen)
-                more = self._placer(workload).place(rest, max(need, 0), minimum_only=workload.elastic)
-                if more is not None:
-                    attempt.keep()
-                    return Turn(workload=workload, placed=kept + more)
+                more = self._place(workload, rest, 0, minimum_only=workload.elastic)
+                return self._got(workload, Outcome(kept + (more.placed or []), more.misfit))
         with self._ledger.attempt():
             self._clear_leaving(workload)
             works = self._put(kept)
         return self._nominate(workload, kept) if works else None
 
-    def _now(self, workload: Workload) -> Turn | None:
-        """Place it on room that is free."""
-        placer = self._placer(workload)
-        placed = placer.place(workload.missing, _need(workload), minimum_only=workload.elastic)
-        return None if placed is None else Turn(workload=workload, placed=placed, misfit=placer.misfit)
-
-    def _soon(self, workload: Workload) -> Turn | None:
-        """Keep room for its minimum that becomes free once terminating pods are gone."""
+    def _now(self, workload: Workload) -> Turn:
+        """Place it on room that is free; if there is too little, on room that will be."""
+        outcome = self._place(workload, workload.missing, need(workload), minimum_only=workload.elastic)
+        if outcome.placed is not None:
+            return self._got(workload, outcome)
         with self._ledger.attempt():
-            if not self._clear_leaving(workload):
-                return None
-            placed = self._placer(workload).place(workload.missing, _need(workload), minimum_only=True)
-        return None if placed is None else self._nominate(workload, placed)
+            soon = self._place_soon(workload)
+        if soon is not None:
+            return self._nominate(workload, soon)
+        behind = self._is_behind(workload, workload.missing, need(workload), unmet=True)
+        return Turn(workload=workload, unmet=True, behind=behind, misfit=outcome.misfit)
 
-    def _nothing(self, workload: Workload) -> Turn:
-        placer = self._placer(workload)
-        placer.place(workload.missing, _need(workload), minimum_only=True)
-        return Turn(workload=workload, unmet=True, behind=self._is_behind(workload), misfit=placer.misfit)
+    def _got(self, workload: Workload, outcome: Outcome) -> Turn:
+        placed = outcome.placed or []
+        if workload.elastic or len(placed) == len(workload.missing):
+            return Turn(workload=workload, placed=placed)
+        chosen = {task for task, _ in placed}
+        behind = self._is_behind(workload, [task for task in workload.missing if task not in chosen], 0, unmet=False)
+        return Turn(workload=workload, placed=placed, behind=behind, misfit=outcome.misfit)
 
-    def _is_behind(self, workload: Workload) -> bool:
+    def _is_behind(self, workload: Workload, tasks: list[Task], lacking: int, *, unmet: bool) -> bool:
+        """Whether it would get more, but for room that is kept for others."""
         if not self._reserved:
             return False
         with self._ledger.attempt():
             self._ledger.forget_reservations(self._span(workload))
-            placed = self._placer(workload).place(workload.missing, _need(workload), minimum_only=True)
-        return placed is not None
+            if self._place(workload, tasks, lacking).placed:
+                return True
+            return unmet and self._place_soon(workload) is not None
+
+    def _place_soon(self, workload: Workload) -> Placed | None:
+        """Its minimum, with the terminating pods out of the way."""
+        if not self._clear_leaving(workload):
+            return None
+        return self._place(workload, workload.missing, need(workload), minimum_only=True).placed
+
+    def _place(
+        self, workload: Workload, tasks: list[Task], lacking: int, *, minimum_only: bool = False
+    ) -> Outcome:
+        placer = Placer(self._filters, self._span(workload), workload.placement, workload.placed)
+        return placer.place(tasks, lacking, minimum_only=minimum_only)
+
+    def _is_astray(self, workload: Workload) -> bool:
+        """Whether it has nodes outside its home pool: what it lacks must not be put there, nor apart from it."""
+        home = self._span(workload)
+        first = next(iter(workload.placed), None)
+        return first is not None and not home.start <= first.column < home.stop
 
     def _nominate(self, workload: Workload, placed: Placed) -> Turn:
         for task, column in placed:
@@ -136,21 +154,22 @@ class Service:
         self._ledger.release(column, task.shape)
         return column
 
-    def _placer(self, workload: Workload) -> Placer:
-        return Placer(self._filters, self._span(workload), workload)
-
     def _span(self, workload: Workload) -> slice:
-        """Where it is served: with its first placed task, else in its home pool."""
-        column = next((task.column for task in workload.tasks if task.column != NOWHERE), NOWHERE)
-        if column == NOWHERE:
-            return self._snapshot.pools[workload.pool].span
-        return next(pool.span for pool in self._snapshot.pools if pool.span.start <= column < pool.span.stop)
+        return self._snapshot.pools[workload.pool].span
 
 
-def _need(workload: Workload) -> int:
+def need(workload: Workload) -> int:
     """How many varying tasks its minimum lacks."""
     return max(workload.minimum - workload.done - sum(task.varying for task in workload.placed), 0)
 
 
-def _is_unmet(workload: Workload) -> bool:
-    return _need(workload) > 0 or any(not task.varying for task in workload.missing)
+def is_unmet(workload: Workload) -> bool:
+    """Whether its minimum is not whole."""
+    return need(workload) > 0 or any(not task.varying for task in workload.missing)
+
+
+def suffices(workload: Workload, placed: Placed) -> bool:
+    """Whether its minimum is whole with these tasks placed."""
+    chosen = {task for task, _ in placed}
+    fixed = all(task in chosen for task in workload.missing if not task.varying)
+    return fixed and sum(task.varying for task in chosen) >= need(workload)

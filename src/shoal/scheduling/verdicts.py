@@ -19,9 +19,9 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
     if turn.nominated:
         return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=True, broken=broken)
     never = feasibility.never(workload)
-    if never and not workload.placed:
+    if never:
         text = f"{never.task.name} fits no node, not even an empty one: {never.complaint}"
-        return Verdict(state="ScheduledFailed", reasons=_all(turn, Reason("NeverFits", text)))
+        return Verdict(state="ScheduledFailed", reasons=_all(turn, Reason("NeverFits", text)), broken=broken)
     reason = Reason("Behind" if turn.behind else "NoRoom", _shortage(turn, snapshot))
     waiting = feasibility.fits_home(workload)
     return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
@@ -36,8 +36,10 @@ def _met(turn: Turn) -> Verdict:
     if not short or workload.elastic:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
     role = next(task.role for task in workload.tasks if task.varying)
-    complaint = f": {turn.misfit.complaint}" if turn.misfit else ""
-    reason = Reason("NoRoom", f"{short} of {_varying(workload)} {role}s wait{complaint}")
+    reason = Reason(
+        "Behind" if turn.behind else "NoRoom",
+        f"{short} of {_varying(workload)} {role}s wait: {_why(turn)}",
+    )
     return Verdict(state="ScheduledPartly", reasons=_all(turn, reason))
 
 
@@ -47,15 +49,25 @@ def _waits(turn: Turn) -> Reason:
 
 
 def _shortage(turn: Turn, snapshot: Snapshot) -> str:
+    """Why a workload got less than its minimum."""
     workload = turn.workload
-    where = f"pool {snapshot.pools[workload.pool].name}"
-    if turn.behind:
-        return f"there is room in {where}, but it is kept for jobs before this one"
-    if turn.misfit is None:
-        return f"{_varying(workload)} of {workload.minimum} pods exist, and none starts before all do"
+    pool = snapshot.pools[workload.pool].name
+    if turn.behind or turn.misfit is None:
+        return f"pool {pool}: {_why(turn)}"
     if len(workload.tasks) == 1:
-        return f"{where}: {turn.misfit.complaint}"
-    return f"{_together(workload)}; in {where}, {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+        return f"pool {pool}: {turn.misfit.complaint}"
+    return f"{_together(workload)}; in pool {pool} {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+
+
+def _why(turn: Turn) -> str:
+    workload = turn.workload
+    if turn.behind:
+        return "there is room, but it is kept for jobs before this one"
+    if turn.misfit:
+        return turn.misfit.complaint
+    if _varying(workload) < workload.minimum:
+        return f"{_varying(workload)} of {workload.minimum} pods exist, and none starts before all do"
+    return "its other pods are outside this pool, and it is not split"
 
 
 def _together(workload: Workload) -> str:

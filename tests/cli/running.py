@@ -1,0 +1,31 @@
+"""The real command, as a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+SHOAL = (sys.executable, "-c", "from shoal.cli.main import main; main()")
+SHOAL_IN_SHELL = f"'{sys.executable}' -c 'from shoal.cli.main import main; main()'"
+
+
+def run(
+    command: list[str], *, stdin: bytes = b"", stdout: IO[bytes] | int = subprocess.PIPE, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; what it prints is text."""
+    done = subprocess.run(  # noqa: S603 - our own command, and the shell around it
+        command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False, cwd=cwd
+    )
+    return subprocess.CompletedProcess(
+        command, done.returncode, (done.stdout or b"").decode(), done.stderr.decode()
+    )
+
+
+def shoal(*arguments: str, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `shoal`."""
+    return run([*SHOAL, *arguments], stdin=stdin, cwd=cwd)
+
+
+def shell(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the shell."""
+    return run(["/bin/sh", "-c", script])

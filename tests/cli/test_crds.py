@@ -1,0 +1,42 @@
+"""`shoal crds`, run as people run it."""
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from shoal.api import crds as definitions
+from shoal.cli.main import cli
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, ["crds", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_all_of_them_as_yaml() -> None:
+    assert list(yaml.safe_load_all(run())) == definitions.crds()
+    assert "&id" not in run()
+
+
+def test_all_of_them_as_json() -> None:
+    listed = json.loads(run("-o", "json"))
+    assert (listed["kind"], listed["items"]) == ("List", definitions.crds())
+
+
+@pytest.mark.parametrize("name", ["TYJob", "tyjob", "tyjobs", "tyjobs.tyrl.io"])
+def test_one_of_them(name: str) -> None:
+    assert json.loads(run("-o", "json", name))["metadata"]["name"] == "tyjobs.tyrl.io"
+
+
+def test_several_of_them() -> None:
+    names = [made["spec"]["names"]["kind"] for made in yaml.safe_load_all(run("pool", "dijob"))]
+    assert names == ["Pool", "DIJob"]
+
+
+def test_none_of_them() -> None:
+    done = CliRunner().invoke(cli, ["crds", "pod"])
+    assert done.exit_code == 2
+    assert "pod is not one of DIJob, TYJob, TrainingJob, Pool" in done.stderr
