@@ -9,6 +9,7 @@ import msgspec
 from shoal.api.decode import decode
 from shoal.api.intake import take
 from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.report import report
 from shoal.world.rehearsal import plan_objects
 
 
@@ -30,6 +31,6 @@ def plan(
     settings = decode(SchedulerConfig, dict(config or {}))
     moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
     views = [view for _, view in intake.views]
-    answer = msgspec.json.encode(plan_objects(views, settings, cycles=cycles, now=moment))
-    result: dict[str, Any] = msgspec.json.decode(answer)
+    steps = plan_objects(views, settings, cycles=cycles, now=moment)
+    result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report(steps, settings)))
     return result

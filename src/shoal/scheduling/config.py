@@ -1,19 +1,19 @@
 """The scheduler's configuration, as `scheduler.yaml` has it."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 
+from shoal.api.fields import FieldError
 from shoal.scheduling.workload import QueuePolicy
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
 
 
-class SchedulerConfig(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """How a scheduler schedules; every key is optional."""
 
     scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("shoal", "ai-scheduler")
@@ -33,6 +33,15 @@ class SchedulerConfig(
     def schedules(self, name: str) -> bool:
         """Whether pods that name this scheduler are ours; a pod without a name is Kubernetes' own."""
         return "*" in self.scheduler_names or (name or "default-scheduler") in self.scheduler_names
+
+
+def config_errors(config: SchedulerConfig) -> Iterator[FieldError]:
+    """All that is wrong with a configuration whose types are right."""
+    for field, duration in (("cooldown", config.cooldown), ("optimisePeriod", config.optimise_period)):
+        try:
+            seconds(duration)
+        except ValueError as problem:
+            yield FieldError(field, str(problem))
 
 
 def seconds(duration: str | float) -> float:

@@ -40,9 +40,7 @@ def _neighbours(snapshot: Snapshot) -> Neighbours | None:
     return Neighbours(snapshot.nodes, snapshot.occupants) if minded else None
 
 
-def _plan(
-    snapshot: Snapshot, config: SchedulerConfig, turns: list[Turn], feasibility: Feasibility
-) -> Plan:
+def _plan(snapshot: Snapshot, config: SchedulerConfig, turns: list[Turn], feasibility: Feasibility) -> Plan:
     verdicts = {turn.workload: verdict_of(turn, snapshot, feasibility) for turn in turns}
     return Plan(
         placements=tuple(Placement(turn.workload, *put) for turn in turns for put in turn.placed),

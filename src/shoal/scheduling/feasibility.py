@@ -61,7 +61,9 @@ class Feasibility:
             return self._alike[key]
         placer = Placer(self._filters, pool.span, workload.placement)
         with self._filters.ledger.attempt():
-            outcome = placer.place(workload.tasks, max(workload.minimum - workload.done, 0), minimum_only=True)
+            outcome = placer.place(
+                workload.tasks, max(workload.minimum - workload.done, 0), minimum_only=True
+            )
         misfit = None if outcome.placed is not None else outcome.misfit
         if alone:
             self._alike[key] = misfit

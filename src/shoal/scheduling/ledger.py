@@ -124,7 +124,9 @@ class Ledger:
             alloc = self.nodes.alloc
             weight = np.where(alloc > 0, np.array(weights)[:, None], 0)
             total = np.maximum(weight.sum(axis=0), 1)
-            share = np.divide(weight, alloc.astype(float) * total, out=np.zeros(alloc.shape), where=weight > 0)
+            share = np.divide(
+                weight, alloc.astype(float) * total, out=np.zeros(alloc.shape), where=weight > 0
+            )
             self._weighted[weights] = (self.used * share).sum(axis=0), share
         return self._weighted[weights]
 

@@ -50,7 +50,9 @@ class Nodes:
         self.ready = np.array([node.ready for node in ordered], dtype=bool)
         self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
         self._labels = tuple(node.labels for node in ordered)
-        self._taints = tuple(tuple(t for t in node.taints if t.effect != "PreferNoSchedule") for node in ordered)
+        self._taints = tuple(
+            tuple(t for t in node.taints if t.effect != "PreferNoSchedule") for node in ordered
+        )
         self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
 
     def span(self, pool: str) -> slice:

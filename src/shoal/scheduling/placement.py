@@ -85,7 +85,9 @@ class Placer:
         """Put what fits, at most `most` varying ones; a task that must be there and does not fit ends it."""
         placed: Placed = []
         company = self._company_of(before)
-        for _, alike in groupby(tasks, key=lambda task: (task.shape, task.identity, task.varying, task.leads)):
+        for _, alike in groupby(
+            tasks, key=lambda task: (task.shape, task.identity, task.varying, task.leads)
+        ):
             run = list(alike)
             varying = run[0].varying
             run = run[:most] if varying else run

@@ -29,8 +29,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     """The figures of every pool after a plan."""
-    after = seats(snapshot, plan)
-    shared, pending = np.zeros_like(snapshot.used), np.zeros((len(snapshot.used), len(snapshot.pools)), np.int64)
+    after = seats(plan)
+    shared, pending = (
+        np.zeros_like(snapshot.used),
+        np.zeros((len(snapshot.used), len(snapshot.pools)), np.int64),
+    )
     waiting = [0] * len(snapshot.pools)
     layout = snapshot.nodes.layout
     for workload in snapshot.workloads:
@@ -42,20 +45,21 @@ def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
                 pending[:, workload.pool] += _vector(layout, task)
             elif not home.start <= column < home.stop:
                 shared[:, column] += _vector(layout, task)
-    used = _after(snapshot, plan)
+    used = used_after(snapshot, plan)
     return [
         _figures(snapshot, pool, used, shared, pending[:, [number]], waiting[number])
         for number, pool in enumerate(snapshot.pools)
     ]
 
 
-def seats(snapshot: Snapshot, plan: Plan) -> dict[Task, int]:
+def seats(plan: Plan) -> dict[Task, int]:
     """Where the tasks are after a plan that changed their place."""
     gone = {eviction.task: NOWHERE for eviction in plan.evictions}
     return gone | {placement.task: placement.column for placement in plan.placements}
 
 
-def _after(snapshot: Snapshot, plan: Plan) -> Amounts:
+def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
+    """What is used of every node after a plan."""
     used = snapshot.used.copy()
     layout = snapshot.nodes.layout
     for placement in plan.placements:
@@ -79,7 +83,9 @@ def _figures(
         "system": snapshot.system[:, span],
         "pending": pending,
     }
-    totals = {name: dict(zip(nodes.layout.names, exact_sums(table), strict=True)) for name, table in sums.items()}
+    totals = {
+        name: dict(zip(nodes.layout.names, exact_sums(table), strict=True)) for name, table in sums.items()
+    }
     names = [
         name
         for name in nodes.layout.names

@@ -159,7 +159,7 @@ def _jobs(step: Step, config: SchedulerConfig) -> list[JobEntry]:
 def _describer(step: Step) -> Callable[[Workload, int | None], JobEntry]:
     snapshot, plan = step.snapshot, step.plan
     names, totals = snapshot.nodes.names, cluster_totals(snapshot)
-    after = seats(snapshot, plan)
+    after = seats(plan)
     kept = {nomination.task: nomination.column for nomination in plan.nominations}
 
     def describe(workload: Workload, position: int | None) -> JobEntry:

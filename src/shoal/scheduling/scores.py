@@ -47,7 +47,9 @@ class Score(ABC):
 class Fullness(Score):
     """Weighted mean use of a node's resources; fuller is better, or emptier."""
 
-    def __init__(self, heavy: Callable[[str], bool] = lambda _: False, weight: int = 1, *, fuller: bool = True) -> None:
+    def __init__(
+        self, heavy: Callable[[str], bool] = lambda _: False, weight: int = 1, *, fuller: bool = True
+    ) -> None:
         """`heavy` resources count `weight` times."""
         self._weights = functools.lru_cache(maxsize=8)(lambda layout: layout.weights(heavy, weight))
         self._sign = 1 if fuller else -1
@@ -76,7 +78,9 @@ class Balance(Score):
 
     def rate(self, ledger: Ledger, demand: Demand, span: slice) -> Scores:
         """See `Score`."""
-        cpu, memory = (self._use(ledger, demand, ledger.nodes.layout.rows[name], span) for name in (CPU, MEMORY))
+        cpu, memory = (
+            self._use(ledger, demand, ledger.nodes.layout.rows[name], span) for name in (CPU, MEMORY)
+        )
         rates: Scores = 1.0 - np.abs(cpu - memory)
         return rates
 
@@ -126,7 +130,9 @@ class Chooser:
     `company` has the number of the job's pods on each node of the span, and is kept up to date.
     """
 
-    def __init__(self, filters: Filters, span: slice, task: Task, policy: PlacementPolicy, company: Company) -> None:
+    def __init__(
+        self, filters: Filters, span: slice, task: Task, policy: PlacementPolicy, company: Company
+    ) -> None:
         """Rate every node of the span once."""
         self._filters, self._ledger, self._span, self._task = filters, filters.ledger, span, task
         self._demand = self._ledger.demand(task.shape)

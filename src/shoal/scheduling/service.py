@@ -87,7 +87,9 @@ class Service:
         if workload.elastic or len(placed) == len(workload.missing):
             return Turn(workload=workload, placed=placed)
         chosen = {task for task, _ in placed}
-        behind = self._is_behind(workload, [task for task in workload.missing if task not in chosen], 0, unmet=False)
+        behind = self._is_behind(
+            workload, [task for task in workload.missing if task not in chosen], 0, unmet=False
+        )
         return Turn(workload=workload, placed=placed, behind=behind, misfit=outcome.misfit)
 
     def _is_behind(self, workload: Workload, tasks: list[Task], lacking: int, *, unmet: bool) -> bool:

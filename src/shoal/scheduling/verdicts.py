@@ -17,7 +17,8 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
         return Verdict(state="Unscheduled", reasons=_all(turn, workload.held))
     broken = (workload.broken_since or snapshot.now) if workload.placed else None
     if turn.nominated:
-        return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=True, broken=broken)
+        waiting = feasibility.fits_home(workload)
+        return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=waiting, broken=broken)
     never = feasibility.never(workload)
     if never:
         text = f"{never.task.name} fits no node, not even an empty one: {never.complaint}"
@@ -56,7 +57,9 @@ def _shortage(turn: Turn, snapshot: Snapshot) -> str:
         return f"pool {pool}: {_why(turn)}"
     if len(workload.tasks) == 1:
         return f"pool {pool}: {turn.misfit.complaint}"
-    return f"{_together(workload)}; in pool {pool} {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+    return (
+        f"{_together(workload)}; in pool {pool} {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+    )
 
 
 def _why(turn: Turn) -> str:

@@ -20,7 +20,12 @@ class Desk:
     """Makes workloads, and notes the pod behind each task and the room it takes."""
 
     def __init__(
-        self, world: World, config: SchedulerConfig, population: Population, membership: Membership, nodes: Nodes
+        self,
+        world: World,
+        config: SchedulerConfig,
+        population: Population,
+        membership: Membership,
+        nodes: Nodes,
     ) -> None:
         """Seat every pod that has a node."""
         self._world, self._config, self._population = world, config, population
@@ -158,7 +163,9 @@ class Desk:
         namespace = sketch.metadata.namespace
         for slot in slots:
             if slot.name not in pods and (namespace, slot.name) in self._population.pods:
-                return Reason("NameTaken", f"a pod {namespace}/{slot.name} exists and belongs to somebody else")
+                return Reason(
+                    "NameTaken", f"a pod {namespace}/{slot.name} exists and belongs to somebody else"
+                )
             if slot.blueprint.held:
                 return slot.blueprint.held
         return None

@@ -15,7 +15,7 @@ from shoal.api.meta import Object
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.plan import Plan
-from shoal.scheduling.report import Report, Step, report
+from shoal.scheduling.report import Step
 from shoal.scheduling.workload import NOWHERE, Workload
 from shoal.world.assembly import View, assemble
 from shoal.world.pods import PodRecord
@@ -23,13 +23,18 @@ from shoal.world.world import World
 
 
 def plan_objects(
-    views: Iterable[Object], config: SchedulerConfig, *, cycles: int = 1, step: float = 30, now: float | None = None
-) -> Report:
-    """Plan objects as they stand, or as they would come to stand within some cycles."""
+    views: Iterable[Object],
+    config: SchedulerConfig,
+    *,
+    cycles: int = 1,
+    step: float = 30,
+    now: float | None = None,
+) -> list[Step]:
+    """Plan objects as they stand, and as they would come to stand within some cycles."""
     objects = list(views)
     world = World(newest(objects) if now is None else now)
     world.put(*objects)
-    return report(list(rehearse(world, config, cycles=cycles, step=step)), config)
+    return list(rehearse(world, config, cycles=cycles, step=step))
 
 
 def newest(views: Iterable[Object]) -> float:

@@ -20,7 +20,9 @@ def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord]) -> Sketch | 
         fixed.append(_fixed(f"{name}-master-0", "master", _blueprint(job, spec.master, book)))
     if spec.pserver:
         blueprint = _blueprint(job, spec.pserver, book)
-        fixed += [_fixed(f"{name}-pserver-{i}", "pserver", blueprint) for i in range(spec.pserver.min_instance)]
+        fixed += [
+            _fixed(f"{name}-pserver-{i}", "pserver", blueprint) for i in range(spec.pserver.min_instance)
+        ]
     blueprint = _blueprint(job, trainer, book)
     trainers = [
         Slot(name=f"{name}-trainer-{i}", role="trainer", blueprint=blueprint) for i in _trainers(job, pods)
@@ -56,7 +58,9 @@ def _blueprint(job: TrainingJob, role: Role, book: Book) -> Blueprint:
     """Pods of a role; on the host's network every pod takes the job's ports of its node."""
     spec = job.spec
     ports = range(spec.port, spec.port + spec.ports_num + spec.ports_num_for_sparse)
-    container = Container(resources=role.resources, ports=tuple(ContainerPort(container_port=p) for p in ports))
+    container = Container(
+        resources=role.resources, ports=tuple(ContainerPort(container_port=p) for p in ports)
+    )
     pod = PodSpec(
         containers=(container,),
         node_selector=spec.node_selector,

@@ -39,7 +39,11 @@ def _slots(job: TYJob, book: Book) -> tuple[Slot, ...]:
         leads=True,
     )
     workers = (
-        Slot(name=f"{name}-{workers.name}-{i}", role="worker", blueprint=book.template(namespace, workers.template))
+        Slot(
+            name=f"{name}-{workers.name}-{i}",
+            role="worker",
+            blueprint=book.template(namespace, workers.template),
+        )
         for workers in spec.worker_sets
         for i in range(workers.counts)
     )

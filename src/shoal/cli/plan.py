@@ -1,0 +1,124 @@
+"""`shoal plan`: what the scheduler would do with the objects in files, and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+import msgspec
+
+from shoal.api import manifest
+from shoal.api.decode import decode
+from shoal.api.fields import InvalidObjectError
+from shoal.cli import files
+from shoal.scheduling.config import SchedulerConfig, config_errors, seconds
+from shoal.scheduling.report import report
+from shoal.world.rehearsal import plan_objects
+
+_MOST_CYCLES: Final = 100_000
+
+
+class _Moment(click.ParamType):
+    """A time in RFC 3339, as seconds."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            moment = msgspec.convert(value, datetime)
+        except msgspec.ValidationError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            self.fail(f"'{value}' is not a time such as 2026-01-31T12:00:00Z", param, ctx)
+        return moment.timestamp()
+
+
+class _Duration(click.ParamType):
+    """A duration such as 30s or 5m, as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return seconds(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+@click.command()
+@files.options
+@click.option(
+    "--cycles",
+    type=click.IntRange(1, _MOST_CYCLES),
+    default=1,
+    show_default=True,
+    help="Do as planned and plan again, up to so many times, until nothing changes.",
+)
+@click.option(
+    "--step",
+    type=_Duration(),
+    default="30s",
+    show_default=True,
+    help="How far the clock moves between cycles.",
+)
+@click.option("--now", type=_Moment(), help="The time to plan for; by default the newest time in the input.")
+@click.option("--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the plan; wide shows every node and every job.",
+)
+def plan(  # noqa: PLR0913 - one parameter an option
+    filenames: Sequence[str],
+    *,
+    recursive: bool,
+    cycles: int,
+    step: float,
+    now: float | None,
+    config: Path | None,
+    output: str,
+) -> None:
+    """Plan the objects in files: what would run where, and why the rest waits.
+
+    It reads what `kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses
+    -A -o yaml` prints, and changes nothing anywhere. Exits with 2 if any object is bad.
+    """
+    settings = _read_config(config) if config else SchedulerConfig()
+    intake = files.load(filenames, recursive=recursive)
+    files.report(intake)
+    steps = plan_objects((view for _, view in intake.views), settings, cycles=cycles, step=step, now=now)
+    answer = report(steps, settings)
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+    elif output == "yaml":
+        click.echo(msgspec.yaml.encode(answer), nl=False)
+    else:
+        from shoal.cli.drawing import draw
+
+        draw(steps[-1], answer, wide=output == "wide")
+
+
+def _read_config(path: Path) -> SchedulerConfig:
+    """The configuration in a file; exits with 2 and everything that is wrong with it otherwise."""
+    try:
+        found = manifest.documents(path.read_bytes())
+        raw = found[0] if found else {}
+        if len(found) > 1 or not isinstance(raw, Mapping):
+            _refuse(path, ["must have one mapping, and nothing else"])
+        return decode(SchedulerConfig, raw, check=config_errors)
+    except OSError as problem:
+        _refuse(path, [f"cannot be read: {problem.strerror}"])
+    except manifest.ManifestError as problem:
+        _refuse(path, [str(problem)])
+    except InvalidObjectError as problem:
+        _refuse(path, map(str, problem.errors))
+
+
+def _refuse(path: Path, errors: Iterable[str]) -> NoReturn:
+    for error in errors:
+        click.echo(f"error: {path}: {error}", err=True)
+    raise click.exceptions.Exit(2)
