@@ -32,7 +32,9 @@ Raw = dict[str, Any]
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     scale = 10 if parser.parse_args().quick else 1
     headline(scale)
@@ -169,7 +171,12 @@ def loose(pods: int) -> Iterator[Raw]:
         spec = template(f"{1000 + i % 4000}m", f"{1024 + i}Mi", i % 2)["spec"]
         spec["schedulerName"] = "shoal"
         spec["nodeSelector"] = {"zone": f"z{i % 5}"}
-        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{i:06}", "namespace": "default"}, "spec": spec}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{i:06}", "namespace": "default"},
+            "spec": spec,
+        }
 
 
 def running(pods: int, nodes: int) -> Iterator[Raw]:

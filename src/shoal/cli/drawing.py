@@ -1,7 +1,7 @@
 """A plan as people like to read it: nodes with bars and what came to them, jobs that wait and why."""
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Final
 
 from rich.console import Console
@@ -39,11 +39,16 @@ def draw(last: Step, answer: Report, *, wide: bool) -> None:
 
 
 def _headline(answer: Report) -> Text:
-    placed, evicted = len(answer.placements), len(answer.evictions)
-    waiting = sum(job.state != "ScheduledSucceed" for job in answer.jobs)
-    cycles = f"{answer.cycles} cycle{'s' * (answer.cycles != 1)}, {'stable' if answer.stable else 'not stable yet'}"
-    parts = [f"{placed} placed", *([f"{evicted} evicted"] if evicted else []), f"{waiting} waiting", cycles]
-    return Text("Plan: " + ", ".join(parts), style="bold")
+    states = Counter(job.state for job in answer.jobs)
+    counts = {
+        "pods placed": len(answer.placements),
+        "evicted": len(answer.evictions),
+        "jobs waiting": states["Unscheduled"] + states["ScheduledPartly"],
+        "that can never run": states["ScheduledFailed"],
+    }
+    parts = [f"{count:,} {what}" for what, count in counts.items() if count or what == "pods placed"]
+    ended = "stable" if answer.stable else "not stable yet"
+    return Text(f"Plan: {', '.join(parts)} ({_many(answer.cycles, 'cycle')}, {ended})", style="bold")
 
 
 def _pool_line(pool: PoolEntry) -> Text:
@@ -56,9 +61,10 @@ def _pool_line(pool: PoolEntry) -> Text:
             ("sharing", pool.sharing),
         )
     )
-    nodes = f"{len(pool.nodes)} node{'s' * (len(pool.nodes) != 1)}"
-    pending = f", {pool.pending_pods} pods pending" if pool.pending_pods else ""
-    return Text.assemble((f"Pool {pool.pool}", "bold cyan"), f"  {nodes}{pending}  ", (features, "dim"))
+    size = _many(len(pool.nodes), "node")
+    if pool.pending_pods:
+        size += f", {_many(pool.pending_pods, 'pod')} pending"
+    return Text.assemble((f"Pool {pool.pool}", "bold cyan"), f"  {size}  ", (features, "dim"))
 
 
 def _draw_nodes(console: Console, last: Step, answer: Report, pool: PoolEntry, *, wide: bool) -> None:
@@ -79,7 +85,9 @@ def _draw_nodes(console: Console, last: Step, answer: Report, pool: PoolEntry, *
     if nodes:
         console.print(table)
     if len(nodes) < len(pool.nodes):
-        console.print(Text(f"… and {len(pool.nodes) - len(nodes)} other nodes (-o wide shows all)", style="dim"))
+        console.print(
+            Text(f"… and {len(pool.nodes) - len(nodes)} other nodes (-o wide shows all)", style="dim")
+        )
 
 
 def _draw_jobs(console: Console, answer: Report, *, wide: bool) -> None:
@@ -91,7 +99,9 @@ def _draw_jobs(console: Console, answer: Report, *, wide: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     titles = ("#", "JOB", "POOL", "STATE", "PODS", *(("PRIORITY", "SHARE") if wide else ()), "WHY")
     for title in titles:
-        table.add_column(title, no_wrap=title != "WHY", justify="right" if title == "#" else "left", overflow="fold")
+        table.add_column(
+            title, no_wrap=title != "WHY", justify="right" if title == "#" else "left", overflow="fold"
+        )
     for job in jobs:
         table.add_row(*_job_row(job, wide=wide))
     console.print(table)
@@ -107,7 +117,11 @@ def _job_row(job: JobEntry, *, wide: bool) -> list[Text | str]:
 
 
 def _resources(last: Step, pool: PoolEntry) -> list[str]:
-    gpus = [name for name in last.snapshot.nodes.layout.names if is_gpu(name) and pool.allocatable.get(name, "0") != "0"]
+    gpus = [
+        name
+        for name in last.snapshot.nodes.layout.names
+        if is_gpu(name) and pool.allocatable.get(name, "0") != "0"
+    ]
     return [CPU, MEMORY, *gpus]
 
 
@@ -127,10 +141,23 @@ class _Use:
         used, there = int(self._used[row, column]), int(self._nodes.alloc[row, column])
         if not there:
             return Text("-", style="dim")
-        filled = min(-(-used * _BAR // there), _BAR)
+        filled = min(used * _BAR // there, _BAR) or bool(used)
         colour = "red" if used > there else "yellow" if used == there else "green"
-        amounts = f" {shown(resource, used)}/{shown(resource, there)}"
+        amounts = f" {_short(resource, used)}/{_short(resource, there)}"
         return Text.assemble(("█" * filled, colour), ("░" * (_BAR - filled), "dim"), amounts)
+
+
+def _short(resource: str, amount: int) -> str:
+    """An amount for the eye: at most one decimal."""
+    if resource == CPU:
+        return f"{amount / 1000:.1f}".removesuffix(".0")
+    if resource == MEMORY:
+        return f"{amount / 2**30:.1f}".removesuffix(".0") + "Gi"
+    return shown(resource, amount)
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 def _ranges(names: list[str]) -> list[str]:
@@ -146,7 +173,9 @@ def _ranges(names: list[str]) -> list[str]:
             found[-1] = (stem, before[1], number)
         else:
             found.append((stem, number, number))
-    return [f if isinstance(f, str) else f"{f[0]}-{f[1]}" + (f"…{f[2]}" if f[2] > f[1] else "") for f in found]
+    return [
+        f if isinstance(f, str) else f"{f[0]}-{f[1]}" + (f"…{f[2]}" if f[2] > f[1] else "") for f in found
+    ]
 
 
 def _in_order(name: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from shoal.world.rehearsal import plan_objects
 _MOST_CYCLES: Final = 100_000
 
 
-class _Moment(click.ParamType):
+class _Moment(click.ParamType[float]):
     """A time in RFC 3339, as seconds."""
 
     name = "time"
@@ -34,7 +34,7 @@ class _Moment(click.ParamType):
         return moment.timestamp()
 
 
-class _Duration(click.ParamType):
+class _Duration(click.ParamType[float]):
     """A duration such as 30s or 5m, as seconds."""
 
     name = "duration"
@@ -63,7 +63,9 @@ class _Duration(click.ParamType):
     help="How far the clock moves between cycles.",
 )
 @click.option("--now", type=_Moment(), help="The time to plan for; by default the newest time in the input.")
-@click.option("--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml).")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml)."
+)
 @click.option(
     "-o",
     "--output",

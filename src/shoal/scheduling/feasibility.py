@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.placement import Misfit, Placer
+from shoal.scheduling.queues import by_pool
 from shoal.scheduling.shape import Shape
 from shoal.scheduling.snapshot import Pool, Snapshot
 from shoal.scheduling.workload import Workload
@@ -18,8 +19,8 @@ class Feasibility:
         self._misfits: dict[tuple[Workload, int], Misfit | None] = {}
         self._alike: dict[tuple[Shape, int], Misfit | None] = {}
         judged = list(workloads)
-        for number, pool in enumerate(snapshot.pools):
-            self._judge(number, pool, [w for w in judged if w.pool == number])
+        for number, homely in by_pool(judged).items():
+            self._judge(number, snapshot.pools[number], homely)
         homeless = [w for w in judged if w.may_borrow and not self.fits_home(w)]
         for number, pool in enumerate(snapshot.pools):
             self._judge(number, pool, [w for w in homeless if number in snapshot.pools[w.pool].lenders])
@@ -31,7 +32,7 @@ class Feasibility:
     def never(self, workload: Workload) -> Misfit | None:
         """The task that no pool open to the workload could ever take; None while there is hope."""
         pools = self._open_to(workload)
-        if not any(_size(self._snapshot.pools[pool]) for pool in pools):
+        if not any(len(self._snapshot.pools[pool].span) for pool in pools):
             return None
         if any(self._fits(workload, pool) for pool in pools):
             return None
@@ -46,7 +47,7 @@ class Feasibility:
         return (workload, pool) in self._misfits and self._misfits[workload, pool] is None
 
     def _judge(self, number: int, pool: Pool, workloads: list[Workload]) -> None:
-        if not workloads or not _size(pool):
+        if not workloads or not len(pool.span):
             return
         with self._filters.ledger.attempt():
             self._filters.ledger.vacate(pool.span)
@@ -68,7 +69,3 @@ class Feasibility:
         if alone:
             self._alike[key] = misfit
         return misfit
-
-
-def _size(pool: Pool) -> int:
-    return pool.span.stop - pool.span.start

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shoal.scheduling.ledger import Ledger
-from shoal.scheduling.nodes import Mask
+from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.resources import shown
 from shoal.scheduling.shape import NodeRules
 from shoal.scheduling.workload import Task
@@ -23,36 +23,35 @@ class Filters:
         """Filter what the ledger leaves."""
         self.ledger = ledger
         self._ever = ever
-        self._known: dict[NodeRules, Mask] = {}
+        self._known: dict[NodeRules, tuple[Mask, list[tuple[str, Mask]]]] = {}
 
-    def fitting(self, task: Task, span: slice) -> Mask:
+    def fitting(self, task: Task, span: Span) -> Mask:
         """Nodes of a span that can take a task now."""
-        fits = self.ledger.fitting(self.ledger.demand(task.shape), span) & self._suitable(task)[span]
+        fits = self.ledger.fitting(self.ledger.demand(task.shape), span)
+        fits &= self._suitable(task.shape.nodes)[0][span.columns]
         if self.ledger.neighbours is not None:
             fits &= self.ledger.neighbours.allowed(task.shape, task.identity, span)
         return fits
 
-    def complaint(self, task: Task, span: slice) -> str:
-        """Why no node of a span can take a task, in one line: how many nodes want for what, and the nearest."""
-        nodes = span.stop - span.start
+    def complaint(self, task: Task, span: Span) -> str:
+        """Why no node of a span can take a task, in one line: how many lack what, and which is nearest."""
+        nodes = len(span)
         if not nodes:
             return "the pool has no nodes"
         left = np.ones(nodes, dtype=bool)
         counts: Counter[str] = Counter()
         for reason, mask in self._rules(task, span):
-            counts[reason] = int((left & ~mask).sum())
+            counts[reason] += int(np.count_nonzero(left & ~mask))
             left &= mask
         nearest = self._count_shortages(task, span, left, counts)
         parts = ", ".join(f"{number} {reason}" for reason, number in counts.items() if number)
         return f"0/{nodes} nodes fit: {parts}{nearest}"
 
-    def _suitable(self, task: Task) -> Mask:
-        rules = task.shape.nodes
+    def _suitable(self, rules: NodeRules) -> tuple[Mask, list[tuple[str, Mask]]]:
+        """Nodes that labels and taints leave open, and each rule with those that it does."""
         if rules not in self._known:
-            mask = np.ones(len(self.ledger.nodes.names), dtype=bool)
-            for _, rule in self._node_rules(rules):
-                mask &= rule
-            self._known[rules] = mask
+            parts = list(self._node_rules(rules))
+            self._known[rules] = np.logical_and.reduce([mask for _, mask in parts]), parts
         return self._known[rules]
 
     def _node_rules(self, rules: NodeRules) -> Iterator[tuple[str, Mask]]:
@@ -63,27 +62,26 @@ class Filters:
         yield "outside its node selector or affinity", nodes.selected(rules)
         yield "with a taint it does not tolerate", nodes.tolerated(rules, ever=self._ever)
 
-    def _rules(self, task: Task, span: slice) -> Iterator[tuple[str, Mask]]:
-        for reason, mask in self._node_rules(task.shape.nodes):
-            yield reason, mask[span]
+    def _rules(self, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
+        for reason, mask in self._suitable(task.shape.nodes)[1]:
+            yield reason, mask[span.columns]
         if self.ledger.neighbours is not None:
             yield from self.ledger.neighbours.rules(task.shape, task.identity, span)
 
-    def _count_shortages(self, task: Task, span: slice, left: Mask, counts: Counter[str]) -> str:
+    def _count_shortages(self, task: Task, span: Span, left: Mask, counts: Counter[str]) -> str:
         """Count the nodes short of each resource; tell which node lacks the least."""
-        demand, layout = self.ledger.demand(task.shape), self.ledger.nodes.layout
-        columns = np.flatnonzero(left) + span.start
-        lacking = np.zeros(len(columns))
+        demand, names = self.ledger.demand(task.shape), self.ledger.nodes.layout.names
+        lacking = np.where(left, 0.0, np.inf)
         for row, amount in zip(demand.rows, demand.amounts, strict=True):
-            lack = np.maximum(amount - self.ledger.room[row, columns], 0)
-            counts[f"short of {layout.names[row]}"] = int((lack > 0).sum())
-            lacking += lack / amount
-        if not len(columns):
+            room = self.ledger.room[row, span.columns]
+            counts[f"short of {names[row]}"] = int(np.count_nonzero(left & (room < amount)))
+            lacking += np.maximum(amount - room, 0) / amount
+        column = span.start + int(lacking.argmin())
+        if not left.any():
             return ""
-        column = int(columns[np.argmin(lacking)])
-        lacks = [
-            f"{shown(layout.names[row], amount - room)} {layout.names[row]}"
-            for row, amount in zip(demand.rows, demand.amounts, strict=True)
-            if (room := int(self.ledger.room[row, column])) < amount
-        ]
+        short = {
+            row: n - int(self.ledger.room[row, column])
+            for row, n in zip(demand.rows, demand.amounts, strict=True)
+        }
+        lacks = [f"{shown(names[row], lack)} {names[row]}" for row, lack in short.items() if lack > 0]
         return f"; nearest is {self.ledger.nodes.names[column]}, which lacks {' and '.join(lacks)}"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.scheduling.neighbours import Neighbours, Occupant
-from shoal.scheduling.nodes import Mask, Nodes
-from shoal.scheduling.resources import PODS, Amounts
+from shoal.scheduling.nodes import Mask, Nodes, Span
+from shoal.scheduling.resources import PODS, Amounts, Layout
 from shoal.scheduling.shape import Shape
 
 Scores = npt.NDArray[np.float64]
@@ -22,15 +22,17 @@ Scores = npt.NDArray[np.float64]
 
 
 class Demand:
-    """A shape's requests as arrays, in the layout of the ledger's nodes."""
+    """A shape's requests as arrays, the pod itself included, in the layout of the ledger's nodes."""
 
-    __slots__ = ("amounts", "rows", "vector")
+    __slots__ = ("amounts", "floats", "rows", "vector")
 
-    def __init__(self, vector: Amounts) -> None:
+    def __init__(self, shape: Shape, layout: Layout) -> None:
         """Note which rows are asked for at all: the others are never short."""
-        self.vector = vector
-        self.rows = [int(row) for row in np.flatnonzero(vector)]
-        self.amounts = [int(vector[row]) for row in self.rows]
+        asked = {**shape.requests, PODS: 1}
+        self.rows = [layout.rows[name] for name in asked]
+        self.amounts = list(asked.values())
+        self.vector = layout.vector(asked)
+        self.floats = self.vector.astype(float)
 
 
 class Attempt:
@@ -60,10 +62,11 @@ class Ledger:
         self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
 
     def demand(self, shape: Shape) -> Demand:
-        """The shape's requests as arrays, the pod itself included."""
-        if shape not in self._demands:
-            self._demands[shape] = Demand(self.nodes.layout.vector({**shape.requests, PODS: 1}))
-        return self._demands[shape]
+        """The shape's requests as arrays."""
+        demand = self._demands.get(shape)
+        if demand is None:
+            demand = self._demands[shape] = Demand(shape, self.nodes.layout)
+        return demand
 
     def add(self, occupant: Occupant, count: int = 1) -> None:
         """Put a task on a node, or several alike."""
@@ -85,14 +88,14 @@ class Ledger:
         self._hold(column, -self.demand(shape).vector)
         self._journal.append(lambda: self._hold(column, self.demand(shape).vector))
 
-    def forget_reservations(self, span: slice) -> None:
+    def forget_reservations(self, span: Span) -> None:
         """Free all room that is only kept."""
-        self._overlay(span, self.used[:, span].copy(), self.neighbours)
+        self._overlay(span, self.used[:, span.columns].copy(), self.neighbours)
 
-    def vacate(self, span: slice) -> None:
+    def vacate(self, span: Span) -> None:
         """Empty nodes of everything, as if nobody had ever used them."""
         empty = self.neighbours.emptied() if self.neighbours is not None else None
-        self._overlay(span, np.zeros_like(self.used[:, span]), empty)
+        self._overlay(span, np.zeros_like(self.used[:, span.columns]), empty)
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Attempt]:
@@ -106,12 +109,11 @@ class Ledger:
                 while len(self._journal) > start:
                     self._journal.pop()()
 
-    def fitting(self, demand: Demand, span: slice) -> Mask:
+    def fitting(self, demand: Demand, span: Span) -> Mask:
         """Nodes of a span with room for a demand."""
-        fits = np.ones(span.stop - span.start, dtype=bool)
-        for row, amount in zip(demand.rows, demand.amounts, strict=True):
-            fits &= self.room[row, span] >= amount
-        return fits
+        asked = zip(demand.rows, demand.amounts, strict=True)
+        enough: Mask = np.logical_and.reduce([self.room[row, span.columns] >= n for row, n in asked])
+        return enough
 
     def times(self, demand: Demand, column: int) -> int:
         """How often a demand fits a node."""
@@ -142,24 +144,24 @@ class Ledger:
         self.room[:, column] -= change
         if self.neighbours is not None:
             self.neighbours.count(occupant, count)
-        self._reload(slice(column, column + 1))
+        self._reload(Span(column, column + 1))
 
     def _hold(self, column: int, change: Amounts) -> None:
         self.reserved[:, column] += change
         self.room[:, column] -= change
 
-    def _overlay(self, span: slice, used: Amounts, neighbours: Neighbours | None) -> None:
-        before = self.used[:, span].copy(), self.reserved[:, span].copy(), self.neighbours
+    def _overlay(self, span: Span, used: Amounts, neighbours: Neighbours | None) -> None:
+        before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy(), self.neighbours
         self._set(span, used, np.zeros_like(used), neighbours)
         self._journal.append(lambda: self._set(span, *before))
 
-    def _set(self, span: slice, used: Amounts, reserved: Amounts, neighbours: Neighbours | None) -> None:
-        self.used[:, span] = used
-        self.reserved[:, span] = reserved
-        self.room[:, span] = self.nodes.alloc[:, span] - used - reserved
+    def _set(self, span: Span, used: Amounts, reserved: Amounts, neighbours: Neighbours | None) -> None:
+        self.used[:, span.columns] = used
+        self.reserved[:, span.columns] = reserved
+        self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
         self.neighbours = neighbours
         self._reload(span)
 
-    def _reload(self, span: slice) -> None:
+    def _reload(self, span: Span) -> None:
         for load, share in self._weighted.values():
-            load[span] = (self.used[:, span] * share[:, span]).sum(axis=0)
+            load[span.columns] = (self.used[:, span.columns] * share[:, span.columns]).sum(axis=0)

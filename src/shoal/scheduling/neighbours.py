@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.api.podspec import HostPort
 from shoal.scheduling.census import Census, Columns, TermIndex, Terms, speaks
-from shoal.scheduling.nodes import Mask, Nodes
+from shoal.scheduling.nodes import Mask, Nodes, Span
 from shoal.scheduling.shape import Identity, Shape, SpreadTerm
 
 
@@ -56,7 +56,7 @@ class Neighbours:
             self._guard_index.add((term,))
             self._guards[(term,)][column] += change
 
-    def rules(self, shape: Shape, identity: Identity, span: slice) -> Iterator[tuple[str, Mask]]:
+    def rules(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
         """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
         if shape.ports:
             yield "with the host port taken", self._free_ports(shape, span)
@@ -66,67 +66,69 @@ class Neighbours:
         for spread in shape.spread:
             yield "too full for its topology spread", self._even(spread, shape, identity, span)
 
-    def allowed(self, shape: Shape, identity: Identity, span: slice) -> Mask:
+    def allowed(self, shape: Shape, identity: Identity, span: Span) -> Mask:
         """Nodes of a span that every rule leaves open."""
-        mask = np.ones(span.stop - span.start, dtype=bool)
+        mask = np.ones(len(span), dtype=bool)
         for _, rule in self.rules(shape, identity, span):
             mask &= rule
         return mask
 
-    def _free_ports(self, shape: Shape, span: slice) -> Mask:
+    def _free_ports(self, shape: Shape, span: Span) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)
         for taken, columns in self._ports.items():
             if any(taken.conflicts(port) for port in shape.ports):
                 mask[list(+columns)] = False
-        return mask[span]
+        return mask[span.columns]
 
-    def _company(self, terms: Terms, identity: Identity, span: slice) -> Mask:
+    def _company(self, terms: Terms, identity: Identity, span: Span) -> Mask:
         """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""
         friends = self._everybody.where(terms)
         first = not friends and speaks(terms, identity)
-        mask = np.ones(span.stop - span.start, dtype=bool)
+        mask = np.ones(len(span), dtype=bool)
         for term in terms:
             codes, _ = self._nodes.domains(term.topology_key)
-            mask &= (codes[span] >= 0) & (first | self._in_domains(term.topology_key, friends, span))
+            mask &= (codes[span.columns] >= 0) & (first | self._in_domains(term.topology_key, friends, span))
         return mask
 
-    def _unwanted(self, shape: Shape, identity: Identity, span: slice) -> Mask:
-        mask = np.ones(span.stop - span.start, dtype=bool)
+    def _unwanted(self, shape: Shape, identity: Identity, span: Span) -> Mask:
+        mask = np.ones(len(span), dtype=bool)
         for term in shape.apart:
             mask &= ~self._in_domains(term.topology_key, self._everybody.where((term,)), span)
         for terms in self._guard_index.about(identity):
             mask &= ~self._in_domains(terms[0].topology_key, +self._guards[terms], span)
         return mask
 
-    def _even(self, spread: SpreadTerm, shape: Shape, identity: Identity, span: slice) -> Mask:
+    def _even(self, spread: SpreadTerm, shape: Shape, identity: Identity, span: Span) -> Mask:
         """Nodes in whose domain one more leaves the skew within bounds, counted over the span."""
-        codes = self._nodes.domains(spread.term.topology_key)[0][span]
+        codes = self._nodes.domains(spread.term.topology_key)[0][span.columns]
         counted = self._counted(spread, shape, span)
         if not counted.any():
             return counted
         pods = np.zeros(len(self._nodes.names))
         for column, number in self._staying.where((spread.term,)).items():
             pods[column] = number
-        totals = np.bincount(codes[counted], weights=pods[span][counted], minlength=int(codes.max()) + 1)
+        totals = np.bincount(
+            codes[counted], weights=pods[span.columns][counted], minlength=int(codes.max()) + 1
+        )
         domains = np.unique(codes[counted])
         least = totals[domains].min() if len(domains) >= spread.min_domains else 0
         own = spread.term.matches(identity)
         within: Mask = totals[np.maximum(codes, 0)] + own - least <= spread.max_skew
         return counted & within
 
-    def _counted(self, spread: SpreadTerm, shape: Shape, span: slice) -> Mask:
+    def _counted(self, spread: SpreadTerm, shape: Shape, span: Span) -> Mask:
         """Nodes whose pods and domains count in a spread."""
-        counted = np.ones(span.stop - span.start, dtype=bool)
+        counted = np.ones(len(span), dtype=bool)
         for other in shape.spread:
-            counted &= self._nodes.domains(other.term.topology_key)[0][span] >= 0
+            counted &= self._nodes.domains(other.term.topology_key)[0][span.columns] >= 0
         if spread.honour_affinity:
-            counted &= self._nodes.selected(shape.nodes)[span]
+            counted &= self._nodes.selected(shape.nodes)[span.columns]
         if spread.honour_taints:
-            counted &= self._nodes.tolerated(shape.nodes)[span]
+            counted &= self._nodes.tolerated(shape.nodes)[span.columns]
         return counted
 
-    def _in_domains(self, key: str, columns: Columns, span: slice) -> Mask:
+    def _in_domains(self, key: str, columns: Columns, span: Span) -> Mask:
         """Nodes of a span that share a domain with one of these columns."""
         codes, _ = self._nodes.domains(key)
         taken = {int(codes[column]) for column in columns} - {-1}
-        return np.isin(codes[span], list(taken))
+        return np.isin(codes[span.columns], list(taken))

@@ -22,6 +22,24 @@ Mask = npt.NDArray[np.bool_]
 _ABSENT = -1
 
 
+class Span(msgspec.Struct, frozen=True):
+    """Neighbouring columns: the nodes of a pool, or one node."""
+
+    start: int
+    stop: int
+
+    @property
+    def columns(self) -> slice:
+        """What cuts these columns out of an array."""
+        return slice(self.start, self.stop)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __contains__(self, column: int) -> bool:
+        return self.start <= column < self.stop
+
+
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the engine is told of it, in counted units."""
 
@@ -55,9 +73,9 @@ class Nodes:
         )
         self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
 
-    def span(self, pool: str) -> slice:
+    def span(self, pool: str) -> Span:
         """The columns of a pool."""
-        return slice(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
+        return Span(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
 
     def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
         """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
@@ -121,12 +139,12 @@ class Nodes:
     def _requirement(self, key: str, operator: str, values: tuple[str, ...]) -> Mask:
         codes, meaning = self.domains(key)
         if operator in ("Exists", "DoesNotExist"):
-            return (codes != _ABSENT) == (operator == "Exists")
+            return codes != _ABSENT if operator == "Exists" else codes == _ABSENT
         if operator in ("Gt", "Lt"):
             wanted = [code for value, code in meaning.items() if _compares(value, operator, values[0])]
         else:
             wanted = [meaning[value] for value in values if value in meaning]
-        mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+        mask: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
         return ~mask if operator == "NotIn" else mask
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from shoal.scheduling.filters import Filters
+from shoal.scheduling.nodes import Span
 from shoal.scheduling.resources import exact_sums
 from shoal.scheduling.scores import Chooser, Company
 from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task
@@ -29,7 +30,7 @@ class Misfit(msgspec.Struct, frozen=True, eq=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False):
-    """What came of placing: what was put (None: less than the minimum, so nothing), and what fitted nowhere."""
+    """What was put (None: less than the minimum, so nothing), and the first that fitted nowhere."""
 
     placed: Placed | None
     misfit: Misfit | None = None
@@ -39,7 +40,7 @@ class Placer:
     """Places tasks of one workload on the nodes of one pool."""
 
     def __init__(
-        self, filters: Filters, span: slice, policy: PlacementPolicy, present: Iterable[Task] = ()
+        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Iterable[Task] = ()
     ) -> None:
         """Place by `policy` on the columns of `span`; `present` are tasks of the workload that have nodes."""
         self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
@@ -112,9 +113,9 @@ class Placer:
 
     def _company_of(self, placed: Placed) -> Company:
         """How many of the workload's tasks each node has."""
-        company = np.zeros(self._span.stop - self._span.start, dtype=np.int64)
+        company = np.zeros(len(self._span), dtype=np.int64)
         for _, column in (*self._present, *placed):
-            if self._span.start <= column < self._span.stop:
+            if column in self._span:
                 company[column - self._span.start] += 1
         return company
 
@@ -124,19 +125,21 @@ class Placer:
             self._misfit = Misfit(task, self._filters.complaint(task, self._span))
 
     def _may_still_fit(self, least: list[Task]) -> bool:
-        """Whether another order could help: not for tasks all alike, nor where the pool has too little in all."""
+        """Whether another order could help: not if all are alike, nor if the pool has too little in all."""
         alike = len({task.shape for task in least}) <= 1 and self._ledger.neighbours is None
         if alike:
             return False
         layout = self._ledger.nodes.layout
-        room = exact_sums(np.maximum(self._ledger.room[:, self._span], 0))
+        room = exact_sums(np.maximum(self._ledger.room[:, self._span.columns], 0))
         asked = [sum(task.shape.requests.get(name, 0) for task in least) for name in layout.names]
         return all(a <= r for a, r in zip(asked, room, strict=True))
 
     def _by_share(self, tasks: list[Task]) -> list[Task]:
         """Tasks by their dominant share of the pool, largest first."""
         layout = self._ledger.nodes.layout
-        totals = dict(zip(layout.names, exact_sums(self._ledger.nodes.alloc[:, self._span]), strict=True))
+        totals = dict(
+            zip(layout.names, exact_sums(self._ledger.nodes.alloc[:, self._span.columns]), strict=True)
+        )
 
         def share(task: Task) -> Fraction:
             requests = task.shape.requests.items()

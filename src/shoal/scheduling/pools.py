@@ -1,14 +1,12 @@
 """Pools in figures: what each has, how it is used and by whom, and what waits for it."""
 
-from collections.abc import Iterable
-
 import msgspec
 import numpy as np
 
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.resources import CPU, MEMORY, PODS, UNLIMITED, Amounts, Layout, exact_sums
-from shoal.scheduling.snapshot import Pool, Snapshot
-from shoal.scheduling.workload import NOWHERE, Task, Workload
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import NOWHERE, Task
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,24 +28,30 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     """The figures of every pool after a plan."""
     after = seats(plan)
-    shared, pending = (
-        np.zeros_like(snapshot.used),
-        np.zeros((len(snapshot.used), len(snapshot.pools)), np.int64),
-    )
-    waiting = [0] * len(snapshot.pools)
     layout = snapshot.nodes.layout
+    shared = np.zeros_like(snapshot.used)
+    pending = np.zeros((len(snapshot.used), len(snapshot.pools)), dtype=np.int64)
     for workload in snapshot.workloads:
         home = snapshot.pools[workload.pool].span
         for task in workload.tasks:
             column = after.get(task, task.column)
             if column == NOWHERE:
-                waiting[workload.pool] += 1
                 pending[:, workload.pool] += _vector(layout, task)
-            elif not home.start <= column < home.stop:
+            elif column not in home:
                 shared[:, column] += _vector(layout, task)
-    used = used_after(snapshot, plan)
+    tables = {
+        "capacity": snapshot.nodes.capacity,
+        "allocatable": snapshot.nodes.alloc,
+        "used": used_after(snapshot, plan),
+        "shared": shared,
+        "system": snapshot.system,
+    }
     return [
-        _figures(snapshot, pool, used, shared, pending[:, [number]], waiting[number])
+        _figures(
+            layout,
+            {name: table[:, pool.span.columns] for name, table in tables.items()},
+            pending[:, [number]],
+        )
         for number, pool in enumerate(snapshot.pools)
     ]
 
@@ -69,33 +73,19 @@ def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
     return used
 
 
-def _figures(
-    snapshot: Snapshot, pool: Pool, used: Amounts, shared: Amounts, pending: Amounts, waiting: int
-) -> Figures:
-    nodes, span = snapshot.nodes, pool.span
-    alloc = nodes.alloc[:, span]
-    unlimited = {PODS} if (alloc[nodes.layout.rows[PODS]] == UNLIMITED).any() else set()
+def _figures(layout: Layout, tables: dict[str, Amounts], pending: Amounts) -> Figures:
+    """The sums of a pool's tables, for resources that it has or that somebody wants."""
     sums = {
-        "capacity": nodes.capacity[:, span],
-        "allocatable": alloc,
-        "used": used[:, span],
-        "shared": shared[:, span],
-        "system": snapshot.system[:, span],
-        "pending": pending,
+        name: dict(zip(layout.names, exact_sums(t), strict=True))
+        for name, t in (*tables.items(), ("pending", pending))
     }
-    totals = {
-        name: dict(zip(nodes.layout.names, exact_sums(table), strict=True)) for name, table in sums.items()
-    }
+    if (tables["allocatable"][layout.rows[PODS]] == UNLIMITED).any():
+        del sums["allocatable"][PODS]
     names = [
-        name
-        for name in nodes.layout.names
-        if name in (CPU, MEMORY) or any(total[name] for total in totals.values())
+        name for name in layout.names if name in (CPU, MEMORY) or any(s.get(name) for s in sums.values())
     ]
-    kept = {
-        kind: {name: total[name] for name in names if kind != "allocatable" or name not in unlimited}
-        for kind, total in totals.items()
-    }
-    return Figures(pending_pods=waiting, **kept)
+    kept = {kind: {name: total[name] for name in names if name in total} for kind, total in sums.items()}
+    return Figures(pending_pods=sums["pending"][PODS], **kept)
 
 
 def _vector(layout: Layout, task: Task) -> Amounts:

@@ -194,7 +194,7 @@ def _pool(snapshot: Snapshot, pool: Pool, sums: Figures) -> PoolEntry:
     }
     return PoolEntry(
         pool=pool.name,
-        nodes=snapshot.nodes.names[pool.span],
+        nodes=snapshot.nodes.names[pool.span.columns],
         preemption=pool.preemption,
         borrowing=pool.borrowing,
         sharing=pool.sharing,

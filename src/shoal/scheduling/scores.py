@@ -18,6 +18,7 @@ from shoal.api.podspec import is_gpu
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.ledger import Demand, Ledger, Scores
 from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Span
 from shoal.scheduling.resources import CPU, MEMORY
 from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task
 
@@ -36,7 +37,7 @@ class Score(ABC):
     settles: bool
 
     @abstractmethod
-    def rate(self, ledger: Ledger, demand: Demand, span: slice) -> Scores:
+    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
         """Rate the nodes of a span with the task on them."""
 
     @abstractmethod
@@ -55,10 +56,10 @@ class Fullness(Score):
         self._sign = 1 if fuller else -1
         self.settles = fuller
 
-    def rate(self, ledger: Ledger, demand: Demand, span: slice) -> Scores:
+    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
         """See `Score`."""
         load, share = ledger.loads(self._weights(ledger.nodes.layout))
-        rates: Scores = load[span] + demand.vector @ share[:, span]
+        rates: Scores = load[span.columns] + demand.floats @ share[:, span.columns]
         return rates if self._sign > 0 else -rates
 
     def exactly(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
@@ -76,7 +77,7 @@ class Balance(Score):
 
     settles = False
 
-    def rate(self, ledger: Ledger, demand: Demand, span: slice) -> Scores:
+    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
         """See `Score`."""
         cpu, memory = (
             self._use(ledger, demand, ledger.nodes.layout.rows[name], span) for name in (CPU, MEMORY)
@@ -93,10 +94,11 @@ class Balance(Score):
         return 1 - abs(cpu - memory)
 
     @staticmethod
-    def _use(ledger: Ledger, demand: Demand, row: int, span: slice) -> Scores:
-        alloc = ledger.nodes.alloc[row, span]
-        use = ledger.used[row, span] + demand.vector[row]
-        return np.divide(use, alloc, out=np.zeros(len(alloc)), where=alloc > 0)
+    def _use(ledger: Ledger, demand: Demand, row: int, span: Span) -> Scores:
+        alloc = ledger.nodes.alloc[row, span.columns]
+        use = ledger.used[row, span.columns] + demand.vector[row]
+        fractions: Scores = np.divide(use, alloc, out=np.zeros(len(alloc)), where=alloc > 0)
+        return fractions
 
 
 _FULLEST: Final = Fullness()
@@ -107,7 +109,7 @@ _BALANCE: Final = Balance()
 
 
 def score_for(policy: PlacementPolicy, task: Task) -> Score:
-    """How a policy rates nodes for a task, among nodes with equally many of the job's pods if it counts them."""
+    """How a policy rates nodes for a task; if it counts the job's pods, among nodes with equally many."""
     match policy:
         case "LeaderFirst":
             return _LEADERS if task.leads else _WORKERS
@@ -131,7 +133,7 @@ class Chooser:
     """
 
     def __init__(
-        self, filters: Filters, span: slice, task: Task, policy: PlacementPolicy, company: Company
+        self, filters: Filters, span: Span, task: Task, policy: PlacementPolicy, company: Company
     ) -> None:
         """Rate every node of the span once."""
         self._filters, self._ledger, self._span, self._task = filters, filters.ledger, span, task
@@ -139,9 +141,11 @@ class Chooser:
         self._score = score_for(policy, task)
         self._company, self._sign = company, company_sign(policy)
         self._rates = self._rate_all()
+        self._stale = NOWHERE
 
     def choose(self) -> int:
         """The column of the best node, or NOWHERE."""
+        self._refresh()
         rates = self._preferred()
         index = int(rates.argmax()) if len(rates) else 0
         if not len(rates) or rates[index] == -np.inf:
@@ -155,26 +159,33 @@ class Chooser:
         count = min(most, self._ledger.times(self._demand, column)) if settles else 1
         self._ledger.add(Occupant(column, self._task.shape, self._task.identity), count)
         self._company[column - self._span.start] += count
-        self._rate_again(column)
+        self._stale = column
         return count
 
     def _rate_all(self) -> Scores:
-        rates = self._score.rate(self._ledger, self._demand, self._span)
-        return np.where(self._filters.fitting(self._task, self._span), rates, -np.inf)
+        fits = self._filters.fitting(self._task, self._span)
+        if not fits.any():
+            return np.full(len(fits), -np.inf)
+        return np.where(fits, self._score.rate(self._ledger, self._demand, self._span), -np.inf)
 
-    def _rate_again(self, column: int) -> None:
-        """Only the node that took a task has changed, unless tasks mind each other."""
+    def _refresh(self) -> None:
+        """Rate again what has changed: the node that took a task; all, if tasks mind each other."""
+        column, self._stale = self._stale, NOWHERE
+        if column == NOWHERE:
+            return
         if self._ledger.neighbours is not None:
             self._rates = self._rate_all()
             return
         fits = self._ledger.times(self._demand, column) > 0
-        rate = self._score.rate(self._ledger, self._demand, slice(column, column + 1))[0]
+        rate = self._score.rate(self._ledger, self._demand, Span(column, column + 1))[0]
         self._rates[column - self._span.start] = rate if fits else -np.inf
 
     def _preferred(self) -> Scores:
         """The rates of the nodes with the most, or the fewest, of the job's pods, where that matters."""
+        if not self._sign:
+            return self._rates
         fits = self._rates > -np.inf
-        if not self._sign or not fits.any():
+        if not fits.any():
             return self._rates
         company = self._sign * self._company
         return np.where(fits & (company == company[fits].max()), self._rates, -np.inf)
@@ -182,7 +193,10 @@ class Chooser:
     def _first_best(self, close: npt.NDArray[np.intp]) -> int:
         """The first of the exactly best; nodes alike in every amount are rated once."""
         winner, top = 0, None
-        alloc, used = self._ledger.nodes.alloc[:, self._span], self._ledger.used[:, self._span]
+        alloc, used = (
+            self._ledger.nodes.alloc[:, self._span.columns],
+            self._ledger.used[:, self._span.columns],
+        )
         while len(close):
             index = int(close[0])
             rate = self._score.exactly(self._ledger, self._demand, self._span.start + index)

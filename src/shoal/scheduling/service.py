@@ -8,6 +8,7 @@ import msgspec
 
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Task, Workload
@@ -41,7 +42,7 @@ class Service:
         """Keep the room that earlier cycles reserved for minimums, as far as the nodes still have it."""
         for workload in queue:
             span = self._span(workload)
-            kept = [(t, t.nominated) for t in workload.nominated if span.start <= t.nominated < span.stop]
+            kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
             if is_unmet(workload) and not workload.held and suffices(workload, kept):
                 for task, column in kept:
                     if self._could_hold(task):
@@ -115,10 +116,10 @@ class Service:
         return placer.place(tasks, lacking, minimum_only=minimum_only)
 
     def _is_astray(self, workload: Workload) -> bool:
-        """Whether it has nodes outside its home pool: what it lacks must not be put there, nor apart from it."""
+        """Whether it has nodes outside its home pool: it is not split, and nobody lends it more."""
         home = self._span(workload)
         first = next(iter(workload.placed), None)
-        return first is not None and not home.start <= first.column < home.stop
+        return first is not None and first.column not in home
 
     def _nominate(self, workload: Workload, placed: Placed) -> Turn:
         for task, column in placed:
@@ -128,7 +129,7 @@ class Service:
     def _put(self, tasks: Placed) -> bool:
         """Put tasks on given nodes; whether all fit."""
         for task, column in tasks:
-            if not self._filters.fitting(task, slice(column, column + 1))[0]:
+            if not self._filters.fitting(task, Span(column, column + 1))[0]:
                 return False
             self._ledger.add(Occupant(column, task.shape, task.identity))
         return True
@@ -136,7 +137,7 @@ class Service:
     def _clear_leaving(self, workload: Workload) -> bool:
         """Take the terminating pods of its pool out; whether there were any."""
         span = self._span(workload)
-        leaving = [o for o in self._snapshot.leaving if span.start <= o.column < span.stop]
+        leaving = [o for o in self._snapshot.leaving if o.column in span]
         for occupant in leaving:
             self._ledger.remove(occupant)
         return bool(leaving)
@@ -156,7 +157,7 @@ class Service:
         self._ledger.release(column, task.shape)
         return column
 
-    def _span(self, workload: Workload) -> slice:
+    def _span(self, workload: Workload) -> Span:
         return self._snapshot.pools[workload.pool].span
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from shoal.scheduling.neighbours import Occupant
-from shoal.scheduling.nodes import Nodes
+from shoal.scheduling.nodes import Nodes, Span
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.workload import QueuePolicy, Workload
 
@@ -18,7 +18,7 @@ class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """
 
     name: str
-    span: slice
+    span: Span
     preemption: bool = True
     borrowing: bool = True
     sharing: bool = True

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -112,7 +112,7 @@ def _amounts(nodes: Nodes, occupants: Sequence[Occupant]) -> Amounts:
     """What occupants take of each node; more than anybody could have counts as just that."""
     shapes = list({occupant.shape: None for occupant in occupants})
     numbers = {shape: number for number, shape in enumerate(shapes)}
-    used: Any = np.zeros_like(nodes.alloc)
+    used = np.zeros_like(nodes.alloc)
     if not shapes:
         return used
     vectors = np.array([nodes.layout.vector({**shape.requests, PODS: 1}) for shape in shapes])

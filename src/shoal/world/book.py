@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.podspec import (
     PodAffinityTerm,
     PodSpec,
@@ -17,6 +16,7 @@ from shoal.api.podspec import (
     host_ports,
     requests,
 )
+from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.selectors import LabelRequirement, LabelSelector
 from shoal.scheduling.resources import asked
 from shoal.scheduling.shape import Identity, NeighbourTerm, NodeRules, Reason, Shape, SpreadTerm
@@ -136,7 +136,7 @@ class Book:
         )
 
     def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
-        """Whose pods a term speaks of: the pod's own namespace, unless it says otherwise; None: everybody's."""
+        """Whose pods a term speaks of: the own namespace's, unless it says otherwise; None: everybody's."""
         selector = term.namespace_selector
         if selector is None:
             return frozenset(term.namespaces or [identity.namespace])

@@ -79,9 +79,10 @@ def _run_allocated(world: World, view: View, workload: Workload) -> None:
         pod = view.pods[task]
         if task.column != NOWHERE and not pod.node:
             _run(world, pod, view.snapshot.nodes.names[task.column])
-    status = {"TYJob": {"allocations": {}}, "DIJob": {"allocation": ()}}.get(workload.kind)
-    if status:
-        _restate(world, workload, **status)
+    if workload.kind == "TYJob":
+        _restate(world, workload, allocations={})
+    elif workload.kind == "DIJob":
+        _restate(world, workload, allocation=())
 
 
 def _evict(world: World, pod: PodRecord) -> None:
