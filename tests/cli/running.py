@@ -10,7 +10,11 @@ SHOAL_IN_SHELL = f"'{sys.executable}' -c 'from shoal.cli.main import main; main(
 
 
 def run(
-    command: list[str], *, stdin: bytes = b"", stdout: IO[bytes] | int = subprocess.PIPE, cwd: Path | None = None
+    command: list[str],
+    *,
+    stdin: bytes = b"",
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; what it prints is text."""
     done = subprocess.run(  # noqa: S603 - our own command, and the shell around it

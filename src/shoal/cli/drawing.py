@@ -40,13 +40,11 @@ def draw(last: Step, answer: Report, *, wide: bool) -> None:
 
 def _headline(answer: Report) -> Text:
     states = Counter(job.state for job in answer.jobs)
-    counts = {
-        "pods placed": len(answer.placements),
-        "evicted": len(answer.evictions),
-        "jobs waiting": states["Unscheduled"] + states["ScheduledPartly"],
-        "that can never run": states["ScheduledFailed"],
-    }
-    parts = [f"{count:,} {what}" for what, count in counts.items() if count or what == "pods placed"]
+    waiting, failed = states["Unscheduled"] + states["ScheduledPartly"], states["ScheduledFailed"]
+    parts = [f"{_many(len(answer.placements), 'pod')} placed"]
+    parts += [f"{_many(len(answer.evictions), 'pod')} evicted"] if answer.evictions else []
+    parts += [f"{_many(waiting, 'job')} waiting"] if waiting else []
+    parts += [f"{_many(failed, 'job')} that can never run"] if failed else []
     ended = "stable" if answer.stable else "not stable yet"
     return Text(f"Plan: {', '.join(parts)} ({_many(answer.cycles, 'cycle')}, {ended})", style="bold")
 

@@ -1,7 +1,6 @@
 """`shoal plan`: what the scheduler would do with the objects in files, and why."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -10,7 +9,8 @@ import msgspec
 
 from shoal.api import manifest
 from shoal.api.decode import decode
-from shoal.api.fields import InvalidObjectError
+from shoal.api.fields import InvalidObjectError, shown
+from shoal.api.meta import Time
 from shoal.cli import files
 from shoal.scheduling.config import SchedulerConfig, config_errors, seconds
 from shoal.scheduling.report import report
@@ -19,31 +19,23 @@ from shoal.world.rehearsal import plan_objects
 _MOST_CYCLES: Final = 100_000
 
 
-class _Moment(click.ParamType[float]):
+def _moment(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """A time in RFC 3339, as seconds."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            moment = msgspec.convert(value, datetime)
-        except msgspec.ValidationError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            self.fail(f"'{value}' is not a time such as 2026-01-31T12:00:00Z", param, ctx)
-        return moment.timestamp()
+    if value is None:
+        return None
+    try:
+        return msgspec.convert(value, Time).timestamp()
+    except msgspec.ValidationError:
+        msg = f"'{shown(value)}' is not a time such as 2026-01-31T12:00:00Z"
+        raise click.BadParameter(msg) from None
 
 
-class _Duration(click.ParamType[float]):
+def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
     """A duration such as 30s or 5m, as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return seconds(value)
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
+    try:
+        return seconds(value)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 @click.command()
@@ -57,12 +49,18 @@ class _Duration(click.ParamType[float]):
 )
 @click.option(
     "--step",
-    type=_Duration(),
+    callback=_duration,
+    metavar="DURATION",
     default="30s",
     show_default=True,
     help="How far the clock moves between cycles.",
 )
-@click.option("--now", type=_Moment(), help="The time to plan for; by default the newest time in the input.")
+@click.option(
+    "--now",
+    callback=_moment,
+    metavar="TIME",
+    help="The time to plan for (RFC 3339); by default the newest time in the input.",
+)
 @click.option(
     "--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml)."
 )

@@ -139,7 +139,8 @@ class Nodes:
     def _requirement(self, key: str, operator: str, values: tuple[str, ...]) -> Mask:
         codes, meaning = self.domains(key)
         if operator in ("Exists", "DoesNotExist"):
-            return codes != _ABSENT if operator == "Exists" else codes == _ABSENT
+            present: Mask = codes != _ABSENT
+            return present if operator == "Exists" else ~present
         if operator in ("Gt", "Lt"):
             wanted = [code for value, code in meaning.items() if _compares(value, operator, values[0])]
         else:

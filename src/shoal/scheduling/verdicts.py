@@ -32,10 +32,10 @@ def _met(turn: Turn) -> Verdict:
     """Its minimum is whole; what varies may still lack some."""
     workload = turn.workload
     short = len(workload.missing) - len(turn.placed)
-    if workload.held:
-        return Verdict(state="ScheduledPartly", reasons=_all(turn, workload.held))
     if not short or workload.elastic:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
+    if workload.held:
+        return Verdict(state="ScheduledPartly", reasons=_all(turn, workload.held))
     role = next(task.role for task in workload.tasks if task.varying)
     reason = Reason(
         "Behind" if turn.behind else "NoRoom",

@@ -1,0 +1,12 @@
+"""What all tests share: hypothesis without a clock, and assertions in helpers that explain themselves."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("tests.builders")
+
+# No test may pass or fail by how fast the machine is; examples are the same in every run.
+settings.register_profile(
+    "shoal", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("shoal")

@@ -1,0 +1,86 @@
+"""The cost of a cycle is counted in what it looks at, not in seconds."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import pytest
+from msgspec.structs import replace
+
+from shoal.api.intake import take
+from shoal.scheduling import filters
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.cycle import cycle
+from shoal.scheduling.snapshot import Snapshot
+from shoal.world.assembly import assemble
+from shoal.world.world import World
+from tests.builders import node, pod, template, tyjob
+
+CONFIG = SchedulerConfig()
+
+
+class Untouchable(Sequence[Any]):
+    """A sequence that nobody may look into."""
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise AssertionError(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError
+
+    def __len__(self) -> NoReturn:
+        raise AssertionError
+
+
+def snapshot(*objects: dict[str, Any]) -> Snapshot:
+    world = World(0.0)
+    world.put(*(view for _, view in take(("test", raw) for raw in objects).views))
+    return assemble(world, CONFIG, 0.0).snapshot
+
+
+def test_a_cycle_looks_at_no_workload_that_is_settled_and_at_no_pod_that_stays() -> None:
+    running = [pod(f"r{i}", cpu=1, node="n1") for i in range(5)]
+    seen = snapshot(node("n1"), *running, pod("new", cpu=1))
+    blind = replace(seen, workloads=Untouchable(), occupants=Untouchable())
+    assert [placement.task.name for placement in cycle(blind, CONFIG).placements] == ["new"]
+
+
+LARGE, SMALL = template(cpu=2), template(cpu=1)
+RATINGS = {
+    "workers that are alike are rated once, however many": ("BinPack", {"w": (60, SMALL)}, 2),
+    "each set is rated once": ("BinPack", {"v": (30, SMALL), "w": (30, LARGE)}, 3),
+    "also where every worker goes to another node": ("JobAntiAffinity", {"w": (60, SMALL)}, 2),
+}
+
+
+@pytest.mark.parametrize(("policy", "workers", "most"), RATINGS.values(), ids=RATINGS.keys())
+def test_all_nodes_are_rated_once_for_tasks_that_are_alike(
+    policy: str, workers: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rated: list[int] = []
+    fitting = filters.Filters.fitting
+
+    def counted(self: filters.Filters, *args: Any) -> Any:
+        rated.append(1)
+        return fitting(self, *args)
+
+    monkeypatch.setattr(filters.Filters, "fitting", counted)
+    nodes = [node(f"n{i:02}", cpu=8) for i in range(20)]
+    seen = snapshot(*nodes, tyjob("a", leader=SMALL, workers=workers, policy=policy))
+    assert len(cycle(seen, CONFIG).placements) == 61
+    assert len(rated) == most
+
+
+def test_a_tie_that_floats_cannot_see_goes_to_the_first_name() -> None:
+    """1/3 + 2/3 and 1/2 + 1/2 are the same use of a node, whatever floats make of it."""
+    nodes = [node("b", cpu=3, memory=3), node("a", cpu=2, memory=2)]
+    used = [pod("b1", cpu=1, memory=2, node="b"), pod("a1", cpu=1, memory=1, node="a")]
+    plan = cycle(snapshot(*nodes, *used, pod("new")), CONFIG)
+    assert [placement.column for placement in plan.placements] == [0]
+
+
+def test_a_difference_that_floats_cannot_see_is_still_a_difference() -> None:
+    large = 2**50 - 1
+    nodes = [node("a", cpu=1, memory=large), node("b", cpu=1, memory=large)]
+    used = [pod("a1", memory=large // 3, node="a"), pod("b1", memory=large // 3 + 1, node="b")]
+    seen = snapshot(*nodes, *used, pod("new", memory=1))
+    assert [seen.nodes.names[placement.column] for placement in cycle(seen, CONFIG).placements] == ["b"]
