@@ -16,34 +16,24 @@ TEAM = ROOT / "examples" / "worlds" / "team.yaml"
 REPORT_KEYS = ["cycles", "stable", "placements", "evictions", "jobs", "pools"]
 PLACEMENT_KEYS = ["pod", "job", "role", "node", "pool", "home", "borrowed"]
 JOB_KEYS = [
-    "job",
-    "state",
-    "pool",
-    "priority",
-    "jobPriority",
-    "position",
-    "share",
-    "min",
-    "max",
-    "current",
-    "target",
-    "allocation",
-    "nominated",
-    "reasons",
+    *(
+        "job",
+        "state",
+        "pool",
+        "priority",
+        "jobPriority",
+        "position",
+        "share",
+        "min",
+        "max",
+        "current",
+        "target",
+    ),
+    *("allocation", "nominated", "reasons"),
 ]
 POOL_KEYS = [
-    "pool",
-    "nodes",
-    "preemption",
-    "borrowing",
-    "sharing",
-    "capacity",
-    "allocatable",
-    "used",
-    "shared",
-    "system",
-    "pending",
-    "pendingPods",
+    *("pool", "nodes", "preemption", "borrowing", "sharing"),
+    *("capacity", "allocatable", "used", "shared", "system", "pending", "pendingPods"),
 ]
 
 
@@ -138,7 +128,7 @@ BAD_CONFIGS = {
 }
 
 
-@pytest.mark.parametrize(("text", "errors"), BAD_CONFIGS.values(), ids=BAD_CONFIGS.keys())
+@pytest.mark.parametrize("text, errors", BAD_CONFIGS.values(), ids=BAD_CONFIGS.keys())
 def test_a_bad_configuration_is_refused(tmp_path: Path, text: str, errors: list[str]) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text(text)

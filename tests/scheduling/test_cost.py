@@ -10,7 +10,9 @@ from shoal.api.intake import take
 from shoal.scheduling import filters
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
+from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Task
 from shoal.world.assembly import assemble
 from shoal.world.world import World
 from tests.builders import node, pod, template, tyjob
@@ -21,7 +23,7 @@ CONFIG = SchedulerConfig()
 class Untouchable(Sequence[Any]):
     """A sequence that nobody may look into."""
 
-    def __getitem__(self, index: Any) -> NoReturn:
+    def __getitem__(self, index: object) -> NoReturn:
         raise AssertionError(index)
 
     def __iter__(self) -> Iterator[Any]:
@@ -52,16 +54,16 @@ RATINGS = {
 }
 
 
-@pytest.mark.parametrize(("policy", "workers", "most"), RATINGS.values(), ids=RATINGS.keys())
+@pytest.mark.parametrize("policy, workers, most", RATINGS.values(), ids=RATINGS.keys())
 def test_all_nodes_are_rated_once_for_tasks_that_are_alike(
     policy: str, workers: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rated: list[int] = []
     fitting = filters.Filters.fitting
 
-    def counted(self: filters.Filters, *args: Any) -> Any:
+    def counted(self: filters.Filters, task: Task, span: Span) -> Mask:
         rated.append(1)
-        return fitting(self, *args)
+        return fitting(self, task, span)
 
     monkeypatch.setattr(filters.Filters, "fitting", counted)
     nodes = [node(f"n{i:02}", cpu=8) for i in range(20)]

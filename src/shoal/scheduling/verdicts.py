@@ -1,7 +1,7 @@
 """Verdicts: how a workload stands after its turn, in words that its owner can act on."""
 
 from shoal.scheduling.feasibility import Feasibility
-from shoal.scheduling.plan import Verdict
+from shoal.scheduling.plan import State, Verdict
 from shoal.scheduling.service import Turn
 from shoal.scheduling.shape import Reason
 from shoal.scheduling.snapshot import Snapshot
@@ -32,10 +32,12 @@ def _met(turn: Turn) -> Verdict:
     """Its minimum is whole; what varies may still lack some."""
     workload = turn.workload
     short = len(workload.missing) - len(turn.placed)
-    if not short or workload.elastic:
-        return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
+    whole = not short or workload.elastic
     if workload.held:
-        return Verdict(state="ScheduledPartly", reasons=_all(turn, workload.held))
+        state: State = "ScheduledSucceed" if whole else "ScheduledPartly"
+        return Verdict(state=state, reasons=_all(turn, workload.held))
+    if whole:
+        return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
     role = next(task.role for task in workload.tasks if task.varying)
     reason = Reason(
         "Behind" if turn.behind else "NoRoom",

@@ -127,4 +127,5 @@ def _amounts(nodes: Nodes, occupants: Sequence[Occupant]) -> Amounts:
 
 
 def _is_unsettled(workload: Workload) -> bool:
-    return workload.broken_since is not None or bool(workload.missing)
+    """Whether there is something to do for a workload, or something to say that may change."""
+    return bool(workload.missing or workload.held) or workload.broken_since is not None
