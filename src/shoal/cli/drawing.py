@@ -24,18 +24,23 @@ _COLOURS: Final = {
 }
 
 
-def draw(last: Step, answer: Report, *, wide: bool) -> None:
-    """Print a plan; in a pipe as wide as a good terminal, without colours."""
-    console = Console(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, width=_PLAIN_WIDTH)
-    console.print(_headline(answer))
+def console() -> Console:
+    """Where a plan is drawn: the terminal; in a pipe as wide as a good one, without colours."""
+    usual = Console(highlight=False)
+    if usual.is_terminal or "COLUMNS" in os.environ:
+        return usual
+    return Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+def draw(paper: Console, last: Step, answer: Report, *, wide: bool = False) -> None:
+    """Draw a plan; `wide` shows every node and every job."""
+    paper.print(_headline(answer))
     for pool in answer.pools:
-        console.print()
-        console.print(_pool_line(pool))
+        paper.print()
+        paper.print(_pool_line(pool))
         if pool.nodes:
-            _draw_nodes(console, last, answer, pool, wide=wide)
-    _draw_jobs(console, answer, wide=wide)
+            _draw_nodes(paper, last, answer, pool, wide=wide)
+    _draw_jobs(paper, answer, wide=wide)
 
 
 def _headline(answer: Report) -> Text:
@@ -65,7 +70,7 @@ def _pool_line(pool: PoolEntry) -> Text:
     return Text.assemble((f"Pool {pool.pool}", "bold cyan"), f"  {size}  ", (features, "dim"))
 
 
-def _draw_nodes(console: Console, last: Step, answer: Report, pool: PoolEntry, *, wide: bool) -> None:
+def _draw_nodes(paper: Console, last: Step, answer: Report, pool: PoolEntry, *, wide: bool) -> None:
     arrived: defaultdict[str, list[str]] = defaultdict(list)
     for placement in answer.placements:
         arrived[placement.node].append(placement.pod.partition("/")[2])
@@ -81,19 +86,19 @@ def _draw_nodes(console: Console, last: Step, answer: Report, pool: PoolEntry, *
         bars = [use.bar(node, resource) for resource in resources]
         table.add_row(node, *bars, Text(", ".join(_ranges(arrived[node]))))
     if nodes:
-        console.print(table)
+        paper.print(table)
     if len(nodes) < len(pool.nodes):
-        console.print(
+        paper.print(
             Text(f"… and {len(pool.nodes) - len(nodes)} other nodes (-o wide shows all)", style="dim")
         )
 
 
-def _draw_jobs(console: Console, answer: Report, *, wide: bool) -> None:
+def _draw_jobs(paper: Console, answer: Report, *, wide: bool) -> None:
     jobs = [job for job in answer.jobs if wide or job.state != "ScheduledSucceed" or job.reasons]
     if not jobs:
         return
-    console.print()
-    console.print(Text("Jobs" if wide else "Waiting", style="bold"))
+    paper.print()
+    paper.print(Text("Jobs" if wide else "Waiting", style="bold"))
     table = Table(box=None, pad_edge=False, header_style="dim")
     titles = ("#", "JOB", "POOL", "STATE", "PODS", *(("PRIORITY", "SHARE") if wide else ()), "WHY")
     for title in titles:
@@ -102,7 +107,7 @@ def _draw_jobs(console: Console, answer: Report, *, wide: bool) -> None:
         )
     for job in jobs:
         table.add_row(*_job_row(job, wide=wide))
-    console.print(table)
+    paper.print(table)
 
 
 def _job_row(job: JobEntry, *, wide: bool) -> list[Text | str]:

@@ -97,9 +97,9 @@ def plan(  # noqa: PLR0913 - one parameter an option
     elif output == "yaml":
         click.echo(msgspec.yaml.encode(answer), nl=False)
     else:
-        from shoal.cli.drawing import draw
+        from shoal.cli.drawing import console, draw
 
-        draw(steps[-1], answer, wide=output == "wide")
+        draw(console(), steps[-1], answer, wide=output == "wide")
 
 
 def _read_config(path: Path) -> SchedulerConfig:
