@@ -83,10 +83,11 @@ class _Cycle:
 
     def _reserve_nominations(self, jobs: list[Workload]) -> None:
         for job in jobs:
-            for task, node in self._nominations(job):
-                if self.room.could_hold(task, node):
+            promised = self._nominations(job)
+            if promised and all_fit(self.room.without_terminating(), promised):
+                self.promised[job.key] = promised
+                for task, node in promised:
                     self.room.reserve(job.key, task, node)
-                    self.promised.setdefault(job.key, []).append((task, node))
 
     def _nominations(self, job: Workload) -> Choice:
         """What earlier cycles promised, if it still makes the minimum whole."""

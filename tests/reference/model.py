@@ -143,15 +143,6 @@ class Room:
     def kept(self, node: str) -> list[Reservation]:
         return [one for one in self.reserved if one.node == node]
 
-    def could_hold(self, task: Task, node: str) -> bool:
-        """Whether an empty node has room for what is kept on it and this task."""
-        asked = total([*(one.requests for one in self.kept(node)), task.requests])
-        have = allocatable(self.nodes[node])
-        pods = have.get("pods")
-        return all(amount <= have.get(name, 0) for name, amount in asked.items() if amount) and (
-            pods is None or len(self.kept(node)) < pods
-        )
-
 
 def capacity(nodes: list[Object]) -> Resources:
     """The sum of what nodes have to give."""

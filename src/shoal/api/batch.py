@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from shoal.api.fields import FieldError, shown
-from shoal.api.meta import Condition, Count, Int32, Object, View, metadata_errors
+from shoal.api.meta import Condition, Count, Int32, Object, Time, View, metadata_errors
 from shoal.api.podspec import Template, template_errors
 
 INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
@@ -26,6 +26,8 @@ class JobStatus(View, frozen=True, kw_only=True):
     succeeded: Int32 = 0
     completed_indexes: str = ""
     failed_indexes: str = ""
+    start_time: Time | None = None
+    completion_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
 
 

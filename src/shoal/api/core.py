@@ -4,11 +4,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from shoal.api.fields import FieldError, described
-from shoal.api.meta import Condition, Int32, Object, View, metadata_errors
+from shoal.api.meta import Condition, Int32, Object, Time, View, metadata_errors
 from shoal.api.podspec import PodSpec, Resources, amount_errors, pod_spec_errors
 from shoal.api.selectors import LabelSelector, Taint, label_selector_errors
 
 BUILT_IN_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class NodeCondition(Condition, frozen=True, kw_only=True):
+    """A condition of a Node, which is confirmed from time to time."""
+
+    last_heartbeat_time: Time | None = None
 
 
 class NodeSpec(View, frozen=True, kw_only=True):
@@ -23,7 +29,7 @@ class NodeStatus(View, frozen=True, kw_only=True):
 
     capacity: Resources = {}
     allocatable: Resources | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class Node(Object, frozen=True, kw_only=True):
@@ -38,7 +44,7 @@ class Node(Object, frozen=True, kw_only=True):
         return self.status.capacity if self.status.allocatable is None else self.status.allocatable
 
     @property
-    def ready(self) -> Condition | None:
+    def ready(self) -> NodeCondition | None:
         """The Ready condition."""
         return next((c for c in self.status.conditions if c.type == "Ready"), None)
 
@@ -48,6 +54,8 @@ class PodStatus(View, frozen=True, kw_only=True):
 
     phase: str = "Pending"
     nominated_node_name: str = ""
+    start_time: Time | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class Pod(Object, frozen=True, kw_only=True):
@@ -81,6 +89,7 @@ class PodDisruptionBudgetStatus(View, frozen=True, kw_only=True):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: Int32 | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class PodDisruptionBudget(Object, frozen=True, kw_only=True):

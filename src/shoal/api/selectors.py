@@ -1,11 +1,14 @@
 """Label selectors, node selectors and tolerations: what they say and what they match."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from shoal.api.fields import FieldError, child, shown
 from shoal.api.meta import View
 from shoal.api.names import qualified_name_errors
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class LabelRequirement(View, frozen=True, kw_only=True):
@@ -82,7 +85,7 @@ class Toleration(View, frozen=True, kw_only=True):
         if not self.key:
             return False
         if self.operator in ("Lt", "Gt"):
-            return _compares(taint.value, self.operator, self.value)
+            return compares(taint.value, self.operator, self.value)
         return self.value == taint.value
 
 
@@ -146,13 +149,11 @@ def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str
     return (key in labels) == (operator == "Exists")
 
 
-def _compares(left: str, operator: str, right: str) -> bool:
+def compares(left: str, operator: str, right: str) -> bool:
+    """Whether one whole number is `Gt` or `Lt` another; what is not a number compares with nothing."""
     a, b = _integer(left), _integer(right)
     return a is not None and b is not None and (a > b if operator == "Gt" else a < b)
 
 
 def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    return int(text) if _WHOLE.fullmatch(text) else None

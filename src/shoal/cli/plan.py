@@ -1,15 +1,15 @@
 """`shoal plan`: what the scheduler would do with the objects in files, and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 import msgspec
 
-from shoal.api import manifest
 from shoal.api.decode import decode
-from shoal.api.fields import InvalidObjectError, shown
+from shoal.api.fields import FieldError, InvalidObjectError, shown
+from shoal.api.intake import Unreadable
 from shoal.api.meta import Time
 from shoal.cli import files
 from shoal.scheduling.config import SchedulerConfig, config_errors, seconds
@@ -105,20 +105,18 @@ def plan(  # noqa: PLR0913 - one parameter an option
 def _read_config(path: Path) -> SchedulerConfig:
     """The configuration in a file; exits with 2 and everything that is wrong with it otherwise."""
     try:
-        found = manifest.documents(path.read_bytes())
-        raw = found[0] if found else {}
-        if len(found) > 1 or not isinstance(raw, Mapping):
-            _refuse(path, ["must have one mapping, and nothing else"])
-        return decode(SchedulerConfig, raw, check=config_errors)
-    except OSError as problem:
-        _refuse(path, [f"cannot be read: {problem.strerror}"])
-    except manifest.ManifestError as problem:
-        _refuse(path, [str(problem)])
+        return decode(SchedulerConfig, _mapping_in(path), check=config_errors)
     except InvalidObjectError as problem:
-        _refuse(path, map(str, problem.errors))
+        for error in problem.errors:
+            click.echo(f"error: {path}: {error}", err=True)
+        raise click.exceptions.Exit(2) from None
 
 
-def _refuse(path: Path, errors: Iterable[str]) -> NoReturn:
-    for error in errors:
-        click.echo(f"error: {path}: {error}", err=True)
-    raise click.exceptions.Exit(2)
+def _mapping_in(path: Path) -> object:
+    found = [raw for _, raw in files.read([str(path)])]
+    problems = [raw.problem for raw in found if isinstance(raw, Unreadable)]
+    if not problems and (len(found) > 1 or not isinstance(found[0], Mapping)):
+        problems = ["must have one mapping, and nothing else"]
+    if problems:
+        raise InvalidObjectError(FieldError("", problem) for problem in problems)
+    return found[0]

@@ -17,7 +17,7 @@ class Feasibility:
         """Judge `workloads`, each pool being emptied once for all of them."""
         self._snapshot, self._filters = snapshot, filters
         self._misfits: dict[tuple[Workload, int], Misfit | None] = {}
-        self._alike: dict[tuple[Shape, int], Misfit | None] = {}
+        self._alike: dict[tuple[Shape, int] | None, Misfit | None] = {}
         judged = list(workloads)
         for number, homely in by_pool(judged).items():
             self._judge(number, snapshot.pools[number], homely)
@@ -56,16 +56,15 @@ class Feasibility:
 
     def _misfit(self, workload: Workload, number: int, pool: Pool) -> Misfit | None:
         """The task that does not fit the emptied pool; tasks alone and alike are judged once."""
-        alone = len(workload.tasks) == 1 and self._filters.ledger.neighbours is None
-        key = (workload.tasks[0].shape, number)
-        if alone and key in self._alike:
+        least = max(workload.minimum - workload.done, 0)
+        alone = len(workload.tasks) == 1 == least and self._filters.ledger.neighbours is None
+        key = (workload.tasks[0].shape, number) if alone else None
+        if key in self._alike:
             return self._alike[key]
         placer = Placer(self._filters, pool.span, workload.placement)
         with self._filters.ledger.attempt():
-            outcome = placer.place(
-                workload.tasks, max(workload.minimum - workload.done, 0), minimum_only=True
-            )
+            outcome = placer.place(workload.tasks, least, minimum_only=True)
         misfit = None if outcome.placed is not None else outcome.misfit
-        if alone:
+        if key:
             self._alike[key] = misfit
         return misfit

@@ -12,7 +12,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from shoal.api.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, Taint, Toleration
+from shoal.api.selectors import (
+    NodeRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+    compares,
+)
 from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout
 from shoal.scheduling.shape import NodeRules
 
@@ -142,7 +149,7 @@ class Nodes:
             present: Mask = codes != _ABSENT
             return present if operator == "Exists" else ~present
         if operator in ("Gt", "Lt"):
-            wanted = [code for value, code in meaning.items() if _compares(value, operator, values[0])]
+            wanted = [code for value, code in meaning.items() if compares(value, operator, values[0])]
         else:
             wanted = [meaning[value] for value in values if value in meaning]
         mask: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
@@ -153,11 +160,3 @@ def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ever: bool) -
     if ever and taint.key.startswith("node.kubernetes.io/"):
         return True
     return any(toleration.tolerates(taint) for toleration in tolerations)
-
-
-def _compares(label: str, operator: str, bound: str) -> bool:
-    try:
-        number = int(label)
-    except ValueError:
-        return False
-    return number > int(bound) if operator == "Gt" else number < int(bound)

@@ -40,11 +40,11 @@ class Placer:
     """Places tasks of one workload on the nodes of one pool."""
 
     def __init__(
-        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Iterable[Task] = ()
+        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Sequence[tuple[Task, int]] = ()
     ) -> None:
-        """Place by `policy` on the columns of `span`; `present` are tasks of the workload that have nodes."""
+        """Place by `policy` within `span`; `present` are tasks of the workload that have columns."""
         self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
-        self._present = [(task, task.column) for task in present]
+        self._present = present
         self._misfit: Misfit | None = None
 
     def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:

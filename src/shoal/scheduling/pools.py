@@ -1,11 +1,12 @@
 """Pools in figures: what each has, how it is used and by whom, and what waits for it."""
 
+from collections import Counter
+
 import msgspec
-import numpy as np
 
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.resources import CPU, MEMORY, PODS, UNLIMITED, Amounts, Layout, exact_sums
-from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.snapshot import Pool, Snapshot
 from shoal.scheduling.workload import NOWHERE, Task
 
 
@@ -27,31 +28,19 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     """The figures of every pool after a plan."""
-    after = seats(plan)
-    layout = snapshot.nodes.layout
-    shared = np.zeros_like(snapshot.used)
-    pending = np.zeros((len(snapshot.used), len(snapshot.pools)), dtype=np.int64)
+    after, used = seats(plan), used_after(snapshot, plan)
+    numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
+    shared: list[Counter[str]] = [Counter() for _ in snapshot.pools]
+    pending: list[Counter[str]] = [Counter() for _ in snapshot.pools]
     for workload in snapshot.workloads:
-        home = snapshot.pools[workload.pool].span
         for task in workload.tasks:
             column = after.get(task, task.column)
             if column == NOWHERE:
-                pending[:, workload.pool] += _vector(layout, task)
-            elif column not in home:
-                shared[:, column] += _vector(layout, task)
-    tables = {
-        "capacity": snapshot.nodes.capacity,
-        "allocatable": snapshot.nodes.alloc,
-        "used": used_after(snapshot, plan),
-        "shared": shared,
-        "system": snapshot.system,
-    }
+                _count(pending[workload.pool], task)
+            elif (host := numbers[snapshot.nodes.pools[column]]) != workload.pool:
+                _count(shared[host], task)
     return [
-        _figures(
-            layout,
-            {name: table[:, pool.span.columns] for name, table in tables.items()},
-            pending[:, [number]],
-        )
+        _figures(snapshot, pool, used, shared[number], pending[number])
         for number, pool in enumerate(snapshot.pools)
     ]
 
@@ -73,19 +62,34 @@ def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
     return used
 
 
-def _figures(layout: Layout, tables: dict[str, Amounts], pending: Amounts) -> Figures:
-    """The sums of a pool's tables, for resources that it has or that somebody wants."""
-    sums = {
-        name: dict(zip(layout.names, exact_sums(t), strict=True))
-        for name, t in (*tables.items(), ("pending", pending))
-    }
-    if (tables["allocatable"][layout.rows[PODS]] == UNLIMITED).any():
-        del sums["allocatable"][PODS]
-    names = [
-        name for name in layout.names if name in (CPU, MEMORY) or any(s.get(name) for s in sums.values())
+def _figures(
+    snapshot: Snapshot, pool: Pool, used: Amounts, shared: Counter[str], pending: Counter[str]
+) -> Figures:
+    """The sums of a pool, for resources that it has or that somebody wants."""
+    nodes, columns = snapshot.nodes, pool.span.columns
+    tables = {"capacity": nodes.capacity, "allocatable": nodes.alloc, "used": used, "system": snapshot.system}
+    sums: dict[str, dict[str, int]] = {"shared": shared, "pending": pending}
+    for name, table in tables.items():
+        sums[name] = dict(zip(nodes.layout.names, exact_sums(table[:, columns]), strict=True))
+    unlimited = {PODS} if (nodes.alloc[nodes.layout.rows[PODS], columns] == UNLIMITED).any() else set()
+    there = [
+        name
+        for name in nodes.layout.names
+        if name in (CPU, MEMORY) or any(s.get(name) for s in sums.values())
     ]
-    kept = {kind: {name: total[name] for name in names if name in total} for kind, total in sums.items()}
-    return Figures(pending_pods=sums["pending"][PODS], **kept)
+    kept = {
+        kind: {
+            name: total.get(name, 0)
+            for name in there
+            if kind not in ("capacity", "allocatable") or name not in unlimited
+        }
+        for kind, total in sums.items()
+    }
+    return Figures(pending_pods=pending[PODS], **kept)
+
+
+def _count(sums: Counter[str], task: Task) -> None:
+    sums.update({**task.shape.requests, PODS: 1})
 
 
 def _vector(layout: Layout, task: Task) -> Amounts:

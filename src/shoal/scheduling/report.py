@@ -166,7 +166,7 @@ def _describer(step: Step) -> Callable[[Workload, int | None], JobEntry]:
         verdict = plan.verdict(workload)
         seated = [(task, after.get(task, task.column)) for task in workload.tasks]
         target = sum(t.varying for t, column in seated if column != NOWHERE or t in kept)
-        hopeful = workload.optimistic and verdict.state == "Unscheduled"
+        hopeful = workload.optimistic and verdict.state == "Unscheduled" and not workload.held
         return JobEntry(
             job=workload.key,
             state=verdict.state,

@@ -33,8 +33,11 @@ def step_of(resource: str) -> int:
 
 
 def asked(nanos: Mapping[str, int]) -> dict[str, int]:
-    """Nano-units that somebody asks for, in counted units; what is not asked for is left out."""
-    return {name: -(-nano // step_of(name)) for name, nano in sorted(nanos.items()) if nano}
+    """Nano-units that somebody asks for, in counted units; what is not asked for is left out.
+
+    More than any node could have counts as just that, so that no sum overflows.
+    """
+    return {name: min(-(-nano // step_of(name)), UNLIMITED) for name, nano in sorted(nanos.items()) if nano}
 
 
 def offered(nanos: Mapping[str, int]) -> dict[str, int]:

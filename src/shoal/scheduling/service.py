@@ -39,48 +39,55 @@ class Service:
         self._reserved: dict[Task, int] = {}
 
     def keep_reservations(self, queue: list[Workload]) -> None:
-        """Keep the room that earlier cycles reserved for minimums, as far as the nodes still have it."""
+        """Keep the room that earlier cycles reserved for minimums, where it can still become free."""
         for workload in queue:
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
-            if is_unmet(workload) and not workload.held and suffices(workload, kept):
+            if (
+                workload.unmet
+                and not workload.held
+                and suffices(workload, kept)
+                and self._works(workload, kept)
+            ):
                 for task, column in kept:
-                    if self._could_hold(task):
-                        self._reserve(task, column)
+                    self._reserve(task, column)
 
     def serve(self, workload: Workload) -> Turn:
         """Give a workload what it can have."""
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
         if workload.held or self._is_astray(workload):
-            return Turn(workload=workload, unmet=is_unmet(workload))
+            return Turn(workload=workload, unmet=workload.unmet)
         return self._as_kept(workload, kept) or self._now(workload)
 
     def _as_kept(self, workload: Workload, kept: Placed) -> Turn | None:
         """Use the room that was kept for its minimum; or go on keeping it, while it can still become free."""
-        if not kept or not suffices(workload, kept):
+        if not kept:
             return None
         with self._ledger.attempt() as attempt:
-            if self._put(kept):
+            if self._put(workload, kept):
                 attempt.keep()
                 chosen = {task for task, _ in kept}
                 rest = [task for task in workload.missing if task not in chosen]
-                more = self._place(workload, rest, 0, minimum_only=workload.elastic)
+                more = self._place(workload, rest, 0, minimum_only=workload.elastic, before=kept)
                 return self._got(workload, Outcome(kept + (more.placed or []), more.misfit))
+        return self._nominate(workload, kept) if self._works(workload, kept) else None
+
+    def _works(self, workload: Workload, kept: Placed) -> bool:
+        """Whether tasks fit on given nodes once terminating pods are gone."""
         with self._ledger.attempt():
             self._clear_leaving(workload)
-            works = self._put(kept)
-        return self._nominate(workload, kept) if works else None
+            return self._put(workload, kept)
 
     def _now(self, workload: Workload) -> Turn:
         """Place it on room that is free; if there is too little, on room that will be."""
-        outcome = self._place(workload, workload.missing, need(workload), minimum_only=workload.elastic)
+        outcome = self._place(workload, workload.missing, workload.lacking, minimum_only=workload.elastic)
         if outcome.placed is not None:
             return self._got(workload, outcome)
         with self._ledger.attempt():
             soon = self._place_soon(workload)
         if soon is not None:
             return self._nominate(workload, soon)
-        behind = self._is_behind(workload, workload.missing, need(workload), unmet=True)
+        behind = self._is_behind(workload, workload.missing, workload.lacking, unmet=True)
         return Turn(workload=workload, unmet=True, behind=behind, misfit=outcome.misfit)
 
     def _got(self, workload: Workload, outcome: Outcome) -> Turn:
@@ -107,12 +114,19 @@ class Service:
         """Its minimum, with the terminating pods out of the way."""
         if not self._clear_leaving(workload):
             return None
-        return self._place(workload, workload.missing, need(workload), minimum_only=True).placed
+        return self._place(workload, workload.missing, workload.lacking, minimum_only=True).placed
 
     def _place(
-        self, workload: Workload, tasks: list[Task], lacking: int, *, minimum_only: bool = False
+        self,
+        workload: Workload,
+        tasks: list[Task],
+        lacking: int,
+        *,
+        minimum_only: bool = False,
+        before: Placed = [],  # noqa: B006 - never changed
     ) -> Outcome:
-        placer = Placer(self._filters, self._span(workload), workload.placement, workload.placed)
+        present = [*((task, task.column) for task in workload.placed), *before]
+        placer = Placer(self._filters, self._span(workload), workload.placement, present)
         return placer.place(tasks, lacking, minimum_only=minimum_only)
 
     def _is_astray(self, workload: Workload) -> bool:
@@ -126,10 +140,11 @@ class Service:
             self._reserve(task, column)
         return Turn(workload=workload, nominated=placed, unmet=True)
 
-    def _put(self, tasks: Placed) -> bool:
-        """Put tasks on given nodes; whether all fit."""
+    def _put(self, workload: Workload, tasks: Placed) -> bool:
+        """Put tasks on given nodes of its pool; whether all fit."""
+        span = self._span(workload)
         for task, column in tasks:
-            if not self._filters.fitting(task, Span(column, column + 1))[0]:
+            if not self._filters.fitting(task, span)[column - span.start]:
                 return False
             self._ledger.add(Occupant(column, task.shape, task.identity))
         return True
@@ -141,12 +156,6 @@ class Service:
         for occupant in leaving:
             self._ledger.remove(occupant)
         return bool(leaving)
-
-    def _could_hold(self, task: Task) -> bool:
-        """Whether a node has, in all, room for what is kept on it and this task."""
-        column = task.nominated
-        kept = self._ledger.reserved[:, column] + self._ledger.demand(task.shape).vector
-        return bool((kept <= self._ledger.nodes.alloc[:, column]).all())
 
     def _reserve(self, task: Task, column: int) -> None:
         self._ledger.reserve(column, task.shape)
@@ -161,18 +170,8 @@ class Service:
         return self._snapshot.pools[workload.pool].span
 
 
-def need(workload: Workload) -> int:
-    """How many varying tasks its minimum lacks."""
-    return max(workload.minimum - workload.done - sum(task.varying for task in workload.placed), 0)
-
-
-def is_unmet(workload: Workload) -> bool:
-    """Whether its minimum is not whole."""
-    return need(workload) > 0 or any(not task.varying for task in workload.missing)
-
-
 def suffices(workload: Workload, placed: Placed) -> bool:
     """Whether its minimum is whole with these tasks placed."""
     chosen = {task for task, _ in placed}
     fixed = all(task in chosen for task in workload.missing if not task.varying)
-    return fixed and sum(task.varying for task in chosen) >= need(workload)
+    return fixed and sum(task.varying for task in chosen) >= workload.lacking

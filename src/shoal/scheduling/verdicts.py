@@ -1,6 +1,7 @@
 """Verdicts: how a workload stands after its turn, in words that its owner can act on."""
 
 from shoal.scheduling.feasibility import Feasibility
+from shoal.scheduling.placement import Misfit
 from shoal.scheduling.plan import State, Verdict
 from shoal.scheduling.service import Turn
 from shoal.scheduling.shape import Reason
@@ -21,7 +22,7 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
         return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=waiting, broken=broken)
     never = feasibility.never(workload)
     if never:
-        text = f"{never.task.name} fits no node, not even an empty one: {never.complaint}"
+        text = _impossible(workload, never)
         return Verdict(state="ScheduledFailed", reasons=_all(turn, Reason("NeverFits", text)), broken=broken)
     reason = Reason("Behind" if turn.behind else "NoRoom", _shortage(turn, snapshot))
     waiting = feasibility.fits_home(workload)
@@ -49,6 +50,15 @@ def _met(turn: Turn) -> Verdict:
 def _waits(turn: Turn) -> Reason:
     pods = "1 pod waits" if len(turn.nominated) == 1 else f"{len(turn.nominated)} pods wait"
     return Reason("WaitingForRoom", f"{pods} for pods that are terminating; the room is kept")
+
+
+def _impossible(workload: Workload, never: Misfit) -> str:
+    """Why a workload can never run."""
+    if len(workload.tasks) == 1:
+        return f"it would not fit even if all nodes were empty: {never.complaint}"
+    return (
+        f"{_together(workload)}; even if all nodes were empty {never.task.name} finds none: {never.complaint}"
+    )
 
 
 def _shortage(turn: Turn, snapshot: Snapshot) -> str:

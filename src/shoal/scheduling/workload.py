@@ -74,6 +74,16 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return [task for task in self.tasks if task.column == NOWHERE]
 
     @property
+    def lacking(self) -> int:
+        """How many varying tasks its minimum lacks."""
+        return max(self.minimum - self.done - sum(task.varying for task in self.placed), 0)
+
+    @property
+    def unmet(self) -> bool:
+        """Whether its minimum is not whole."""
+        return self.lacking > 0 or any(not task.varying for task in self.missing)
+
+    @property
     def nominated(self) -> list[Task]:
         """Tasks for which room is kept."""
         return [task for task in self.tasks if task.nominated != NOWHERE and task.column == NOWHERE]

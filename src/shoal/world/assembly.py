@@ -42,7 +42,7 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> View:
     """What the engine sees of a world."""
     population = Population(world, config, now)
     membership = Membership(world.pools)
-    sketches = [*_job_sketches(world, population), *_loose_sketches(population)]
+    sketches = sorted([*_job_sketches(world, population), *_loose_sketches(population)], key=_seniority)
     nodes = _lay_out(world, membership, population, sketches)
     desk = Desk(world, config, population, membership, nodes)
     workloads = tuple(workload for sketch in sketches if (workload := desk.workload(sketch)))
@@ -65,7 +65,7 @@ def _job_sketches(world: World, population: Population) -> Iterator[Sketch]:
     for kind, jobs in world.jobs.items():
         for job in jobs.values():
             if job.metadata.deletion_timestamp is None:
-                sketch = _SKETCHERS[kind](job, world.book, population.of(kind, job.metadata))
+                sketch = _SKETCHERS[kind](job, world.book, population.of(kind, job.metadata), world.now)
                 if sketch:
                     yield sketch
 
@@ -80,6 +80,11 @@ def _loose_sketches(population: Population) -> Iterator[Sketch]:
     for (_, name), pods in gangs.items():
         if not all(pod.finished for pod in pods):
             yield gang_sketch(name, pods)
+
+
+def _seniority(sketch: Sketch) -> tuple[float, str, str, str]:
+    """Who was there first, whatever the order of the input."""
+    return sketch.created, sketch.metadata.namespace, sketch.metadata.name, sketch.kind
 
 
 def _lay_out(world: World, membership: Membership, population: Population, sketches: list[Sketch]) -> Nodes:
@@ -128,4 +133,4 @@ def _amounts(nodes: Nodes, occupants: Sequence[Occupant]) -> Amounts:
 
 def _is_unsettled(workload: Workload) -> bool:
     """Whether there is something to do for a workload, or something to say that may change."""
-    return bool(workload.missing or workload.held) or workload.broken_since is not None
+    return bool(workload.missing or workload.held) or workload.unmet or workload.broken_since is not None

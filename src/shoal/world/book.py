@@ -63,7 +63,8 @@ class Book:
         self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: PodSpec
     ) -> Blueprint:
         """The blueprint of pods with this spec."""
-        gang_min, complaint = _gang_min(annotations.get(GANG_MIN, ""))
+        gang = annotations.get(GANG, "")
+        gang_min, complaint = _gang_min(annotations.get(GANG_MIN, "") if gang else "")
         identity = self._identity(namespace, labels)
         return Blueprint(
             shape=self._shape(identity, spec),
@@ -72,7 +73,7 @@ class Book:
             priority=spec.priority,
             priority_class=spec.priority_class_name,
             pool=annotations.get(POOL_ANNOTATION, ""),
-            gang=annotations.get(GANG, ""),
+            gang=gang,
             gang_min=gang_min,
             held=complaint or _held(spec),
         )

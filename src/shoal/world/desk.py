@@ -10,10 +10,10 @@ from shoal.scheduling.nodes import Nodes
 from shoal.scheduling.shape import Reason
 from shoal.scheduling.workload import NOWHERE, Task, Workload
 from shoal.world.membership import Membership
-from shoal.world.pods import PodRecord, created
+from shoal.world.pods import PodRecord
 from shoal.world.population import Population
 from shoal.world.sketch import Sketch, Slot
-from shoal.world.world import World
+from shoal.world.world import Key, World
 
 
 class Desk:
@@ -31,12 +31,13 @@ class Desk:
         self._world, self._config, self._population = world, config, population
         self._membership, self._nodes = membership, nodes
         self.origins: dict[Task, PodRecord] = {}
+        self._claims: dict[Key, Sketch] = {}
         seated = [pod for pod in population.pods.values() if pod.node and not pod.finished]
         self.occupants = [self._occupant(pod) for pod in seated]
         self.strangers = [
             occupant
             for pod, occupant in zip(seated, self.occupants, strict=True)
-            if not config.schedules(pod.blueprint.scheduler) and not population.has_job(pod)
+            if not population.is_ours(pod)
         ]
 
     def workload(self, sketch: Sketch) -> Workload | None:
@@ -55,7 +56,7 @@ class Desk:
             namespace=meta.namespace,
             name=meta.name,
             pool=pool,
-            created=created(meta, self._world.now) if sketch.created is None else sketch.created,
+            created=sketch.created,
             tasks=tasks,
             minimum=_minimum(sketch, slots),
             maximum=sketch.maximum,
@@ -90,7 +91,7 @@ class Desk:
                 namespace=sketch.metadata.namespace,
                 name=slot.name,
                 blueprint=slot.blueprint,
-                created=created(sketch.metadata, self._world.now),
+                created=sketch.created,
                 owner=OwnerReference(
                     kind=sketch.kind, name=sketch.metadata.name, uid=sketch.metadata.uid, controller=True
                 ),
@@ -114,7 +115,8 @@ class Desk:
             return NOWHERE
         if pod.node:
             return self._nodes.columns[pod.node]
-        column = self._nodes.columns.get(sketch.allocations.get(pod.name, ""), NOWHERE)
+        node = sketch.allocations.get(pod.name, "")
+        column = self._nodes.columns[node] if node in self._population.alive else NOWHERE
         if column != NOWHERE:
             self.occupants.append(Occupant(column, pod.blueprint.shape, pod.blueprint.identity))
         return column
@@ -162,13 +164,15 @@ class Desk:
         """Why a workload must not be placed now, whatever room there is."""
         namespace = sketch.metadata.namespace
         for slot in slots:
-            if slot.name not in pods and (namespace, slot.name) in self._population.pods:
-                return Reason(
-                    "NameTaken", f"a pod {namespace}/{slot.name} exists and belongs to somebody else"
-                )
+            if slot.name not in pods and not self._claim((namespace, slot.name), sketch):
+                return Reason("NameTaken", f"the pod {namespace}/{slot.name} belongs to somebody else")
             if slot.blueprint.held:
                 return slot.blueprint.held
         return None
+
+    def _claim(self, name: Key, sketch: Sketch) -> bool:
+        """Whether a pod of that name may be made: nobody else has one, and no sketch before wants one."""
+        return name not in self._population.pods and self._claims.setdefault(name, sketch) is sketch
 
 
 def _minimum(sketch: Sketch, slots: list[Slot]) -> int:

@@ -1,13 +1,11 @@
 """Pods as compact records: what the engine needs to know of each, and no more."""
 
-from datetime import datetime
-
 import msgspec
 
 from shoal.api.batch import INDEX_KEY
 from shoal.api.core import Pod
 from shoal.api.dijob import RANK_LABEL
-from shoal.api.meta import ObjectMeta, OwnerReference
+from shoal.api.meta import ObjectMeta, OwnerReference, Time
 from shoal.world.book import Blueprint, Book
 
 BROKEN_SINCE = "shoal.io/broken-since"
@@ -32,6 +30,11 @@ class PodRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def finished(self) -> bool:
         """Whether its containers have ended for good: it takes no room any more."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def keeps_place(self) -> bool:
+        """Whether its rank or index is taken: by a pod that has a node, or that need not run again."""
+        return self.phase == "Succeeded" or (bool(self.node) and not self.leaving)
 
 
 def record(pod: Pod, book: Book, now: float) -> PodRecord:
@@ -77,6 +80,6 @@ def _rank(meta: ObjectMeta) -> int | None:
 
 def _time(text: str | None) -> float | None:
     try:
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except ValueError:
+        return msgspec.convert(text, Time).timestamp() if text else None
+    except msgspec.ValidationError:
         return None

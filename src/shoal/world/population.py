@@ -1,7 +1,6 @@
 """Population: the pods of a world that count, and whose they are."""
 
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
 
 from shoal.api.core import Node
 from shoal.api.meta import ObjectMeta
@@ -17,7 +16,7 @@ class Population:
     def __init__(self, world: World, config: SchedulerConfig, now: float) -> None:
         """Count the pods of `world`."""
         self._config = config
-        self._alive = {name for name, node in world.nodes.items() if not is_lost(node, now, config)}
+        self.alive = {name for name, node in world.nodes.items() if not is_lost(node, now, config)}
         self.pods: dict[Key, PodRecord] = {k: pod for k, pod in world.pods.items() if self._counts(pod)}
         self._owned: defaultdict[tuple[str, str, str], list[PodRecord]] = defaultdict(list)
         for pod in self.pods.values():
@@ -26,7 +25,9 @@ class Population:
         self._jobs = world.jobs
         for job in world.batch_jobs.values():
             for pod in pending_pods(job, world.book, self.of("Job", job.metadata), world.now):
-                self.pods.setdefault((pod.namespace, pod.name), pod)
+                known = self.pods.get((pod.namespace, pod.name))
+                if known is None or known.finished:
+                    self.pods[pod.namespace, pod.name] = pod
 
     def of(self, kind: str, meta: ObjectMeta) -> list[PodRecord]:
         """The pods that an object of a kind made."""
@@ -41,6 +42,11 @@ class Population:
             if not pod.leaving and self._config.schedules(pod.blueprint.scheduler) and not self.has_job(pod)
         ]
 
+    def is_ours(self, pod: PodRecord) -> bool:
+        """Whether a pod is ours to schedule; one of our jobs' pods that names no scheduler is."""
+        scheduler = pod.blueprint.scheduler
+        return self._config.schedules(scheduler) or (not scheduler and self.has_job(pod))
+
     def has_job(self, pod: PodRecord) -> bool:
         """Whether a job that we plan as a whole made a pod."""
         if pod.owner is None or pod.owner.kind not in self._jobs:
@@ -52,7 +58,7 @@ class Population:
         """Whether a pod is there: it has ended, or has a live node, or waits for one."""
         if pod.finished:
             return True
-        return pod.node in self._alive if pod.node else not pod.leaving
+        return pod.node in self.alive if pod.node else not pod.leaving
 
 
 def is_lost(node: Node, now: float, config: SchedulerConfig) -> bool:
@@ -60,5 +66,4 @@ def is_lost(node: Node, now: float, config: SchedulerConfig) -> bool:
     ready = node.ready
     if ready is None or ready.status != "Unknown" or ready.last_transition_time is None:
         return False
-    silent = datetime.fromtimestamp(now, UTC) - ready.last_transition_time
-    return silent > timedelta(seconds=config.node_lost_seconds)
+    return now - ready.last_transition_time.timestamp() > config.node_lost_seconds

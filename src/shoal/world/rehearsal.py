@@ -7,7 +7,7 @@ controls it), pods that were terminating are gone, and the clock moves on.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -20,6 +20,9 @@ from shoal.scheduling.workload import NOWHERE, Workload
 from shoal.world.assembly import View, assemble
 from shoal.world.pods import PodRecord
 from shoal.world.world import World
+
+_FIRST: Final = datetime.min.replace(tzinfo=UTC).timestamp()
+_LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
 def plan_objects(
@@ -101,7 +104,7 @@ def _note(world: World, view: View, plan: Plan) -> None:
     for workload, verdict in plan.verdicts.items():
         broken = None if workload in evicted else verdict.broken
         if workload.kind in world.jobs:
-            since = None if broken is None else datetime.fromtimestamp(broken, UTC)
+            since = None if broken is None else _moment(broken)
             _restate(world, workload, nominations=nominations[workload], broken_since=since)
             continue
         for pod in (view.pods[task] for task in workload.tasks):
@@ -118,13 +121,22 @@ def _restate(world: World, workload: Workload, **changes: Any) -> None:  # noqa:
     world.jobs[workload.kind][key] = replace(job, status=replace(job.status, **changes))
 
 
+def _moment(seconds: float) -> datetime:
+    """A time as objects have it; beyond what a calendar has, its end."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+
+
 def _times(view: Object) -> Iterator[datetime]:
+    """Times that an object tells of."""
     meta, status = view.metadata, getattr(view, "status", None)
+    named = ("broken_since", "start_time", "completion_time", "completion_timestamp")
     conditions = getattr(status, "conditions", ())
     times = (
         meta.creation_timestamp,
         meta.deletion_timestamp,
-        getattr(status, "broken_since", None),
+        *(getattr(status, name, None) for name in named),
+        *(record.time for record in getattr(status, "scale_records", ())),
         *(condition.last_transition_time for condition in conditions),
+        *(getattr(condition, "last_heartbeat_time", None) for condition in conditions),
     )
     return (time for time in times if time)

@@ -29,13 +29,13 @@ class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A job as its kind describes it.
 
-    `created` is None where the metadata say it. `allocations` and `nominations` give nodes by the names of
+    `created` is in seconds. `allocations` and `nominations` give nodes by the names of
     pods. `optimistic`: its pods are made even before there is room for them.
     """
 
     kind: str
     metadata: ObjectMeta
-    created: float | None = None
+    created: float
     slots: tuple[Slot, ...]
     minimum: int
     maximum: int

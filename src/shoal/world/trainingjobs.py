@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from shoal.api.podspec import Container, ContainerPort, PodSpec, is_gpu
 from shoal.api.trainingjob import Role, TrainingJob
 from shoal.world.book import Blueprint, Book
-from shoal.world.pods import PodRecord
+from shoal.world.pods import PodRecord, created
 from shoal.world.sketch import Sketch, Slot, timestamp, with_lowest
 
 
-def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord]) -> Sketch | None:
+def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord], now: float) -> Sketch | None:
     """What a TrainingJob wants; None when it has ended."""
     spec, status, trainer = job.spec, job.status, job.spec.trainer
     if status.phase in ("Succeeded", "Failed"):
@@ -30,6 +30,7 @@ def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord]) -> Sketch | 
     return Sketch(
         kind="TrainingJob",
         metadata=job.metadata,
+        created=created(job.metadata, now),
         slots=(*fixed, *trainers),
         minimum=trainer.min_instance,
         maximum=trainer.max_instance,
@@ -42,11 +43,11 @@ def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord]) -> Sketch | 
 
 
 def _trainers(job: TrainingJob, pods: Iterable[PodRecord]) -> list[int]:
-    """The indices of the trainers there are, and the lowest others until the minimum is met."""
+    """The indices of the trainers that have nodes, and the lowest others until the minimum is met."""
     prefix = f"{job.metadata.name}-trainer-"
-    staying = (pod.name for pod in pods if not pod.leaving)
-    texts = (name.removeprefix(prefix) for name in staying if name.startswith(prefix))
-    found = {int(text) for text in texts if text.isascii() and text.isdigit()}
+    seated = (pod.name for pod in pods if pod.keeps_place)
+    texts = (name.removeprefix(prefix) for name in seated if name.startswith(prefix))
+    found = {int(text) for text in texts if text.isascii() and text.isdigit() and str(int(text)) == text}
     return with_lowest(found, job.spec.trainer.min_instance)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from shoal.api.tyjob import TYJob
 from shoal.world.book import Book
-from shoal.world.pods import PodRecord
+from shoal.world.pods import PodRecord, created
 from shoal.world.sketch import Sketch, Slot, timestamp
 
 
-def sketch(job: TYJob, book: Book, _: Iterable[PodRecord]) -> Sketch | None:
+def sketch(job: TYJob, book: Book, _: Iterable[PodRecord], now: float) -> Sketch | None:
     """What a TYJob wants; None when it has ended."""
     spec, status, meta = job.spec, job.status, job.metadata
     if spec.terminating or status.stage in ("Succeeded", "Failed"):
@@ -17,6 +17,7 @@ def sketch(job: TYJob, book: Book, _: Iterable[PodRecord]) -> Sketch | None:
     return Sketch(
         kind="TYJob",
         metadata=meta,
+        created=created(meta, now),
         slots=_slots(job, book),
         minimum=job.workers if policy.basic_policy == "Gang" else spec.min_workers_num,
         maximum=job.workers,

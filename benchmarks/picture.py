@@ -1,4 +1,4 @@
-"""Draws docs/images/plan.svg, the picture of a plan in the README: `python docs/images/plan.py`."""
+"""Draws docs/images/plan.svg, the picture of a plan in the README: `python benchmarks/picture.py`."""
 
 import io
 from pathlib import Path
@@ -11,17 +11,22 @@ from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import plan_objects
 
-HERE = Path(__file__).parent
-WORLD = HERE.parents[1] / "examples" / "worlds" / "team.yaml"
+ROOT = Path(__file__).parents[1]
+WORLD = ROOT / "examples" / "worlds" / "team.yaml"
+PICTURE = ROOT / "docs" / "images" / "plan.svg"
 # rich's own frame, without the fonts it would load from the network
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
-.{unique_id}-matrix {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: {char_height}px;
-line-height: {line_height}px; }}
+.{unique_id}-matrix {{
+font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace;
+font-size: {char_height}px; line-height: {line_height}px;
+}}
 {styles}
 </style>
 <defs>
-<clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/></clipPath>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
 {lines}
 </defs>
 {chrome}
@@ -43,7 +48,7 @@ def main() -> None:
     draw(paper, steps[-1], report(steps, SchedulerConfig()))
     title = "shoal plan -f examples/worlds/team.yaml"
     picture = paper.export_svg(title=title, code_format=FRAME, unique_id="plan")
-    (HERE / "plan.svg").write_text(picture, encoding="utf-8")
+    PICTURE.write_text(picture, encoding="utf-8")
 
 
 if __name__ == "__main__":
