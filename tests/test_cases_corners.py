@@ -3,7 +3,6 @@
 import pytest
 
 from tests.builders import (
-    INDEX,
     NO_PREEMPTION,
     Case,
     Object,
