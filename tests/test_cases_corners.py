@@ -34,17 +34,15 @@ SPREAD = {
 }
 
 
-def silent(name: str, **amounts: int) -> Object:
-    made = node(name, **amounts)
+def silent(name: str, cpu: int = 10) -> Object:
+    made = node(name, cpu=cpu)
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": NOON}
     return made | {"status": made["status"] | {"conditions": [condition]}}
 
 
-def ranked(name: str, rank: int, **more: object) -> Object:
-    made = pod(name, cpu=1, owner=owner("DIJob", "d"), labels={"diengine/rank": str(rank)})
-    made["spec"] |= {"nodeName": "n1"}
-    made["status"] = {"phase": more.get("phase", "Running")}
-    return made
+def ranked(name: str, rank: int, phase: str = "Running") -> Object:
+    labels = {"diengine/rank": str(rank)}
+    return pod(name, cpu=1, node="n1", owner=owner("DIJob", "d"), labels=labels, phase=phase)
 
 
 CASES = {
