@@ -1,5 +1,6 @@
 """One cycle: a Snapshot goes in, a Plan comes out."""
 
+from shoal.scheduling.borrowing import Borrowing
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.filters import Filters
@@ -9,28 +10,64 @@ from shoal.scheduling.plan import Eviction, Placement, Plan, Verdict
 from shoal.scheduling.queues import by_pool, queue_key
 from shoal.scheduling.service import Service, Turn
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.verdicts import verdict_of
+from shoal.scheduling.verdicts import evicted_verdicts, verdict_of
+from shoal.scheduling.workload import Workload
 
 
 def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     """Decide what happens now.
 
     1. Room that earlier cycles reserved is kept.
-    2. Every pool serves its home queue, in order.
+    2. Every pool serves its home queue, in order; what does not fit makes room.
     3. What got nothing is judged: could it ever run?
-    4. Gangs that lost a part and did not get it back in time give up the rest.
+    4. All that still lacks room asks to borrow, in one order.
+    5. Gangs that lost a part and did not get it back in time give up the rest.
     """
     ledger = Ledger(snapshot.nodes, snapshot.used, _neighbours(snapshot))
     key = queue_key(snapshot, config.queue_policy)
     queues = {pool: sorted(queue, key=key) for pool, queue in sorted(by_pool(snapshot.unsettled).items())}
     queue = [workload for pool in queues.values() for workload in pool]
 
-    service = Service(snapshot, Filters(ledger))
+    service = Service(snapshot, Filters(ledger), config)
     service.keep_reservations(queue)
-    turns = [service.serve(workload) for workload in queue]
-    unmet = [turn.workload for turn in turns if turn.unmet]
-    feasibility = Feasibility(snapshot, Filters(ledger, ever=True), unmet)
-    return _plan(snapshot, config, turns, feasibility)
+    turns = {workload: service.serve(workload) for workload in queue}
+    lacking = [w for w in queue if turns[w].unmet]
+    evicted = [eviction.workload for eviction in service.evictions]
+    feasibility = Feasibility(snapshot, Filters(ledger, ever=True), dict.fromkeys([*lacking, *evicted]))
+    _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))
+    return _plan(snapshot, config, service, turns, feasibility)
+
+
+def _borrow(
+    snapshot: Snapshot,
+    service: Service,
+    feasibility: Feasibility,
+    turns: dict[Workload, Turn],
+    queue: list[Workload],
+) -> None:
+    """Let those who lack room at home ask others; who may not borrow but make room then does that."""
+    waiting: dict[int, set[Workload]] = {}
+    for workload, turn in turns.items():
+        if turn.unmet and not workload.held and feasibility.fits_home(workload):
+            waiting.setdefault(workload.pool, set()).add(workload)
+    asking = [w for w in queue if _asks(turns[w]) and w not in service.evicted]
+    if not asking:
+        return
+    borrowing = Borrowing(snapshot, service, waiting)
+    for workload in asking:
+        if workload in service.evicted:
+            continue
+        got = borrowing.serve(workload) or service.make_room_late(workload)
+        if got is not None:
+            del turns[workload]
+            turns[workload] = got
+
+
+def _asks(turn: Turn) -> bool:
+    """Whether a workload got too little at home, or could not be served there at all."""
+    if turn.workload.held or turn.nominated or turn.placed:
+        return False
+    return turn.unmet or bool(turn.workload.missing)
 
 
 def _neighbours(snapshot: Snapshot) -> Neighbours | None:
@@ -40,17 +77,28 @@ def _neighbours(snapshot: Snapshot) -> Neighbours | None:
     return Neighbours(snapshot.nodes, snapshot.occupants) if minded else None
 
 
-def _plan(snapshot: Snapshot, config: SchedulerConfig, turns: list[Turn], feasibility: Feasibility) -> Plan:
-    verdicts = {turn.workload: verdict_of(turn, snapshot, feasibility) for turn in turns}
+def _plan(
+    snapshot: Snapshot,
+    config: SchedulerConfig,
+    service: Service,
+    turns: dict[Workload, Turn],
+    feasibility: Feasibility,
+) -> Plan:
+    verdicts = {workload: verdict_of(turn, snapshot, feasibility) for workload, turn in turns.items()}
+    verdicts |= evicted_verdicts(service.evictions, feasibility)
+    lost = [
+        Eviction(workload, task, "GangLost")
+        for workload, turn in turns.items()
+        if not turn.nominated and workload not in service.evicted
+        if _is_given_up(verdicts[workload], snapshot.now, config)
+        for task in workload.placed
+    ]
     return Plan(
-        placements=tuple(Placement(turn.workload, *put) for turn in turns for put in turn.placed),
-        nominations=tuple(Placement(turn.workload, *put) for turn in turns for put in turn.nominated),
-        evictions=tuple(
-            Eviction(turn.workload, task, "GangLost")
-            for turn in turns
-            if not turn.nominated and _is_given_up(verdicts[turn.workload], snapshot.now, config)
-            for task in turn.workload.placed
+        placements=tuple(Placement(turn.workload, *put) for turn in turns.values() for put in turn.placed),
+        nominations=tuple(
+            Placement(turn.workload, *put) for turn in turns.values() for put in turn.nominated
         ),
+        evictions=(*service.evictions, *lost),
         verdicts=verdicts,
     )
 

@@ -33,6 +33,16 @@ class Filters:
             fits &= self.ledger.neighbours.allowed(task.shape, task.identity, span)
         return fits
 
+    def fits_on(self, task: Task, column: int, span: Span) -> bool:
+        """Whether one node of a span can take a task now."""
+        if task.shape.spread:
+            return bool(self.fitting(task, span)[column - span.start])
+        return bool(self.fitting(task, Span(column, column + 1))[0])
+
+    def suitable(self, task: Task) -> Mask:
+        """All nodes that labels and taints leave open to a task, whatever room they have."""
+        return self._suitable(task.shape.nodes)[0]
+
     def complaint(self, task: Task, span: Span) -> str:
         """Why no node of a span can take a task, in one line: how many lack what, and which is nearest."""
         nodes = len(span)

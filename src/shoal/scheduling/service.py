@@ -5,12 +5,18 @@ gets its minimum whole or nothing at all.
 """
 
 import msgspec
+from msgspec.structs import replace
 
+from shoal.scheduling.budgets import Budgets
+from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
+from shoal.scheduling.plan import Eviction, EvictionReason
+from shoal.scheduling.preemption import Preemption
 from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.victims import Unit
 from shoal.scheduling.workload import Task, Workload
 
 
@@ -18,6 +24,7 @@ class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What a workload got at its turn.
 
     `unmet`: its minimum is still not whole. `behind`: it would be, but for room that is kept for others.
+    `evicting`: others must leave before it can have what it is nominated for.
     """
 
     workload: Workload
@@ -25,18 +32,24 @@ class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     nominated: Placed = []
     unmet: bool = False
     behind: bool = False
+    evicting: int = 0
     misfit: Misfit | None = None
 
 
 class Service:
     """Serves workloads from one ledger, one after another."""
 
-    def __init__(self, snapshot: Snapshot, filters: Filters) -> None:
+    def __init__(self, snapshot: Snapshot, filters: Filters, config: SchedulerConfig) -> None:
         """Serve from what the filters let through."""
-        self._snapshot = snapshot
-        self._filters = filters
-        self._ledger = filters.ledger
+        self._snapshot, self._filters, self._config = snapshot, filters, config
+        self.ledger = filters.ledger
+        self.evictions: list[Eviction] = []
+        self._budgets = Budgets(snapshot.budgets)
+        self._preemption = Preemption(snapshot, filters, self._budgets)
+        self._leaving = list(snapshot.leaving)
         self._reserved: dict[Task, int] = {}
+        self._served: set[Workload] = set()
+        self.evicted: set[Workload] = set()
 
     def keep_reservations(self, queue: list[Workload]) -> None:
         """Keep the room that earlier cycles reserved for minimums, where it can still become free."""
@@ -53,17 +66,67 @@ class Service:
                     self._reserve(task, column)
 
     def serve(self, workload: Workload) -> Turn:
-        """Give a workload what it can have."""
+        """Give a workload what it can have at home."""
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload.held or self._is_astray(workload):
+        if workload.held or workload in self.evicted or self._is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
-        return self._as_kept(workload, kept) or self._now(workload)
+        turn = self._as_kept(workload, kept) or self._now(workload)
+        if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
+            turn = self.make_room(workload) or turn
+        return self.noted(turn)
+
+    def serve_in(self, workload: Workload, pool: int) -> Turn | None:
+        """Give a workload what it can have in another pool: its minimum at least, or nothing."""
+        span = self._snapshot.pools[pool].span
+        present = [(task, task.column) for task in workload.placed]
+        placer = Placer(self._filters, span, workload.placement, present)
+        outcome = placer.place(workload.missing, workload.lacking, minimum_only=workload.elastic)
+        if not outcome.placed:
+            return None
+        return Turn(workload=workload, placed=outcome.placed, misfit=outcome.misfit)
+
+    def make_room(self, workload: Workload) -> Turn | None:
+        """Have others leave its home pool, if that helps and may be."""
+        allowed = self._snapshot.pools[workload.pool].preemption and not self._config.disable_preemption
+        if not allowed or not workload.makes_room or workload.placed:
+            return None
+        clearance = self._preemption.clear(workload, self._served | self.evicted)
+        if clearance is None:
+            return None
+        for unit in clearance.victims:
+            self._evict(unit, workload)
+        turn = self._nominate(workload, clearance.placed)
+        return self.noted(replace(turn, evicting=len(clearance.victims)))
+
+    def make_room_late(self, workload: Workload) -> Turn | None:
+        """Have others leave, where borrowing is tried first and has failed."""
+        borrowed_first = self._order_of(workload) == "BorrowFirst"
+        return self.make_room(workload) if borrowed_first and workload.unmet else None
+
+    def _evict(self, unit: Unit, beneficiary: Workload) -> None:
+        """Send tasks away; their room is theirs until they are gone, and from now on about to become free."""
+        victim = unit.resident.workload
+        reason: EvictionReason = "Reclaimed" if unit.resident.foreign else "Preempted"
+        self._budgets.spend(unit.tasks)
+        self.evicted.add(victim)
+        for task in unit.tasks:
+            self.evictions.append(Eviction(victim, task, reason, beneficiary))
+            self._leaving.append(Occupant(task.column, task.shape, task.identity))
+
+    def noted(self, turn: Turn) -> Turn:
+        """Remember who got something: nobody takes it away again in this cycle."""
+        if turn.placed or turn.nominated:
+            self._served.add(turn.workload)
+        return turn
+
+    def _order_of(self, workload: Workload) -> str:
+        return self._snapshot.pools[workload.pool].order or self._config.order
 
     def _as_kept(self, workload: Workload, kept: Placed) -> Turn | None:
         """Use the room that was kept for its minimum; or go on keeping it, while it can still become free."""
         if not kept:
             return None
-        with self._ledger.attempt() as attempt:
+        with self.ledger.attempt() as attempt:
             if self._put(workload, kept):
                 attempt.keep()
                 chosen = {task for task, _ in kept}
@@ -74,7 +137,7 @@ class Service:
 
     def _works(self, workload: Workload, kept: Placed) -> bool:
         """Whether tasks fit on given nodes once terminating pods are gone."""
-        with self._ledger.attempt():
+        with self.ledger.attempt():
             self._clear_leaving(workload)
             return self._put(workload, kept)
 
@@ -83,7 +146,7 @@ class Service:
         outcome = self._place(workload, workload.missing, workload.lacking, minimum_only=workload.elastic)
         if outcome.placed is not None:
             return self._got(workload, outcome)
-        with self._ledger.attempt():
+        with self.ledger.attempt():
             soon = self._place_soon(workload)
         if soon is not None:
             return self._nominate(workload, soon)
@@ -104,8 +167,8 @@ class Service:
         """Whether it would get more, but for room that is kept for others."""
         if not self._reserved:
             return False
-        with self._ledger.attempt():
-            self._ledger.forget_reservations(self._span(workload))
+        with self.ledger.attempt():
+            self.ledger.forget_reservations(self._span(workload))
             if self._place(workload, tasks, lacking).placed:
                 return True
             return unmet and self._place_soon(workload) is not None
@@ -146,24 +209,24 @@ class Service:
         for task, column in tasks:
             if not self._filters.fitting(task, span)[column - span.start]:
                 return False
-            self._ledger.add(Occupant(column, task.shape, task.identity))
+            self.ledger.add(Occupant(column, task.shape, task.identity))
         return True
 
     def _clear_leaving(self, workload: Workload) -> bool:
         """Take the terminating pods of its pool out; whether there were any."""
         span = self._span(workload)
-        leaving = [o for o in self._snapshot.leaving if o.column in span]
+        leaving = [occupant for occupant in self._leaving if occupant.column in span]
         for occupant in leaving:
-            self._ledger.remove(occupant)
+            self.ledger.remove(occupant)
         return bool(leaving)
 
     def _reserve(self, task: Task, column: int) -> None:
-        self._ledger.reserve(column, task.shape)
+        self.ledger.reserve(column, task.shape)
         self._reserved[task] = column
 
     def _release(self, task: Task) -> int:
         column = self._reserved.pop(task)
-        self._ledger.release(column, task.shape)
+        self.ledger.release(column, task.shape)
         return column
 
     def _span(self, workload: Workload) -> Span:

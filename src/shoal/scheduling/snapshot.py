@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from shoal.scheduling.budgets import Budget
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Nodes, Span
 from shoal.scheduling.resources import Amounts
@@ -44,6 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     occupants: Sequence[Occupant]
     leaving: tuple[Occupant, ...]
     guarded: bool
+    budgets: tuple[Budget, ...]
     workloads: tuple[Workload, ...]
     unsettled: tuple[Workload, ...]
     now: float

@@ -1,8 +1,10 @@
 """Verdicts: how a workload stands after its turn, in words that its owner can act on."""
 
+from collections import defaultdict
+
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Misfit
-from shoal.scheduling.plan import State, Verdict
+from shoal.scheduling.plan import Eviction, State, Verdict
 from shoal.scheduling.service import Turn
 from shoal.scheduling.shape import Reason
 from shoal.scheduling.snapshot import Snapshot
@@ -29,6 +31,24 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
     return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
 
 
+def evicted_verdicts(evictions: list[Eviction], feasibility: Feasibility) -> dict[Workload, Verdict]:
+    """How those stand who had to leave."""
+    lost: defaultdict[Workload, list[Eviction]] = defaultdict(list)
+    for eviction in evictions:
+        lost[eviction.workload].append(eviction)
+    return {workload: _evicted(workload, gone, feasibility) for workload, gone in lost.items()}
+
+
+def _evicted(workload: Workload, gone: list[Eviction], feasibility: Feasibility) -> Verdict:
+    whole = len(gone) == len(workload.placed)
+    beneficiary = gone[0].beneficiary
+    text = f"{len(gone)} of its pods must leave for {beneficiary.key if beneficiary else 'others'}"
+    reasons = (*workload.remarks, Reason("NoRoom", text))
+    if not whole:
+        return Verdict(state="ScheduledPartly", reasons=reasons)
+    return Verdict(state="Unscheduled", reasons=reasons, waiting=feasibility.fits_home(workload))
+
+
 def _met(turn: Turn) -> Verdict:
     """Its minimum is whole; what varies may still lack some."""
     workload = turn.workload
@@ -49,7 +69,8 @@ def _met(turn: Turn) -> Verdict:
 
 def _waits(turn: Turn) -> Reason:
     pods = "1 pod waits" if len(turn.nominated) == 1 else f"{len(turn.nominated)} pods wait"
-    return Reason("WaitingForRoom", f"{pods} for pods that are terminating; the room is kept")
+    for_whom = "pods that must leave for it" if turn.evicting else "pods that are terminating"
+    return Reason("WaitingForRoom", f"{pods} for {for_whom}; the room is kept")
 
 
 def _impossible(workload: Workload, never: Misfit) -> str:

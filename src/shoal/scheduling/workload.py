@@ -35,7 +35,8 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     `tasks` are all that it wants now, in the order in which they are placed; those that are done are left
     out and counted in `done`. `minimum` and `maximum` count varying tasks, done ones included. An elastic
     workload takes its minimum at its turn; any other takes all that fits. `optimistic`: its pods are made
-    even before there is room for them.
+    even before there is room for them. `evictable`: it may have to leave for others; `makes_room`: others may
+    have to leave for it.
     """
 
     kind: str
@@ -54,6 +55,8 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     queue_policy: QueuePolicy = "Priority"
     placement: PlacementPolicy = "BinPack"
     may_borrow: bool = True
+    evictable: bool = True
+    makes_room: bool = True
     held: Reason | None = None
     remarks: tuple[Reason, ...] = ()
     broken_since: float | None = None
@@ -82,6 +85,12 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def unmet(self) -> bool:
         """Whether its minimum is not whole."""
         return self.lacking > 0 or any(not task.varying for task in self.missing)
+
+    @property
+    def minimum_tasks(self) -> list[Task]:
+        """The tasks that its minimum lacks: all that do not vary, and the first of those that do."""
+        varying = [task for task in self.missing if task.varying][: self.lacking]
+        return [task for task in self.missing if not task.varying or task in varying]
 
     @property
     def nominated(self) -> list[Task]:

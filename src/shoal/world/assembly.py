@@ -16,6 +16,7 @@ from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout, offered
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Task, Workload
 from shoal.world import dijobs, trainingjobs, tyjobs
+from shoal.world.budgets import budgets
 from shoal.world.desk import Desk
 from shoal.world.loose import gang_sketch, pod_sketch
 from shoal.world.membership import Membership
@@ -54,6 +55,7 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> View:
         occupants=desk.occupants,
         leaving=tuple(occupant for occupant in desk.occupants if occupant.leaving),
         guarded=any(shape.apart for shape in {occupant.shape for occupant in desk.occupants}),
+        budgets=budgets(world.budgets.values(), desk.occupants),
         workloads=workloads,
         unsettled=tuple(workload for workload in workloads if _is_unsettled(workload)),
         now=now,

@@ -35,6 +35,7 @@ class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     scheduler: str = ""
     priority: int | None = None
     priority_class: str = ""
+    patient: bool = False
     pool: str = ""
     gang: str = ""
     gang_min: int = 0
@@ -72,6 +73,7 @@ class Book:
             scheduler=spec.scheduler_name,
             priority=spec.priority,
             priority_class=spec.priority_class_name,
+            patient=spec.preemption_policy == "Never",
             pool=annotations.get(POOL_ANNOTATION, ""),
             gang=gang,
             gang_min=gang_min,

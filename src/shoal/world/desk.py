@@ -68,6 +68,8 @@ class Desk:
             queue_policy=sketch.queue_policy,
             placement=sketch.placement,
             may_borrow=sketch.may_borrow,
+            evictable=sketch.evictable,
+            makes_room=self._makes_room(sketch),
             held=sketch.held or self._held(sketch, wanted, pods),
             remarks=remarks,
             broken_since=sketch.broken_since,
@@ -159,6 +161,13 @@ class Desk:
             if slot.blueprint.priority_class:
                 return self._world.priority_of(slot.blueprint.priority_class) or 0
         return self._world.default_priority
+
+    def _makes_room(self, sketch: Sketch) -> bool:
+        """Whether others may have to leave for a job: not if its pods, or their class, say Never."""
+        names = {slot.blueprint.priority_class for slot in sketch.slots} | {sketch.priority_class}
+        if any(slot.blueprint.patient for slot in sketch.slots):
+            return False
+        return not any(self._world.is_patient(name) for name in names)
 
     def _held(self, sketch: Sketch, slots: list[Slot], pods: dict[str, PodRecord]) -> Reason | None:
         """Why a workload must not be placed now, whatever room there is."""

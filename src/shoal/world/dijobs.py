@@ -26,6 +26,7 @@ def sketch(job: DIJob, book: Book, pods: Sequence[PodRecord], now: float) -> Ske
         elastic=spec.preemptible and not spec.tasks,
         own_priority=PRIORITIES[spec.priority],
         may_borrow=spec.preemptible,
+        evictable=spec.preemptible,
         held=Reason("Held", "it is suspended") if spec.suspend else None,
         allocations={slot.name: nodes[rank] for rank, slot in slots.items() if rank in nodes},
         nominations=status.nominations,

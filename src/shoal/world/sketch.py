@@ -46,6 +46,7 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     queue_policy: QueuePolicy = "Priority"
     placement: PlacementPolicy = "BinPack"
     may_borrow: bool = True
+    evictable: bool = True
     held: Reason | None = None
     allocations: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}

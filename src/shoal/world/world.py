@@ -58,6 +58,11 @@ class World:
         known = self.priority_classes.get(name)
         return known.value if known else BUILT_IN_PRIORITIES.get(name)
 
+    def is_patient(self, name: str) -> bool:
+        """Whether nobody must leave for pods of a PriorityClass."""
+        known = self.priority_classes.get(name)
+        return known is not None and known.preemption_policy == "Never"
+
     @property
     def default_priority(self) -> int:
         """The value of the PriorityClass that is everybody's default."""

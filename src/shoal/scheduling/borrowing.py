@@ -1,0 +1,77 @@
+"""Borrowing: room in other pools, for workloads that their own has none for.
+
+A pool lends only what it has no use for itself: while nobody waits in it. Of several lenders the one is
+chosen that keeps the largest part of what is asked for idle.
+"""
+
+from collections import Counter
+from fractions import Fraction
+
+from shoal.scheduling.placement import Placed
+from shoal.scheduling.resources import exact_sums
+from shoal.scheduling.service import Service, Turn
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Workload
+
+
+class Borrowing:
+    """Lends room to workloads, one after another."""
+
+    def __init__(self, snapshot: Snapshot, service: Service, waiting: dict[int, set[Workload]]) -> None:
+        """`waiting` are those who wait for room in their own pool, by its number."""
+        self._snapshot, self._service, self._waiting = snapshot, service, waiting
+        self._numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
+        self._guests = self._count_guests()
+
+    def serve(self, workload: Workload) -> Turn | None:
+        """What a workload gets from others; None if nothing."""
+        if workload.placed:
+            return self._join(workload)
+        if not workload.may_borrow:
+            return None
+        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if not self._waiting.get(pool)]
+        rated = [(rate, pool) for pool in offers if (rate := self._rate(workload, pool)) is not None]
+        return self._move_in(workload, min(rated)[1]) if rated else None
+
+    def _join(self, workload: Workload) -> Turn | None:
+        """The rest of a workload follows those who are there already, as long as they are welcome."""
+        pool = self._pool_of(workload.placed[0].column)
+        if not self._snapshot.pools[pool].sharing or self._waiting.get(pool):
+            return None
+        return self._move_in(workload, pool)
+
+    def _move_in(self, workload: Workload, pool: int) -> Turn | None:
+        turn = self._service.serve_in(workload, pool)
+        if turn is None:
+            return None
+        self._guests[pool] += len(turn.placed)
+        self._waiting.get(workload.pool, set()).discard(workload)
+        return self._service.noted(turn)
+
+    def _rate(self, workload: Workload, pool: int) -> tuple[Fraction, int, str] | None:
+        """How good an offer is, best first: what it leaves idle, how many guests there are, its name."""
+        with self._service.ledger.attempt():
+            turn = self._service.serve_in(workload, pool)
+            if turn is None:
+                return None
+            return -self._idle(turn.placed, pool), self._guests[pool], self._snapshot.pools[pool].name
+
+    def _idle(self, placed: Placed, pool: int) -> Fraction:
+        """The smallest part that is left idle of any resource asked for."""
+        ledger, columns = self._service.ledger, self._snapshot.pools[pool].span.columns
+        names = sorted({name for task, _ in placed for name in task.shape.requests})
+        rows = [ledger.nodes.layout.rows[name] for name in names]
+        there, used = exact_sums(ledger.nodes.alloc[rows, columns]), exact_sums(ledger.used[rows, columns])
+        return min((Fraction(t - u, t) for t, u in zip(there, used, strict=True)), default=Fraction(1))
+
+    def _pool_of(self, column: int) -> int:
+        return self._numbers[self._snapshot.nodes.pools[column]]
+
+    def _count_guests(self) -> Counter[int]:
+        """How many tasks in each pool are at home elsewhere."""
+        guests: Counter[int] = Counter()
+        for workload in self._snapshot.workloads:
+            for task in workload.placed:
+                pool = self._pool_of(task.column)
+                guests[pool] += pool != workload.pool
+        return guests

@@ -1,0 +1,236 @@
+"""Preemption: making room in the home pool, at the least cost to others.
+
+For one task it is enough to clear one node: of all nodes, the one whose victims matter least. A gang needs
+room in many places: everybody who may have to leave is taken out, the gang is placed, and whoever does not
+stand in its way is put back. Either way as many as possible are spared, so that sparing any one victim more
+would leave no room.
+"""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Collection
+
+import msgspec
+
+from shoal.scheduling.budgets import Budgets
+from shoal.scheduling.filters import Filters
+from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Span
+from shoal.scheduling.placement import Placed, Placer
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.victims import Resident, Unit, keeps_minimum, residents_of, units_of
+from shoal.scheduling.workload import Task, Workload
+
+Cost = tuple[int, bool, int, int, int, int]
+"""What victims cost, cheaper first: violated budgets, whether any is at home, the highest priority, the sum
+of priorities, their number, and the node's column."""
+
+
+class Clearance(msgspec.Struct, frozen=True, eq=False):
+    """Who must leave, and where the tasks go that they make room for."""
+
+    victims: list[Unit]
+    placed: Placed
+
+
+class Preemption:
+    """Finds room for workloads in their home pools."""
+
+    def __init__(self, snapshot: Snapshot, filters: Filters, budgets: Budgets) -> None:
+        """Make room in what the filters let through."""
+        self._snapshot, self._filters, self._ledger = snapshot, filters, filters.ledger
+        self._budgets = budgets
+        self._residents: dict[int, list[Resident]] = {}
+
+    def clear(self, workload: Workload, untouchable: Collection[Workload]) -> Clearance | None:
+        """Room for the minimum of a workload, if anybody may have to leave for it."""
+        candidates = [
+            r for r in self._residents_of(workload.pool) if self._may_evict(workload, r, untouchable)
+        ]
+        if not candidates:
+            return None
+        least = workload.minimum_tasks
+        if len(least) == 1:
+            return self._clear_node(workload, least[0], candidates)
+        return self._clear_pool(workload, candidates)
+
+    def _residents_of(self, pool: int) -> list[Resident]:
+        if pool not in self._residents:
+            self._residents[pool] = residents_of(self._snapshot, pool)
+        return self._residents[pool]
+
+    @staticmethod
+    def _may_evict(workload: Workload, resident: Resident, untouchable: Collection[Workload]) -> bool:
+        victim = resident.workload
+        if victim is workload or victim in untouchable:
+            return False
+        return resident.foreign or victim.priority < workload.priority
+
+    def _clear_node(self, workload: Workload, task: Task, candidates: list[Resident]) -> Clearance | None:
+        """One node for one task: the one whose victims cost least."""
+        found: list[tuple[Cost, Clearance]] = []
+        span = self._snapshot.pools[workload.pool].span
+        for column, units in self._by_node(task, candidates).items():
+            with self._ledger.attempt():
+                victims = self._spare(units, _OneNode(self._filters, span, task, column))
+            if victims is not None:
+                found.append((self._cost(victims, column), Clearance(victims, [(task, column)])))
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def _clear_pool(self, workload: Workload, candidates: list[Resident]) -> Clearance | None:
+        """Room anywhere in the pool for all of a gang's minimum."""
+        units = [unit for resident in candidates for unit in units_of(resident, resident.tasks)]
+        span = self._snapshot.pools[workload.pool].span
+        with self._ledger.attempt():
+            victims = self._spare(units, _gang_test(self._filters, span, workload))
+            placed = None if victims is None else _place(self._filters, span, workload)
+        return None if victims is None or placed is None else Clearance(victims, placed)
+
+    def _by_node(self, task: Task, candidates: list[Resident]) -> dict[int, list[Unit]]:
+        """What would leave each node, where that could be enough."""
+        there: defaultdict[int, list[tuple[Resident, list[Task]]]] = defaultdict(list)
+        for resident in candidates:
+            tasks: defaultdict[int, list[Task]] = defaultdict(list)
+            for other in resident.tasks:
+                tasks[other.column].append(other)
+            for column, together in tasks.items():
+                there[column].append((resident, together))
+        demand = self._ledger.demand(task.shape)
+        suitable = self._filters.suitable(task)
+        enough = {}
+        for column in sorted(there):
+            gained = sum(
+                self._ledger.demand(t.shape).vector for _, together in there[column] for t in together
+            )
+            room = self._ledger.room[:, column] + gained
+            if suitable[column] and all(
+                room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True)
+            ):
+                enough[column] = [
+                    unit for resident, together in there[column] for unit in units_of(resident, together)
+                ]
+        return enough
+
+    def _spare(self, units: list[Unit], test: "_Test") -> list[Unit] | None:
+        """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
+        for unit in units:
+            self._take_out(unit)
+        test.refresh([task.column for unit in units for task in unit.tasks])
+        if not test.holds():
+            return None
+        over = self._budgets.violating(task for unit in units for task in unit.tasks)
+        first = sorted(units, key=lambda unit: over.isdisjoint(unit.tasks))
+        victims = [unit for unit in first if not self._put_back(unit.tasks, test)]
+        gone = set(victims)
+        return [part for unit in units if unit in gone for part in self._spare_singly(unit, test)]
+
+    def _spare_singly(self, victim: Unit, test: "_Test") -> list[Unit]:
+        """What of a whole workload must really leave, if the rest of it can go on."""
+        if not victim.whole:
+            return [victim]
+        with self._ledger.attempt() as attempt:
+            back = [task for task in victim.tasks if self._put_back((task,), test)]
+            leaving = [task for task in victim.tasks if task not in set(back)]
+            if back and keeps_minimum(victim.resident.workload, without=leaving):
+                attempt.keep()
+                return [Unit(victim.resident, (task,), whole=False) for task in leaving]
+        test.refresh([task.column for task in victim.tasks])
+        return [victim]
+
+    def _put_back(self, tasks: tuple[Task, ...], test: "_Test") -> bool:
+        columns = [task.column for task in tasks]
+        with self._ledger.attempt() as attempt:
+            for task in tasks:
+                self._ledger.add(Occupant(task.column, task.shape, task.identity))
+            test.refresh(columns)
+            if test.holds():
+                attempt.keep()
+                return True
+        test.refresh(columns)
+        return False
+
+    def _take_out(self, unit: Unit) -> None:
+        for task in unit.tasks:
+            self._ledger.remove(Occupant(task.column, task.shape, task.identity))
+
+    def _cost(self, victims: list[Unit], column: int) -> Cost:
+        tasks = [task for unit in victims for task in unit.tasks]
+        home = [unit for unit in victims if not unit.resident.foreign]
+        priorities = [unit.resident.workload.priority for unit in home for _ in unit.tasks]
+        return (
+            len(self._budgets.violating(tasks)),
+            bool(home),
+            max(priorities, default=0),
+            sum(max(priority, 0) for priority in priorities),
+            len(tasks),
+            column,
+        )
+
+
+class _Test(ABC):
+    """Whether what is wanted still fits, as victims are put back one by one."""
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Whether it fits now."""
+
+    def refresh(self, columns: list[int]) -> None:  # noqa: B027 - most look anew each time
+        """Learn that something changed on these nodes."""
+
+
+class _OneNode(_Test):
+    """One task on one node."""
+
+    def __init__(self, filters: Filters, span: Span, task: Task, column: int) -> None:
+        self._filters, self._span, self._task, self._column = filters, span, task, column
+
+    def holds(self) -> bool:
+        return self._filters.fits_on(self._task, self._column, self._span)
+
+
+class _Trial(_Test):
+    """A gang of different tasks: it is placed to see."""
+
+    def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
+        self._filters, self._span, self._workload = filters, span, workload
+
+    def holds(self) -> bool:
+        return _place(self._filters, self._span, self._workload) is not None
+
+
+class _Headcount(_Test):
+    """A gang of tasks all alike: it is enough to count how many of them every node could take."""
+
+    def __init__(self, filters: Filters, span: Span, task: Task, need: int) -> None:
+        self._ledger, self._span, self._need = filters.ledger, span, need
+        self._demand = self._ledger.demand(task.shape)
+        self._suitable = filters.suitable(task)
+        self._counts = {column: self._count(column) for column in range(span.start, span.stop)}
+        self._total = sum(self._counts.values())
+
+    def holds(self) -> bool:
+        return self._total >= self._need
+
+    def refresh(self, columns: list[int]) -> None:
+        for column in set(columns):
+            if column in self._span:
+                count = self._count(column)
+                self._total += count - self._counts[column]
+                self._counts[column] = count
+
+    def _count(self, column: int) -> int:
+        return max(self._ledger.times(self._demand, column), 0) if self._suitable[column] else 0
+
+
+def _gang_test(filters: Filters, span: Span, workload: Workload) -> _Test:
+    least = workload.minimum_tasks
+    if filters.ledger.neighbours is None and len({task.shape for task in least}) == 1:
+        return _Headcount(filters, span, least[0], len(least))
+    return _Trial(filters, span, workload)
+
+
+def _place(filters: Filters, span: Span, workload: Workload) -> Placed | None:
+    """Where the minimum of a workload would go; nothing stays placed."""
+    with filters.ledger.attempt():
+        placer = Placer(filters, span, workload.placement)
+        return placer.place(workload.missing, workload.lacking, minimum_only=True).placed
