@@ -28,7 +28,7 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     service = Service(snapshot, Filters(ledger))
     service.keep_reservations(queue)
     turns = [service.serve(workload) for workload in queue]
-    unmet = [turn.workload for turn in turns if turn.unmet]
+    unmet = [turn.workload for turn in turns if turn.unmet and not turn.workload.held]
     feasibility = Feasibility(snapshot, Filters(ledger, ever=True), unmet)
     return _plan(snapshot, config, turns, feasibility)
 

@@ -4,10 +4,12 @@ First the room that was kept for it, then room that is free now, then room that 
 gets its minimum whole or nothing at all.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from shoal.scheduling.filters import Filters
-from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.neighbours import Occupant, amounts_of
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
 from shoal.scheduling.snapshot import Snapshot
@@ -36,6 +38,7 @@ class Service:
         self._snapshot = snapshot
         self._filters = filters
         self._ledger = filters.ledger
+        self._leaving = amounts_of(snapshot.leaving, snapshot.nodes)
         self._reserved: dict[Task, int] = {}
 
     def keep_reservations(self, queue: list[Workload]) -> None:
@@ -69,7 +72,7 @@ class Service:
                 chosen = {task for task, _ in kept}
                 rest = [task for task in workload.missing if task not in chosen]
                 more = self._place(workload, rest, 0, minimum_only=workload.elastic, before=kept)
-                return self._got(workload, Outcome(kept + (more.placed or []), more.misfit))
+                return self._got(workload, Outcome([*kept, *(more.placed or ())], more.misfit))
         return self._nominate(workload, kept) if self._works(workload, kept) else None
 
     def _works(self, workload: Workload, kept: Placed) -> bool:
@@ -123,7 +126,7 @@ class Service:
         lacking: int,
         *,
         minimum_only: bool = False,
-        before: Placed = [],  # noqa: B006 - never changed
+        before: Sequence[tuple[Task, int]] = (),
     ) -> Outcome:
         present = [*((task, task.column) for task in workload.placed), *before]
         placer = Placer(self._filters, self._span(workload), workload.placement, present)
@@ -152,9 +155,12 @@ class Service:
     def _clear_leaving(self, workload: Workload) -> bool:
         """Take the terminating pods of its pool out; whether there were any."""
         span = self._span(workload)
-        leaving = [o for o in self._snapshot.leaving if o.column in span]
-        for occupant in leaving:
-            self._ledger.remove(occupant)
+        leaving = [occupant for occupant in self._snapshot.leaving if occupant.column in span]
+        if self._ledger.neighbours is None and leaving:
+            self._ledger.remove_amounts(span, self._leaving[:, span.columns])
+        else:
+            for occupant in leaving:
+                self._ledger.remove(occupant)
         return bool(leaving)
 
     def _reserve(self, task: Task, column: int) -> None:

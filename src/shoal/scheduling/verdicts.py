@@ -3,8 +3,8 @@
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Misfit
 from shoal.scheduling.plan import State, Verdict
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.service import Turn
-from shoal.scheduling.shape import Reason
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Workload
 
@@ -16,7 +16,7 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
         return _met(turn)
     if workload.held:
         return Verdict(state="Unscheduled", reasons=_all(turn, workload.held))
-    broken = (workload.broken_since or snapshot.now) if workload.placed else None
+    broken = _broken_since(workload, snapshot.now)
     if turn.nominated:
         waiting = feasibility.fits_home(workload)
         return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=waiting, broken=broken)
@@ -27,6 +27,13 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
     reason = Reason("Behind" if turn.behind else "NoRoom", _shortage(turn, snapshot))
     waiting = feasibility.fits_home(workload)
     return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
+
+
+def _broken_since(workload: Workload, now: float) -> float | None:
+    """Since when a workload that has nodes has had less than its minimum."""
+    if not workload.placed:
+        return None
+    return now if workload.broken_since is None else workload.broken_since
 
 
 def _met(turn: Turn) -> Verdict:
