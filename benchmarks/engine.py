@@ -21,7 +21,7 @@ from shoal.api import kinds
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.snapshot import Snapshot
-from shoal.world.assembly import View, assemble
+from shoal.world.assembly import Assembly, assemble
 from shoal.world.world import World
 
 CONFIG = SchedulerConfig()
@@ -72,7 +72,7 @@ def grow(nodes: int, pods: int) -> None:
     print(f"| {nodes:,} | {' | '.join(cells)} |", flush=True)
 
 
-def row(title: str, view: View) -> None:
+def row(title: str, view: Assembly) -> None:
     """One line of the headline table."""
     spent, floor = cpu(planning(view)), cpu(one_pass(view.snapshot))
     placed = len(cycle(view.snapshot, CONFIG).placements)
@@ -82,7 +82,7 @@ def row(title: str, view: View) -> None:
     print(f"| {title} | {placed:,} of {tasks:,} placed | {cost} |", flush=True)
 
 
-def planning(view: View) -> Callable[[], object]:
+def planning(view: Assembly) -> Callable[[], object]:
     """One cycle over an up-to-date snapshot."""
     return lambda: cycle(view.snapshot, CONFIG)
 
@@ -111,7 +111,7 @@ def cpu(work: Callable[[], object]) -> float:
     return best
 
 
-def measured(build: Callable[[], View], pods: int) -> tuple[View, float]:
+def measured(build: Callable[[], Assembly], pods: int) -> tuple[Assembly, float]:
     """What is built, and its memory in KiB a pod."""
     gc.collect()
     tracemalloc.start()
@@ -122,7 +122,7 @@ def measured(build: Callable[[], View], pods: int) -> tuple[View, float]:
     return view, size / 1024 / pods
 
 
-def world(objects: Iterator[Raw] | list[Raw]) -> View:
+def world(objects: Iterator[Raw] | list[Raw]) -> Assembly:
     """Objects as the engine sees them; the world is kept alive by what it returns."""
     made = World(0.0)
     for raw in objects:

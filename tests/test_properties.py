@@ -6,7 +6,7 @@ from copy import deepcopy
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import reference
@@ -20,13 +20,7 @@ MANY_CYCLES = 20
 Stand = tuple[str, Resources]
 """A node, and what is taken of it."""
 
-over_worlds = settings(
-    max_examples=300,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+over_worlds = settings(max_examples=300)
 
 
 @over_worlds

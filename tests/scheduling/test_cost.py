@@ -1,15 +1,17 @@
 """The cost of a cycle is counted in what it looks at, not in seconds."""
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
 from shoal.api.intake import take
-from shoal.scheduling import filters
+from shoal.scheduling import filters, scores
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
+from shoal.scheduling.ledger import Demand, Ledger
 from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Task
@@ -72,12 +74,28 @@ def test_all_nodes_are_rated_once_for_tasks_that_are_alike(
     assert len(rated) == most
 
 
-def test_a_tie_that_floats_cannot_see_goes_to_the_first_name() -> None:
-    """1/3 + 2/3 and 1/2 + 1/2 are the same use of a node, whatever floats make of it."""
-    nodes = [node("b", cpu=3, memory=3), node("a", cpu=2, memory=2)]
-    used = [pod("b1", cpu=1, memory=2, node="b"), pod("a1", cpu=1, memory=1, node="a")]
-    plan = cycle(snapshot(*nodes, *used, pod("new")), CONFIG)
-    assert [placement.column for placement in plan.placements] == [0]
+TIES = {
+    "15 % and 15 %, which floats think is a little more": [
+        *(node(name, cpu=10, memory=10) for name in "ab"),
+        pod("a1", cpu=3, node="a"),
+        pod("b1", cpu=1, memory=2, node="b"),
+    ],
+    "a third and two thirds, a half and a half": [
+        node("a", cpu=2, memory=2),
+        node("b", cpu=3, memory=3),
+        pod("a1", cpu=1, memory=1, node="a"),
+        pod("b1", cpu=1, memory=2, node="b"),
+    ],
+    "nothing used of nodes of all sizes": [
+        node(name, cpu=7 + i, memory=5 + i) for i, name in enumerate("abc")
+    ],
+}
+
+
+@pytest.mark.parametrize("objects", TIES.values(), ids=TIES.keys())
+def test_a_tie_goes_to_the_first_name_whatever_floats_make_of_it(objects: list[dict[str, Any]]) -> None:
+    seen = snapshot(*objects, pod("new"))
+    assert [seen.nodes.names[placement.column] for placement in cycle(seen, CONFIG).placements] == ["a"]
 
 
 def test_a_difference_that_floats_cannot_see_is_still_a_difference() -> None:
@@ -86,3 +104,16 @@ def test_a_difference_that_floats_cannot_see_is_still_a_difference() -> None:
     used = [pod("a1", memory=large // 3, node="a"), pod("b1", memory=large // 3 + 1, node="b")]
     seen = snapshot(*nodes, *used, pod("new", memory=1))
     assert [seen.nodes.names[placement.column] for placement in cycle(seen, CONFIG).placements] == ["b"]
+
+
+def test_nodes_that_are_alike_in_what_counts_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    exactly = scores.Fullness.exactly
+
+    def counted(self: scores.Fullness, ledger: Ledger, demand: Demand, column: int) -> Fraction:
+        compared.append(column)
+        return exactly(self, ledger, demand, column)
+
+    monkeypatch.setattr(scores.Fullness, "exactly", counted)
+    cycle(snapshot(*(node(f"n{i:03}", cpu=9, memory=1000 + i) for i in range(100)), pod("new")), CONFIG)
+    assert len(compared) == 1

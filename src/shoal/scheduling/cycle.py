@@ -31,7 +31,7 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     service = Service(snapshot, Filters(ledger), config)
     service.keep_reservations(queue)
     turns = {workload: service.serve(workload) for workload in queue}
-    lacking = [w for w in queue if turns[w].unmet]
+    lacking = [w for w in queue if turns[w].unmet and not w.held]
     evicted = [eviction.workload for eviction in service.evictions]
     feasibility = Feasibility(snapshot, Filters(ledger, ever=True), dict.fromkeys([*lacking, *evicted]))
     _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shoal.scheduling.ledger import Ledger
+from shoal.scheduling.neighbours import Neighbours
 from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.resources import shown
 from shoal.scheduling.shape import NodeRules
@@ -29,9 +30,12 @@ class Filters:
         """Nodes of a span that can take a task now."""
         fits = self.ledger.fitting(self.ledger.demand(task.shape), span)
         fits &= self._suitable(task.shape.nodes)[0][span.columns]
-        if self.ledger.neighbours is not None:
-            fits &= self.ledger.neighbours.allowed(task.shape, task.identity, span)
-        return fits
+        neighbours = self._neighbours_of(task)
+        return fits & neighbours.allowed(task.shape, task.identity, span) if neighbours else fits
+
+    def minds(self, task: Task) -> bool:
+        """Whether it matters to a task, or to those who are there, who its neighbours are."""
+        return self._neighbours_of(task) is not None
 
     def fits_on(self, task: Task, column: int, span: Span) -> bool:
         """Whether one node of a span can take a task now."""
@@ -57,6 +61,10 @@ class Filters:
         parts = ", ".join(f"{number} {reason}" for reason, number in counts.items() if number)
         return f"0/{nodes} nodes fit: {parts}{nearest}"
 
+    def _neighbours_of(self, task: Task) -> Neighbours | None:
+        neighbours = self.ledger.neighbours
+        return neighbours if neighbours and neighbours.concerns(task.shape, task.identity) else None
+
     def _suitable(self, rules: NodeRules) -> tuple[Mask, list[tuple[str, Mask]]]:
         """Nodes that labels and taints leave open, and each rule with those that it does."""
         if rules not in self._known:
@@ -75,8 +83,9 @@ class Filters:
     def _rules(self, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
         for reason, mask in self._suitable(task.shape.nodes)[1]:
             yield reason, mask[span.columns]
-        if self.ledger.neighbours is not None:
-            yield from self.ledger.neighbours.rules(task.shape, task.identity, span)
+        neighbours = self._neighbours_of(task)
+        if neighbours:
+            yield from neighbours.rules(task.shape, task.identity, span)
 
     def _count_shortages(self, task: Task, span: Span, left: Mask, counts: Counter[str]) -> str:
         """Count the nodes short of each resource; tell which node lacks the least."""

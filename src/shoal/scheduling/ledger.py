@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from shoal.scheduling.neighbours import Neighbours, Occupant
 from shoal.scheduling.nodes import Mask, Nodes, Span
-from shoal.scheduling.resources import PODS, Amounts, Layout
+from shoal.scheduling.resources import Amounts, Layout
 from shoal.scheduling.shape import Shape
 
 Scores = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ class Demand:
 
     def __init__(self, shape: Shape, layout: Layout) -> None:
         """Note which rows are asked for at all: the others are never short."""
-        asked = {**shape.requests, PODS: 1}
+        asked = shape.amounts
         self.rows = [layout.rows[name] for name in asked]
         self.amounts = list(asked.values())
         self.vector = layout.vector(asked)
@@ -88,14 +88,22 @@ class Ledger:
         self._hold(column, -self.demand(shape).vector)
         self._journal.append(lambda: self._hold(column, self.demand(shape).vector))
 
+    def remove_amounts(self, span: Span, amounts: Amounts) -> None:
+        """Take amounts off the nodes of a span at once, whoever's they are; nobody there may mind."""
+        self._overlay(span, self.used[:, span.columns] - amounts, self.reserved[:, span.columns].copy())
+
     def forget_reservations(self, span: Span) -> None:
         """Free all room that is only kept."""
-        self._overlay(span, self.used[:, span.columns].copy(), self.neighbours)
+        used = self.used[:, span.columns].copy()
+        self._overlay(span, used, np.zeros_like(used))
 
     def vacate(self, span: Span) -> None:
-        """Empty nodes of everything, as if nobody had ever used them."""
-        empty = self.neighbours.emptied() if self.neighbours is not None else None
-        self._overlay(span, np.zeros_like(self.used[:, span.columns]), empty)
+        """Empty nodes as if nobody had ever used them, and let nobody anywhere mind their neighbours."""
+        nothing = np.zeros_like(self.used[:, span.columns])
+        before = self.neighbours
+        self.neighbours = before.emptied() if before is not None else None
+        self._journal.append(lambda: setattr(self, "neighbours", before))
+        self._overlay(span, nothing, nothing)
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Attempt]:
@@ -150,16 +158,15 @@ class Ledger:
         self.reserved[:, column] += change
         self.room[:, column] -= change
 
-    def _overlay(self, span: Span, used: Amounts, neighbours: Neighbours | None) -> None:
-        before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy(), self.neighbours
-        self._set(span, used, np.zeros_like(used), neighbours)
+    def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:
+        before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy()
+        self._set(span, used, reserved)
         self._journal.append(lambda: self._set(span, *before))
 
-    def _set(self, span: Span, used: Amounts, reserved: Amounts, neighbours: Neighbours | None) -> None:
+    def _set(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         self.used[:, span.columns] = used
         self.reserved[:, span.columns] = reserved
         self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
-        self.neighbours = neighbours
         self._reload(span)
 
     def _reload(self, span: Span) -> None:

@@ -5,7 +5,7 @@ minds the newcomer), and topology spread. Only clusters in which some task has s
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from shoal.api.podspec import HostPort
 from shoal.scheduling.census import Census, Columns, TermIndex, Terms, speaks
 from shoal.scheduling.nodes import Mask, Nodes, Span
+from shoal.scheduling.resources import UNLIMITED, Amounts
 from shoal.scheduling.shape import Identity, Shape, SpreadTerm
 
 
@@ -25,16 +26,35 @@ class Occupant(msgspec.Struct, frozen=True, eq=False):
     leaving: bool = False
 
 
+def amounts_of(occupants: Sequence[Occupant], nodes: Nodes) -> Amounts:
+    """What occupants take of each node; where that is more than numbers hold, it is just very much."""
+    used = np.zeros_like(nodes.alloc)
+    if not occupants:
+        return used
+    shapes = {shape: number for number, shape in enumerate(dict.fromkeys(o.shape for o in occupants))}
+    vectors = np.array([nodes.layout.vector(shape.amounts) for shape in shapes])
+    taken = vectors[[shapes[occupant.shape] for occupant in occupants]]
+    where = [occupant.column for occupant in occupants]
+    np.add.at(used.T, where, taken)
+    if int(vectors.max()) * len(occupants) > UNLIMITED:
+        rough = np.zeros(used.shape)
+        np.add.at(rough.T, where, taken.astype(float))
+        used[rough > UNLIMITED] = 4 * UNLIMITED
+    return used
+
+
 class Neighbours:
     """Who is where, as far as somebody minds."""
 
-    def __init__(self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, alone: bool = False) -> None:
-        """Begin with those who are there; `alone`: wanting company is no hindrance, it may still come."""
+    def __init__(self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, hopeful: bool = False) -> None:
+        """Begin with those who are there; `hopeful`: who is wanted near and is not there may still come."""
         self._nodes = nodes
-        self._alone = alone
+        self._hopeful = hopeful
         self._everybody = Census()
         self._staying = Census()
-        self._ports: defaultdict[HostPort, Columns] = defaultdict(Counter)
+        self._ports: defaultdict[tuple[int, str], defaultdict[HostPort, Columns]] = defaultdict(
+            lambda: defaultdict(Counter)
+        )
         self._guards: defaultdict[Terms, Columns] = defaultdict(Counter)
         self._guard_index = TermIndex()
         for occupant in occupants:
@@ -42,7 +62,7 @@ class Neighbours:
 
     def emptied(self) -> "Neighbours":
         """The same nodes with nobody there."""
-        return Neighbours(self._nodes, alone=True)
+        return Neighbours(self._nodes, hopeful=True)
 
     def count(self, occupant: Occupant, change: int) -> None:
         """Note pods that come to a node, or leave it."""
@@ -51,17 +71,21 @@ class Neighbours:
         if not occupant.leaving:
             self._staying.count(column, identity, change)
         for port in shape.ports:
-            self._ports[port][column] += change
+            self._ports[port.port, port.protocol][port][column] += change
         for term in shape.apart:
             self._guard_index.add((term,))
             self._guards[(term,)][column] += change
+
+    def concerns(self, shape: Shape, identity: Identity) -> bool:
+        """Whether any rule could keep a task off a node."""
+        return shape.minds_neighbours or any(True for _ in self._guard_index.about(identity))
 
     def rules(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
         """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
         if shape.ports:
             yield "with the host port taken", self._free_ports(shape, span)
-        if shape.near and not self._alone:
-            yield "without the pods it wants near", self._company(shape.near, identity, span)
+        if shape.near and not self._hopeful:
+            yield "without the pods it wants near", self._near(shape.near, identity, span)
         yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
         for spread in shape.spread:
             yield "too full for its topology spread", self._even(spread, shape, identity, span)
@@ -75,12 +99,13 @@ class Neighbours:
 
     def _free_ports(self, shape: Shape, span: Span) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)
-        for taken, columns in self._ports.items():
-            if any(taken.conflicts(port) for port in shape.ports):
-                mask[list(+columns)] = False
+        for port in shape.ports:
+            for taken, columns in self._ports[port.port, port.protocol].items():
+                if taken.conflicts(port):
+                    mask[list(+columns)] = False
         return mask[span.columns]
 
-    def _company(self, terms: Terms, identity: Identity, span: Span) -> Mask:
+    def _near(self, terms: Terms, identity: Identity, span: Span) -> Mask:
         """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""
         friends = self._everybody.where(terms)
         first = not friends and speaks(terms, identity)
@@ -130,5 +155,5 @@ class Neighbours:
     def _in_domains(self, key: str, columns: Columns, span: Span) -> Mask:
         """Nodes of a span that share a domain with one of these columns."""
         codes, _ = self._nodes.domains(key)
-        taken = {int(codes[column]) for column in columns} - {-1}
-        return np.isin(codes[span.columns], list(taken))
+        taken = codes[list(columns)]
+        return np.isin(codes[span.columns], taken[taken >= 0])

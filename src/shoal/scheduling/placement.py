@@ -1,8 +1,6 @@
 """Placement: one task after another, each to its best node given those before.
 
-That is what placing means, and arrays only make it fast: tasks that are alike are rated once, after which
-only the node that took one is rated again; and where the best node stays the best, it takes as many as it
-has room for.
+That is what placing means; arrays (see `chooser`) only make it fast.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +10,11 @@ from itertools import groupby
 import msgspec
 import numpy as np
 
+from shoal.scheduling.chooser import Chooser, Siblings
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.resources import exact_sums
-from shoal.scheduling.scores import Chooser, Company
+from shoal.scheduling.shape import Identity, Shape
 from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task
 
 Placed = list[tuple[Task, int]]
@@ -40,12 +39,11 @@ class Placer:
     """Places tasks of one workload on the nodes of one pool."""
 
     def __init__(
-        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Sequence[tuple[Task, int]] = ()
+        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Iterable[tuple[Task, int]] = ()
     ) -> None:
         """Place by `policy` within `span`; `present` are tasks of the workload that have columns."""
         self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
-        self._present = present
-        self._misfit: Misfit | None = None
+        self._present = tuple(present)
 
     def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
         """Put tasks on nodes: all that do not vary and at least `need` of those that do, or none at all.
@@ -56,78 +54,82 @@ class Placer:
             return Outcome(None)
         most = need if minimum_only else len(tasks)
         least = list(_least(tasks, need))
-        placed = self._in_order(tasks, least, most)
-        if placed is None and self._may_still_fit(least):
-            placed = self._largest_first(tasks, least, most)
-        return Outcome(placed, self._misfit)
+        first = self._in_order(tasks, least, most)
+        if first.placed is None and self._may_still_fit(least):
+            second = self._largest_first(tasks, least, most)
+            return first if second.placed is None else second
+        return first
 
-    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Placed | None:
+    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
         with self._ledger.attempt() as attempt:
-            placed = self._put(tasks, self._policy, most, [])
+            placed, misfit = self._put(tasks, self._policy, most, [])
             if not _enough(placed, least):
-                return None
+                return Outcome(None, misfit)
             attempt.keep()
-            return placed
+            return Outcome(placed, misfit)
 
-    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> Placed | None:
+    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
         """The minimum by dominant share of the pool, largest first, by BinPack; then the rest as usual."""
         with self._ledger.attempt() as attempt:
-            placed = self._put(self._by_share(least), "BinPack", len(least), [])
-            if len(placed) < len(least):
-                return None
+            placed, misfit = self._put(self._by_share(least), "BinPack", len(least), [])
+            if misfit:
+                return Outcome(None, misfit)
             chosen = set(least)
             rest = [task for task in tasks if task not in chosen]
-            more = most - sum(task.varying for task in least)
-            placed += self._put(rest, self._policy, more, placed)
+            more, misfit = self._put(rest, self._policy, most - sum(task.varying for task in least), placed)
             attempt.keep()
-            return placed
+            return Outcome(placed + more, misfit)
 
-    def _put(self, tasks: Iterable[Task], policy: PlacementPolicy, most: int, before: Placed) -> Placed:
-        """Put what fits, at most `most` varying ones; a task that must be there and does not fit ends it."""
+    def _put(
+        self, tasks: Iterable[Task], policy: PlacementPolicy, most: int, before: Placed
+    ) -> tuple[Placed, Misfit | None]:
+        """Put what fits, at most `most` varying ones, and tell the first that does not.
+
+        A task that must be there and does not fit ends it.
+        """
         placed: Placed = []
-        company = self._company_of(before)
+        misfit = None
+        siblings = self._siblings(before)
         for _, alike in groupby(
             tasks, key=lambda task: (task.shape, task.identity, task.varying, task.leads)
         ):
             run = list(alike)
             varying = run[0].varying
             run = run[:most] if varying else run
-            put = self._put_alike(run, policy, company)
+            put = self._put_alike(run, policy, siblings)
             placed += put
-            most -= len(put) * varying
+            if varying:
+                most -= len(put)
             if len(put) < len(run):
-                self._note(run[len(put)])
+                misfit = misfit or self._misfit(run[len(put)])
                 if not varying:
                     break
-        return placed
+        return placed, misfit
 
-    def _put_alike(self, run: list[Task], policy: PlacementPolicy, company: Company) -> Placed:
+    def _put_alike(self, run: list[Task], policy: PlacementPolicy, siblings: Siblings) -> Placed:
         placed: Placed = []
         if not run:
             return placed
-        chooser = Chooser(self._filters, self._span, run[0], policy, company)
+        chooser = Chooser(self._filters, self._span, run[0], policy, siblings)
         while len(placed) < len(run) and (column := chooser.choose()) != NOWHERE:
             count = chooser.put(column, len(run) - len(placed))
             placed += [(task, column) for task in run[len(placed) : len(placed) + count]]
         return placed
 
-    def _company_of(self, placed: Placed) -> Company:
+    def _misfit(self, task: Task) -> Misfit:
+        return Misfit(task, self._filters.complaint(task, self._span))
+
+    def _siblings(self, placed: Placed) -> Siblings:
         """How many of the workload's tasks each node has."""
-        company = np.zeros(len(self._span), dtype=np.int64)
+        siblings = np.zeros(len(self._span), dtype=np.int64)
         for _, column in (*self._present, *placed):
             if column in self._span:
-                company[column - self._span.start] += 1
-        return company
-
-    def _note(self, task: Task) -> None:
-        """Remember the first task that found no node: when all went in order."""
-        if self._misfit is None:
-            self._misfit = Misfit(task, self._filters.complaint(task, self._span))
+                siblings[column - self._span.start] += 1
+        return siblings
 
     def _may_still_fit(self, least: list[Task]) -> bool:
         """Whether another order could help: not if all are alike, nor if the pool has too little in all."""
-        alike = len({task.shape for task in least}) <= 1 and self._ledger.neighbours is None
-        if alike:
+        if len({task.shape for task in least}) <= 1 and not any(map(self._filters.minds, least[:1])):
             return False
         layout = self._ledger.nodes.layout
         room = exact_sums(np.maximum(self._ledger.room[:, self._span.columns], 0))
@@ -146,6 +148,11 @@ class Placer:
             return max((Fraction(n, totals[r]) for r, n in requests if totals[r]), default=Fraction(0))
 
         return sorted(tasks, key=share, reverse=True)
+
+
+def _likeness(task: Task) -> tuple[Shape, Identity, bool, bool]:
+    """What tasks share that are rated together."""
+    return task.shape, task.identity, task.varying, task.leads
 
 
 def _least(tasks: Iterable[Task], need: int) -> Iterator[Task]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.scheduling.shape import Reason
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.workload import Task, Workload
 
 State = Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"]
@@ -55,8 +55,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def verdict(self, workload: Workload) -> Verdict:
         """How a workload stands after the plan."""
-        settled = Verdict(state="ScheduledSucceed", reasons=workload.remarks)
-        return self.verdicts.get(workload, settled)
+        known = self.verdicts.get(workload)
+        return known or Verdict(state="ScheduledSucceed", reasons=workload.remarks)
 
     def changes(self) -> bool:
         """Whether the plan does anything that was not so before."""

@@ -14,7 +14,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts of one pool by resource, in counted units.
 
     `used` includes `shared` (what workloads of other pools use) and `system` (what pods of other schedulers
-    use). A resource that no node limits is not in `allocatable`.
+    use). The number of pods is in `capacity` and `allocatable` only where every node limits it.
     """
 
     capacity: dict[str, int]
@@ -89,8 +89,8 @@ def _figures(
 
 
 def _count(sums: Counter[str], task: Task) -> None:
-    sums.update({**task.shape.requests, PODS: 1})
+    sums.update(task.shape.amounts)
 
 
 def _vector(layout: Layout, task: Task) -> Amounts:
-    return layout.vector({**task.shape.requests, PODS: 1})
+    return layout.vector(task.shape.amounts)

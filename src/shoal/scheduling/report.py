@@ -9,8 +9,8 @@ from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.plan import Eviction, Placement, Plan, State
 from shoal.scheduling.pools import Figures, figures, seats
 from shoal.scheduling.queues import cluster_totals, dominant_share, queue_key
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.resources import shown
-from shoal.scheduling.shape import Reason
 from shoal.scheduling.snapshot import Pool, Snapshot
 from shoal.scheduling.workload import NOWHERE, Workload
 

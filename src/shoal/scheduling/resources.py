@@ -58,6 +58,7 @@ class Layout:
         others = sorted(set(resources) - set(_LEADING))
         self.names: Final = (*_LEADING, *others)
         self.rows: Final = {name: row for row, name in enumerate(self.names)}
+        self._weights: dict[tuple[Callable[[str], bool], int], tuple[int, ...]] = {}
 
     def vector(self, amounts: Mapping[str, int]) -> Amounts:
         """Amounts as a column."""
@@ -68,11 +69,13 @@ class Layout:
 
     def weights(self, heavy: Callable[[str], bool], weight: int) -> tuple[int, ...]:
         """How much each row counts in a score: CPU, memory and extended resources once, `heavy` ones more."""
-        scored = [name in (CPU, MEMORY) or is_extended(name) for name in self.names]
-        return tuple(
-            weight if counts and heavy(name) else int(counts)
-            for counts, name in zip(scored, self.names, strict=True)
-        )
+        key = (heavy, weight)
+        if key not in self._weights:
+            scored = ((name in (CPU, MEMORY) or is_extended(name), name) for name in self.names)
+            self._weights[key] = tuple(
+                weight if counts and heavy(name) else int(counts) for counts, name in scored
+            )
+        return self._weights[key]
 
 
 def exact_sums(amounts: Amounts) -> list[int]:

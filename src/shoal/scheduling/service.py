@@ -4,13 +4,15 @@ First the room that was kept for it, then room that is free now, then room that 
 gets its minimum whole or nothing at all.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
 from shoal.scheduling.budgets import Budgets
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.filters import Filters
-from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.neighbours import Occupant, amounts_of
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
 from shoal.scheduling.plan import Eviction, EvictionReason
@@ -47,6 +49,7 @@ class Service:
         self._budgets = Budgets(snapshot.budgets)
         self._preemption = Preemption(snapshot, filters, self._budgets)
         self._leaving = list(snapshot.leaving)
+        self._leaving_amounts = amounts_of(snapshot.leaving, snapshot.nodes)
         self._reserved: dict[Task, int] = {}
         self._served: set[Workload] = set()
         self.evicted: set[Workload] = set()
@@ -112,6 +115,7 @@ class Service:
         for task in unit.tasks:
             self.evictions.append(Eviction(victim, task, reason, beneficiary))
             self._leaving.append(Occupant(task.column, task.shape, task.identity))
+            self._leaving_amounts[:, task.column] += self.ledger.demand(task.shape).vector
 
     def noted(self, turn: Turn) -> Turn:
         """Remember who got something: nobody takes it away again in this cycle."""
@@ -132,7 +136,7 @@ class Service:
                 chosen = {task for task, _ in kept}
                 rest = [task for task in workload.missing if task not in chosen]
                 more = self._place(workload, rest, 0, minimum_only=workload.elastic, before=kept)
-                return self._got(workload, Outcome(kept + (more.placed or []), more.misfit))
+                return self._got(workload, Outcome([*kept, *(more.placed or ())], more.misfit))
         return self._nominate(workload, kept) if self._works(workload, kept) else None
 
     def _works(self, workload: Workload, kept: Placed) -> bool:
@@ -186,7 +190,7 @@ class Service:
         lacking: int,
         *,
         minimum_only: bool = False,
-        before: Placed = [],  # noqa: B006 - never changed
+        before: Sequence[tuple[Task, int]] = (),
     ) -> Outcome:
         present = [*((task, task.column) for task in workload.placed), *before]
         placer = Placer(self._filters, self._span(workload), workload.placement, present)
@@ -216,8 +220,11 @@ class Service:
         """Take the terminating pods of its pool out; whether there were any."""
         span = self._span(workload)
         leaving = [occupant for occupant in self._leaving if occupant.column in span]
-        for occupant in leaving:
-            self.ledger.remove(occupant)
+        if self.ledger.neighbours is None and leaving:
+            self.ledger.remove_amounts(span, self._leaving_amounts[:, span.columns])
+        else:
+            for occupant in leaving:
+                self.ledger.remove(occupant)
         return bool(leaving)
 
     def _reserve(self, task: Task, column: int) -> None:

@@ -5,12 +5,12 @@ once. Shapes and identities are compared by being the same object; whoever makes
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
 from shoal.api.podspec import HostPort
 from shoal.api.selectors import LabelSelector, NodeSelector, Toleration
+from shoal.scheduling.resources import PODS
 
 
 class Identity(msgspec.Struct, frozen=True, eq=False):
@@ -63,25 +63,11 @@ class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     spread: tuple[SpreadTerm, ...] = ()
 
     @property
+    def amounts(self) -> dict[str, int]:
+        """What a node must have: the requests, and room for one pod."""
+        return {**self.requests, PODS: 1}
+
+    @property
     def minds_neighbours(self) -> bool:
         """Whether a node may stop fitting because of who is there, and not only for want of resources."""
         return bool(self.ports or self.near or self.apart or self.spread)
-
-
-Code = Literal[
-    "NoRoom",
-    "WaitingForRoom",
-    "NeverFits",
-    "WaitingForPool",
-    "Behind",
-    "Held",
-    "PolicyRefused",
-    "NameTaken",
-]
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """Why a workload waits: a code for programs, a message for people."""
-
-    code: Code
-    message: str

@@ -5,8 +5,8 @@ from collections import defaultdict
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Misfit
 from shoal.scheduling.plan import Eviction, State, Verdict
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.service import Turn
-from shoal.scheduling.shape import Reason
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Workload
 
@@ -18,7 +18,7 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
         return _met(turn)
     if workload.held:
         return Verdict(state="Unscheduled", reasons=_all(turn, workload.held))
-    broken = (workload.broken_since or snapshot.now) if workload.placed else None
+    broken = _broken_since(workload, snapshot.now)
     if turn.nominated:
         waiting = feasibility.fits_home(workload)
         return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=waiting, broken=broken)
@@ -47,6 +47,13 @@ def _evicted(workload: Workload, gone: list[Eviction], feasibility: Feasibility)
     if not whole:
         return Verdict(state="ScheduledPartly", reasons=reasons)
     return Verdict(state="Unscheduled", reasons=reasons, waiting=feasibility.fits_home(workload))
+
+
+def _broken_since(workload: Workload, now: float) -> float | None:
+    """Since when a workload that has nodes has had less than its minimum."""
+    if not workload.placed:
+        return None
+    return now if workload.broken_since is None else workload.broken_since
 
 
 def _met(turn: Turn) -> Verdict:

@@ -4,7 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from shoal.scheduling.shape import Identity, Reason, Shape
+from shoal.scheduling.reasons import Reason
+from shoal.scheduling.shape import Identity, Shape
 
 PlacementPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
 QueuePolicy = Literal["Priority", "DRF"]

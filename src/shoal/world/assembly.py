@@ -1,18 +1,17 @@
 """Assembly: a Snapshot made of a World, and the pod behind each of its tasks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from shoal.api.core import Node
 from shoal.api.podspec import Resources, canonical_name
 from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.neighbours import amounts_of
 from shoal.scheduling.nodes import NodeFacts, Nodes
-from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout, offered
+from shoal.scheduling.resources import Layout, offered
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Task, Workload
 from shoal.world import dijobs, trainingjobs, tyjobs
@@ -32,14 +31,14 @@ _SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
 }
 
 
-class View(msgspec.Struct, frozen=True, eq=False):
+class Assembly(msgspec.Struct, frozen=True, eq=False):
     """A snapshot, and the pod that each of its tasks is or will be."""
 
     snapshot: Snapshot
     pods: dict[Task, PodRecord]
 
 
-def assemble(world: World, config: SchedulerConfig, now: float) -> View:
+def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
     """What the engine sees of a world."""
     population = Population(world, config, now)
     membership = Membership(world.pools)
@@ -49,9 +48,9 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> View:
     workloads = tuple(workload for sketch in sketches if (workload := desk.workload(sketch)))
     snapshot = Snapshot(
         nodes=nodes,
-        pools=membership.spans(nodes),
-        used=_amounts(nodes, desk.occupants),
-        system=_amounts(nodes, desk.strangers),
+        pools=membership.pools(nodes),
+        used=amounts_of(desk.occupants, nodes),
+        system=amounts_of(desk.strangers, nodes),
         occupants=desk.occupants,
         leaving=tuple(occupant for occupant in desk.occupants if occupant.leaving),
         guarded=any(shape.apart for shape in {occupant.shape for occupant in desk.occupants}),
@@ -60,7 +59,7 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> View:
         unsettled=tuple(workload for workload in workloads if _is_unsettled(workload)),
         now=now,
     )
-    return View(snapshot, desk.origins)
+    return Assembly(snapshot, desk.origins)
 
 
 def _job_sketches(world: World, population: Population) -> Iterator[Sketch]:
@@ -76,7 +75,8 @@ def _loose_sketches(population: Population) -> Iterator[Sketch]:
     gangs: defaultdict[tuple[str, str], list[PodRecord]] = defaultdict(list)
     for pod in population.loose():
         if not pod.blueprint.gang:
-            yield from [] if pod.finished else [pod_sketch(pod)]
+            if not pod.finished:
+                yield pod_sketch(pod)
         elif pod.phase != "Failed":
             gangs[pod.namespace, pod.blueprint.gang].append(pod)
     for (_, name), pods in gangs.items():
@@ -113,24 +113,6 @@ def _facts(node: Node, pool: str) -> NodeFacts:
 
 def _offered(amounts: Resources) -> dict[str, int]:
     return offered({canonical_name(name): amount.nano for name, amount in amounts.items()})
-
-
-def _amounts(nodes: Nodes, occupants: Sequence[Occupant]) -> Amounts:
-    """What occupants take of each node; more than anybody could have counts as just that."""
-    shapes = list({occupant.shape: None for occupant in occupants})
-    numbers = {shape: number for number, shape in enumerate(shapes)}
-    used = np.zeros_like(nodes.alloc)
-    if not shapes:
-        return used
-    vectors = np.array([nodes.layout.vector({**shape.requests, PODS: 1}) for shape in shapes])
-    which = np.array([numbers[occupant.shape] for occupant in occupants])
-    where = np.array([occupant.column for occupant in occupants])
-    np.add.at(used.T, where, vectors[which])
-    if int(vectors.max()) * len(occupants) > UNLIMITED:
-        rough = np.zeros(used.shape)
-        np.add.at(rough.T, where, vectors[which].astype(float))
-        used[rough > UNLIMITED] = UNLIMITED
-    return used
 
 
 def _is_unsettled(workload: Workload) -> bool:

@@ -18,9 +18,11 @@ from shoal.api.podspec import (
 )
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.selectors import LabelRequirement, LabelSelector
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.resources import asked
-from shoal.scheduling.shape import Identity, NeighbourTerm, NodeRules, Reason, Shape, SpreadTerm
+from shoal.scheduling.shape import Identity, NeighbourTerm, NodeRules, Shape, SpreadTerm
 
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 GANG: Final = "shoal.io/gang"
 GANG_MIN: Final = "shoal.io/gang-min"
 

@@ -7,7 +7,7 @@ from shoal.api.pool import POOL_ANNOTATION
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Nodes
-from shoal.scheduling.shape import Reason
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.workload import NOWHERE, Task, Workload
 from shoal.world.membership import Membership
 from shoal.world.pods import PodRecord
@@ -46,11 +46,14 @@ class Desk:
         if sketch.slots and not slots:
             return None
         pods = self._pods_of(sketch)
-        done = [slot for slot in slots if slot.name in pods and pods[slot.name].phase == "Succeeded"]
-        wanted = [slot for slot in slots if slot not in set(done)]
+        ended = {name for name, pod in pods.items() if pod.phase == "Succeeded"}
+        done = [slot for slot in slots if slot.name in ended]
+        wanted = [slot for slot in slots if slot.name not in ended]
         tasks = tuple(self._task(sketch, slot, pods.get(slot.name)) for slot in wanted)
         meta = sketch.metadata
-        pool, remarks = self._membership.home(self._pool_name(sketch), meta.namespace, self._labels(meta))
+        pool, remarks = self._membership.home(
+            self._pool_name(sketch), meta.namespace, self._namespace_labels(meta)
+        )
         return Workload(
             kind=sketch.kind,
             namespace=meta.namespace,
@@ -147,7 +150,7 @@ class Desk:
                 if job and POOL_ANNOTATION in job.metadata.annotations:
                     yield job.metadata.annotations[POOL_ANNOTATION]
 
-    def _labels(self, meta: ObjectMeta) -> dict[str, str]:
+    def _namespace_labels(self, meta: ObjectMeta) -> dict[str, str]:
         namespace = self._world.namespaces.get(meta.namespace)
         return namespace.metadata.labels if namespace else {}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from shoal.api.dijob import PRIORITIES, DIJob
-from shoal.scheduling.shape import Reason
+from shoal.scheduling.reasons import Reason
 from shoal.world.book import Book
 from shoal.world.pods import PodRecord, created
 from shoal.world.sketch import Sketch, Slot, timestamp, with_lowest

@@ -1,7 +1,7 @@
 """Loose pods and gangs of loose pods as workloads, and the pods that batch Jobs are still to make."""
 
-from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, count, islice
 
 from shoal.api.batch import Job, indices
 from shoal.api.meta import ObjectMeta, OwnerReference
@@ -10,17 +10,20 @@ from shoal.world.pods import PodRecord, created
 from shoal.world.sketch import Sketch, Slot
 
 
-def pending_pods(job: Job, book: Book, pods: list[PodRecord], now: float) -> Iterator[PodRecord]:
-    """Pods that a batch Job wants and has not made yet."""
+def pending_pods(
+    job: Job, book: Book, pods: list[PodRecord], is_free: Callable[[str], bool], now: float
+) -> Iterator[PodRecord]:
+    """Pods that a batch Job wants and has not made yet, under names that are free in its namespace."""
     spec, meta = job.spec, job.metadata
     if spec.suspend or job.finished or meta.deletion_timestamp:
         return
     blueprint = book.template(meta.namespace, spec.template)
     owner = OwnerReference(kind="Job", name=meta.name, uid=meta.uid, controller=True)
-    for name, rank in _names(job, pods):
+    wanted = _indexed(job, pods) if spec.completion_mode == "Indexed" else _counted(job, pods)
+    for names, rank in wanted:
         yield PodRecord(
             namespace=meta.namespace,
-            name=name,
+            name=next(filter(is_free, names)),
             blueprint=blueprint,
             created=created(meta, now),
             owner=owner,
@@ -28,26 +31,36 @@ def pending_pods(job: Job, book: Book, pods: list[PodRecord], now: float) -> Ite
         )
 
 
-def _names(job: Job, pods: list[PodRecord]) -> Iterator[tuple[str, int | None]]:
+def _indexed(job: Job, pods: list[PodRecord]) -> Iterator[tuple[Iterator[str], int]]:
+    """The lowest missing indices of an Indexed Job, each with the names its pod may have."""
     spec, name = job.spec, job.metadata.name
-    active = [pod for pod in pods if not pod.finished and not pod.leaving]
-    done = {pod.rank for pod in pods if pod.phase == "Succeeded"}
-    taken = {pod.name for pod in pods}
-    if spec.completion_mode == "Indexed":
-        closed = indices(job.status.completed_indexes) | indices(job.status.failed_indexes) | done
-        open_ = [i for i in range(spec.completions or 0) if i not in closed]
-        missing = [i for i in open_ if i not in {pod.rank for pod in active}]
-        wanted = min(spec.parallelism, len(open_)) - len(active)
-        yield from ((f"{name}-{i}", i) for i in missing[: max(wanted, 0)])
-        return
+    completions = spec.completions or 0
+    active = {pod.rank for pod in pods if _is_active(pod)}
+    closed = indices(job.status.completed_indexes) | indices(job.status.failed_indexes)
+    closed |= {pod.rank for pod in pods if pod.phase == "Succeeded" and pod.rank is not None}
+    open_ = [index for index in range(completions) if index not in closed]
+    wanted = min(spec.parallelism, len(open_)) - sum(map(_is_active, pods))
+    missing = (index for index in open_ if index not in active)
+    for index in islice(missing, max(wanted, 0)):
+        yield chain([f"{name}-{index}"], (f"{name}-{index}-{k}" for k in count())), index
+
+
+def _counted(job: Job, pods: list[PodRecord]) -> Iterator[tuple[Iterator[str], None]]:
+    """As many as the Job still wants, with names counted on from the pods it has."""
+    spec = job.spec
     succeeded = max(job.status.succeeded, sum(pod.phase == "Succeeded" for pod in pods))
     wanted = spec.parallelism
     if spec.completions is not None:
         wanted = min(wanted, spec.completions - succeeded)
     elif succeeded:
         wanted = 0
-    names = (f"{name}-{k}" for k in count(len(pods)) if f"{name}-{k}" not in taken)
-    yield from ((text, None) for text in islice(names, max(wanted - len(active), 0)))
+    names = (f"{job.metadata.name}-{k}" for k in count(len(pods)))
+    for _ in range(wanted - sum(map(_is_active, pods))):
+        yield names, None
+
+
+def _is_active(pod: PodRecord) -> bool:
+    return not pod.finished and not pod.leaving
 
 
 def pod_sketch(pod: PodRecord) -> Sketch:

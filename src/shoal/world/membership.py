@@ -8,9 +8,8 @@ from shoal.api.podspec import canonical_name
 from shoal.api.pool import DEFAULT_POOL, Pool
 from shoal.scheduling import snapshot
 from shoal.scheduling.nodes import Nodes
-from shoal.scheduling.shape import Reason
-
-NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+from shoal.scheduling.reasons import Reason
+from shoal.world.book import NAMESPACE_LABEL
 
 
 class Membership:
@@ -21,31 +20,33 @@ class Membership:
         self._pools = pools
         self._named = {name: pool for name, pool in sorted(pools.items()) if name != DEFAULT_POOL}
         self.names: Final = tuple(sorted({*pools, DEFAULT_POOL}))
+        self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def pool_of(self, node: Node) -> str:
         """The one named pool that matches a node; the default pool if none does, or more than one."""
-        matching = [name for name, pool in self._named.items() if _has(pool, node)]
+        present = {canonical_name(name) for name, amount in node.allocatable.items() if amount.nano}
+        matching = [name for name, pool in self._named.items() if _has(pool, node, present)]
         return matching[0] if len(matching) == 1 else DEFAULT_POOL
 
     def home(self, wanted: str, namespace: str, labels: Mapping[str, str]) -> tuple[int, tuple[Reason, ...]]:
         """The number of somebody's home pool, and what there is to say about it."""
         name = wanted or DEFAULT_POOL
-        if name not in self.names:
+        if name not in self._numbers:
             return self._default(f"there is no pool {name}")
         selector = self._pools[name].spec.namespace_selector if name in self._pools else None
         if selector and not selector.matches({NAMESPACE_LABEL: namespace, **labels}):
             return self._default(f"namespace {namespace} may not use pool {name}")
-        return self.names.index(name), ()
+        return self._numbers[name], ()
 
     def _default(self, problem: str) -> tuple[int, tuple[Reason, ...]]:
         reason = Reason("WaitingForPool", f"{problem}; it is planned in the default pool")
-        return self.names.index(DEFAULT_POOL), (reason,)
+        return self._numbers[DEFAULT_POOL], (reason,)
 
-    def spans(self, nodes: Nodes) -> tuple[snapshot.Pool, ...]:
+    def pools(self, nodes: Nodes) -> tuple[snapshot.Pool, ...]:
         """The pools as the engine has them."""
-        return tuple(self._span(name, nodes) for name in self.names)
+        return tuple(self._pool(name, nodes) for name in self.names)
 
-    def _span(self, name: str, nodes: Nodes) -> snapshot.Pool:
+    def _pool(self, name: str, nodes: Nodes) -> snapshot.Pool:
         pool = self._pools.get(name)
         if pool is None:
             return snapshot.Pool(name=name, span=nodes.span(name), lenders=self._lenders(name, ()))
@@ -74,12 +75,11 @@ class Membership:
         return name not in self._pools or not self._pools[name].spec.disable_sharing
 
 
-def _has(pool: Pool, node: Node) -> bool:
+def _has(pool: Pool, node: Node, present: set[str]) -> bool:
     """Whether a node matches a pool; one that names neither labels nor resources has no nodes."""
     spec = pool.spec
     if spec.node_selector is None and not spec.node_resources:
         return False
     if spec.node_selector and not spec.node_selector.matches(node.metadata.labels):
         return False
-    present = {canonical_name(name) for name, amount in node.allocatable.items() if amount.nano}
     return all(canonical_name(name) in present for name in spec.node_resources)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from shoal.api.batch import Job
 from shoal.api.core import Node
 from shoal.api.meta import ObjectMeta
 from shoal.scheduling.config import SchedulerConfig
@@ -24,10 +25,19 @@ class Population:
                 self._owned[pod.owner.kind, pod.namespace, pod.owner.name].append(pod)
         self._jobs = world.jobs
         for job in world.batch_jobs.values():
-            for pod in pending_pods(job, world.book, self.of("Job", job.metadata), world.now):
-                known = self.pods.get((pod.namespace, pod.name))
-                if known is None or known.finished:
-                    self.pods[pod.namespace, pod.name] = pod
+            self._expect(job, world)
+
+    def _expect(self, job: Job, world: World) -> None:
+        """Count the pods that a batch Job will make; one may have the name of a pod of its that failed."""
+        made = self.of("Job", job.metadata)
+        failed = {pod.name for pod in made if pod.phase == "Failed"}
+
+        def is_free(name: str) -> bool:
+            return name in failed or (job.metadata.namespace, name) not in self.pods
+
+        for pod in pending_pods(job, world.book, made, is_free, world.now):
+            failed.discard(pod.name)
+            self.pods[pod.namespace, pod.name] = pod
 
     def of(self, kind: str, meta: ObjectMeta) -> list[PodRecord]:
         """The pods that an object of a kind made."""

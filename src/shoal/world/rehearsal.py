@@ -17,7 +17,7 @@ from shoal.scheduling.cycle import cycle
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import NOWHERE, Workload
-from shoal.world.assembly import View, assemble
+from shoal.world.assembly import Assembly, assemble
 from shoal.world.pods import PodRecord
 from shoal.world.world import World
 
@@ -48,27 +48,27 @@ def newest(views: Iterable[Object]) -> float:
 def rehearse(world: World, config: SchedulerConfig, *, cycles: int, step: float) -> Iterator[Step]:
     """Run up to `cycles` cycles, and no more after one that is stable. The world changes."""
     now = world.now
-    for _ in range(cycles):
-        view = assemble(world, config, now)
-        done = Step(view.snapshot, cycle(view.snapshot, config))
+    for number in range(1, cycles + 1):
+        made = assemble(world, config, now)
+        done = Step(made.snapshot, cycle(made.snapshot, config))
         yield done
-        if done.stable:
+        if done.stable or number == cycles:
             return
-        _apply(world, view, done.plan)
+        _apply(world, made, done.plan)
         now += step
 
 
-def _apply(world: World, view: View, plan: Plan) -> None:
+def _apply(world: World, made: Assembly, plan: Plan) -> None:
     """Make it so."""
-    names = view.snapshot.nodes.names
+    names = made.snapshot.nodes.names
     world.pods = {key: pod for key, pod in world.pods.items() if not pod.leaving}
-    for workload in view.snapshot.workloads:
-        _run_allocated(world, view, workload)
+    for workload in made.snapshot.workloads:
+        _run_allocated(world, made, workload)
     for placement in plan.placements:
-        _run(world, view.pods[placement.task], names[placement.column])
+        _run(world, made.pods[placement.task], names[placement.column])
     for eviction in plan.evictions:
-        _evict(world, view.pods[eviction.task])
-    _note(world, view, plan)
+        _evict(world, made.pods[eviction.task])
+    _note(world, made, plan)
 
 
 def _run(world: World, pod: PodRecord, node: str) -> None:
@@ -76,12 +76,12 @@ def _run(world: World, pod: PodRecord, node: str) -> None:
     world.pods[pod.namespace, pod.name] = running
 
 
-def _run_allocated(world: World, view: View, workload: Workload) -> None:
+def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
     """Allocated pods run, and from then on it is the pods that say where they are."""
     for task in workload.tasks:
-        pod = view.pods[task]
+        pod = made.pods[task]
         if task.column != NOWHERE and not pod.node:
-            _run(world, pod, view.snapshot.nodes.names[task.column])
+            _run(world, pod, made.snapshot.nodes.names[task.column])
     if workload.kind == "TYJob":
         _restate(world, workload, allocations={})
     elif workload.kind == "DIJob":
@@ -95,11 +95,11 @@ def _evict(world: World, pod: PodRecord) -> None:
         world.pods[pod.namespace, pod.name] = waiting
 
 
-def _note(world: World, view: View, plan: Plan) -> None:
+def _note(world: World, made: Assembly, plan: Plan) -> None:
     """Write down for whom room is kept, and who lost a part since when."""
     nominations: defaultdict[Workload, dict[str, str]] = defaultdict(dict)
     for kept in plan.nominations:
-        nominations[kept.workload][kept.task.name] = view.snapshot.nodes.names[kept.column]
+        nominations[kept.workload][kept.task.name] = made.snapshot.nodes.names[kept.column]
     evicted = {eviction.workload for eviction in plan.evictions}
     for workload, verdict in plan.verdicts.items():
         broken = None if workload in evicted else verdict.broken
@@ -107,7 +107,7 @@ def _note(world: World, view: View, plan: Plan) -> None:
             since = None if broken is None else _moment(broken)
             _restate(world, workload, nominations=nominations[workload], broken_since=since)
             continue
-        for pod in (view.pods[task] for task in workload.tasks):
+        for pod in (made.pods[task] for task in workload.tasks):
             key = pod.namespace, pod.name
             nominated = nominations[workload].get(pod.name, "")
             if key in world.pods or nominated:

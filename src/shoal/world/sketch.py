@@ -11,7 +11,7 @@ from itertools import count, islice
 import msgspec
 
 from shoal.api.meta import ObjectMeta
-from shoal.scheduling.shape import Reason
+from shoal.scheduling.reasons import Reason
 from shoal.scheduling.workload import PlacementPolicy, QueuePolicy
 from shoal.world.book import Blueprint
 

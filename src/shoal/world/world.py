@@ -10,7 +10,7 @@ from shoal.api.meta import Object
 from shoal.api.pool import Pool
 from shoal.api.trainingjob import TrainingJob
 from shoal.api.tyjob import TYJob
-from shoal.world.book import Book
+from shoal.world.book import NAMESPACE_LABEL, Book
 from shoal.world.pods import PodRecord, record
 
 AnyJob = DIJob | TYJob | TrainingJob
@@ -49,7 +49,7 @@ class World:
         }
 
     def put(self, *views: Object) -> None:
-        """Take objects in, or new versions of them; namespaces first, since pods may speak of them."""
+        """Take objects in; namespaces first, since rules of pods that select them are read with the pods."""
         for view in sorted(views, key=lambda view: not isinstance(view, Namespace)):
             self._shelves[type(view)](view)
 
@@ -72,7 +72,7 @@ class World:
     def _put_namespace(self, namespace: Namespace) -> None:
         name = namespace.metadata.name
         self.namespaces[name] = namespace
-        self.book.namespaces[name] = {**namespace.metadata.labels, "kubernetes.io/metadata.name": name}
+        self.book.namespaces[name] = {**namespace.metadata.labels, NAMESPACE_LABEL: name}
 
 
 def _key(thing: Object) -> Key:
