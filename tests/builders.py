@@ -100,6 +100,31 @@ def pool(
     }
 
 
+def open_pool(
+    name: str,
+    *,
+    selector: Mapping[str, str] | None = None,
+    node_resources: Sequence[str] = (),
+    queue: str | None = None,
+    preempts: bool = True,
+    borrows: bool = True,
+    shares: bool = True,
+    borrows_from: Sequence[str] = (),
+    order: str | None = None,
+) -> Object:
+    """A pool with all features on but those that are taken away; its nodes are labelled pool=<name>."""
+    if selector is None and not node_resources:
+        selector = {"pool": name}
+    made = pool(name, selector=selector, node_resources=node_resources, queue=queue, closed=False)
+    off = {"disablePreemption": not preempts, "disableBorrowing": not borrows, "disableSharing": not shares}
+    made["spec"] |= {key: True for key, value in off.items() if value}
+    if borrows_from:
+        made["spec"]["borrowingPools"] = list(borrows_from)
+    if order:
+        made["spec"]["order"] = order
+    return made
+
+
 def namespace(name: str, *, labels: Mapping[str, str] | None = None, pool: str | None = None) -> Object:
     metadata: Object = {"name": name, "labels": dict(labels or {})}
     if pool:
@@ -107,14 +132,36 @@ def namespace(name: str, *, labels: Mapping[str, str] | None = None, pool: str |
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def priority_class(name: str, value: int, *, default: bool = False) -> Object:
-    return {
+def priority_class(name: str, value: int, *, default: bool = False, never: bool = False) -> Object:
+    made: Object = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": name},
         "value": value,
         "globalDefault": default,
     }
+    return made | ({"preemptionPolicy": "Never"} if never else {})
+
+
+def budget(
+    name: str,
+    *,
+    guards: Mapping[str, str],
+    namespace: str = "default",
+    min_available: Amount | None = None,
+    max_unavailable: Amount | None = None,
+    allowed: int | None = None,
+) -> Object:
+    """A PodDisruptionBudget; `allowed` is what its status says, absent unless said."""
+    numbers = {"minAvailable": min_available, "maxUnavailable": max_unavailable}
+    spec: Object = {key: value for key, value in numbers.items() if value is not None}
+    made: Object = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec | {"selector": {"matchLabels": dict(guards)}},
+    }
+    return made | ({} if allowed is None else {"status": {"disruptionsAllowed": allowed}})
 
 
 # --- pods --------------------------------------------------------------------------------------------------
@@ -180,6 +227,7 @@ def owner(kind: str, name: str) -> Object:
         "DIJob": "diengine.opendilab.org/v2alpha1",
         "TrainingJob": "paddlepaddle.org/v1",
         "Job": "batch/v1",
+        "ReplicaSet": "apps/v1",
     }
     return {
         "apiVersion": versions[kind],
@@ -435,6 +483,10 @@ class Case:
     """Jobs in the order in which their first pod was placed."""
     evicted: Mapping[str, str] = field(default_factory=dict)
     """Exactly the evictions: pod → reason."""
+    evicted_for: Mapping[str, str] = field(default_factory=dict)
+    """For whom some of them were: pod → job."""
+    borrowed: Sequence[str] | None = None
+    """Exactly the pods placed outside their home pool."""
     absent: Sequence[str] = ()
     """Jobs that must not be listed."""
     config: Object | None = None
@@ -450,6 +502,11 @@ def check(case: Case, answer: Object, *, messages: bool = True) -> None:
     evicted = {e["pod"]: e["reason"] for e in answer["evictions"]}
     assert len(answer["evictions"]) == len(case.evicted)
     assert evicted == {_full(pod): reason for pod, reason in case.evicted.items()}
+    for_whom = {e["pod"]: e.get("for") for e in answer["evictions"]}
+    assert {_full(pod): job for pod, job in case.evicted_for.items()}.items() <= for_whom.items()
+    if case.borrowed is not None:
+        borrowed = sorted(p["pod"] for p in answer["placements"] if p["borrowed"])
+        assert borrowed == sorted(_full(pod) for pod in case.borrowed)
     roles = {p["pod"]: p["role"] for p in answer["placements"]}
     assert {_full(pod): role for pod, role in case.roles.items()}.items() <= roles.items()
     _check_jobs(case, answer)

@@ -5,28 +5,37 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from tests import reference
 from tests.builders import Case, Object, check, codes
 from tests.support import plan
 from tests.test_cases_others import CASES as OTHER_CASES
+from tests.test_cases_pools import CASES as POOL_CASES
 from tests.test_cases_tyjob import CASES as TYJOB_CASES
-from tests.worlds import World, puzzles, worlds
+from tests.worlds import World, puzzles, shared_worlds, worlds
 
 WORLDS_A_PART = 400
-PARTS = [(kind, part) for kind, parts in ((worlds, 8), (puzzles, 2)) for part in range(parts)]
+PARTS = [
+    (kind, part) for kind, parts in ((worlds, 8), (puzzles, 2), (shared_worlds, 8)) for part in range(parts)
+]
 SAID = ("state", "pool", "priority", "jobPriority", "position", "min", "max", "current", "target")
+PLACED = ("pod", "job", "role", "node", "pool", "home", "borrowed")
 WHERE = ("allocation", "nominated")
-ONE_CYCLE = {name: case for name, case in (TYJOB_CASES | OTHER_CASES).items() if case.cycles == 1}
+CASES = TYJOB_CASES | OTHER_CASES | {f"lending: {name}": case for name, case in POOL_CASES.items()}
+ONE_CYCLE = {name: case for name, case in CASES.items() if case.cycles == 1}
 
 
 @pytest.mark.parametrize("kind, part", PARTS)
 def test_engine_and_reference_agree(kind: Callable[[], SearchStrategy[World]], part: int) -> None:
     @seed(part)
     @settings(
-        max_examples=WORLDS_A_PART, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=WORLDS_A_PART,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # two planners make shrinking slow, and the worlds are small as they are
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(kind())
     def agree(world: World) -> None:
@@ -47,10 +56,10 @@ def test_reference_satisfies_the_cases(case: Case) -> None:
 def decided(answer: Object) -> dict[str, Any]:
     """Placements in the order of the workloads, and evictions; the order within one workload is free."""
     by_job = [
-        sorted((p["pod"], p["job"], p["role"], p["node"], p["pool"]) for p in placed)
+        sorted(tuple(p[key] for key in PLACED) for p in placed)
         for _, placed in groupby(answer["placements"], key=lambda p: str(p["job"]))
     ]
-    evicted = sorted((e["pod"], e["job"], e["node"], e["reason"]) for e in answer["evictions"])
+    evicted = [(e["pod"], e["job"], e["node"], e["reason"], e.get("for")) for e in answer["evictions"]]
     return {"placements": by_job, "evictions": evicted}
 
 

@@ -14,7 +14,7 @@ from tests.builders import INDEX, Object, owner
 from tests.reference.model import Task, Workload
 from tests.reference.quantities import Resources, allocatable, pod_requests
 from tests.support import plan
-from tests.worlds import World, worlds
+from tests.worlds import World, shared_worlds, worlds
 
 MANY_CYCLES = 20
 Stand = tuple[str, Resources]
@@ -97,6 +97,122 @@ def test_positions_count_up_from_one_in_every_pool(world: World) -> None:
     for pool in {job["pool"] for job in answer["jobs"]}:
         said = [job["position"] for job in answer["jobs"] if job["pool"] == pool and job["position"]]
         assert said == list(range(1, len(said) + 1))
+
+
+# --- where pools share -------------------------------------------------------------------------------------
+
+
+@over_worlds
+@given(shared_worlds())
+def test_victims_and_promises_keep_their_room_at_every_step(world: World) -> None:
+    tasks = tasks_of(world)
+    here, leaving = standing(world, tasks)
+    before: Object = {"placements": [], "evictions": []}
+    for cycles in range(1, 6):
+        answer = planned(world, cycles)
+        here |= {p["pod"]: (p["node"], tasks[p["pod"]].requests) for p in later(before, answer, "placements")}
+        assert oversubscribed(world, [*here.values(), *leaving]) == []
+        for evicted in later(before, answer, "evictions"):
+            del here[evicted["pod"]]
+        if answer["cycles"] == cycles:
+            assert oversubscribed(world, [*here.values(), *promised(answer, tasks)]) == []
+        leaving, before = [], answer
+
+
+@over_worlds
+@given(shared_worlds())
+def test_victims_and_borrowers_are_whole_or_absent(world: World) -> None:
+    answer = planned(world, 1)
+    allocations = {job["job"]: job["allocation"] for job in answer["jobs"]}
+    touched = {one["job"] for one in (*answer["placements"], *answer["evictions"])}
+    for job in workloads(world):
+        if job.key in touched and allocations[job.key]:
+            assert is_whole(job, allocations[job.key]), job.key
+
+
+@over_worlds
+@given(shared_worlds())
+def test_a_workload_is_placed_in_one_pool(world: World) -> None:
+    pools: dict[str, set[str]] = {}
+    for placed in planned(world, 1)["placements"]:
+        pools.setdefault(placed["job"], set()).add(placed["pool"])
+        assert placed["borrowed"] == (placed["pool"] != placed["home"])
+    assert all(len(entered) == 1 for entered in pools.values())
+
+
+@over_worlds
+@given(shared_worlds())
+def test_taking_back_and_forth_ends(world: World) -> None:
+    enough = len(workloads(world)) + 5
+    answer = planned(world, enough)
+    assert answer["stable"]
+    assert planned(world, enough + 1) == answer
+
+
+@over_worlds
+@given(shared_worlds(), st.data(), st.sampled_from([1, 3]))
+def test_who_lends_and_who_goes_does_not_depend_on_the_order_of_the_input(
+    world: World, data: st.DataObject, cycles: int
+) -> None:
+    shuffled = World(data.draw(st.permutations(world.objects)), world.config, world.now)
+    assert planned(shuffled, cycles) == planned(world, cycles)
+
+
+@over_worlds
+@given(shared_worlds())
+def test_no_victim_could_have_been_spared(world: World) -> None:
+    fresh = World([without_promises(one) for one in world.objects], world.config, world.now)
+    answer = planned(fresh, 1)
+    victims = [one for one in answer["evictions"] if one["reason"] in {"Preempted", "Reclaimed"}]
+    promised_to = {job["job"] for job in answer["jobs"] if job["nominated"]}
+    if answer["placements"] or len(promised_to) != 1 or len(victims) != len(answer["evictions"]):
+        return  # only where one workload alone decided is the room that it saw known
+    for spared in {one["job"] for one in victims}:
+        gone = {one["pod"] for one in victims if one["job"] != spared}
+        for preemptor in promised_to:
+            assert not reference.fits_without(fresh.objects, fresh.config, fresh.now, preemptor, gone), spared
+
+
+@over_worlds
+@given(shared_worlds(), st.sampled_from([1, 4]))
+def test_a_pool_that_does_not_share_is_never_entered(world: World, cycles: int) -> None:
+    specs = {one["metadata"]["name"]: one["spec"] for one in world.objects if one["kind"] == "Pool"}
+    for placed in planned(world, cycles)["placements"]:
+        if placed["pool"] != placed["home"]:
+            assert not specs.get(placed["pool"], {}).get("disableSharing")
+
+
+@over_worlds
+@given(shared_worlds(), st.sampled_from([1, 4]))
+def test_only_who_may_be_a_victim_is_one(world: World, cycles: int) -> None:
+    tasks = tasks_of(world)
+    immune = {job.key for job in workloads(world) if not job.preemptible}
+    for evicted in planned(world, cycles)["evictions"]:
+        assert evicted["pod"] in tasks, "a pod of another scheduler"
+        assert evicted["reason"] == "GangLost" or evicted["job"] not in immune
+
+
+@over_worlds
+@given(shared_worlds(), st.sampled_from([1, 4]))
+def test_without_preemption_nobody_goes(world: World, cycles: int) -> None:
+    calm = World(world.objects, world.config | {"disablePreemption": True}, world.now)
+    assert planned(calm, cycles)["evictions"] == []
+
+
+def promised(answer: Object, tasks: dict[str, Task]) -> list[Stand]:
+    """The room that is kept for nominated tasks."""
+    return [
+        (node, tasks[f"{job['job'].split('/')[1]}/{pod}"].requests)
+        for job in answer["jobs"]
+        for pod, node in job["nominated"].items()
+    ]
+
+
+def without_promises(one: Object) -> Object:
+    copied = deepcopy(one)
+    for key in ("nominations", "nominatedNodeName"):
+        (copied.get("status") or {}).pop(key, None)
+    return copied
 
 
 # --- a world before the plan -------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Random small worlds: tight enough that conflicts, ties and partial fits are the rule.
 
-Numbers are small so that ties happen. What already runs never oversubscribes a node and stands in its home
-pool. No world lets anybody borrow, preempt, grow or shrink, so that what is said of queueing and placing
-stays true when the engine learns the rest: pools are closed; either preemption is off, or all priorities are
-equal (then gangs may be lost); elastic jobs have min = max.
+Numbers are small so that ties happen. What already runs never oversubscribes a node. In `worlds` and
+`puzzles` it stands in its home pool, and nobody can borrow, preempt, grow or shrink, so that they are about
+queueing and placing alone: pools are closed; either preemption is off, or all priorities are equal (then
+gangs may be lost). In `shared_worlds` pools lend, borrow and take back, and pods stand anywhere. Elastic jobs
+have min = max everywhere.
 """
 
 from collections.abc import Callable
@@ -16,11 +17,13 @@ from tests.builders import (
     Amount,
     Object,
     batch_job,
+    budget,
     di_task,
     dijob,
     dijob_tasks,
     namespace,
     node,
+    open_pool,
     owner,
     pod_of,
     pool,
@@ -522,3 +525,222 @@ def _puzzle(making: Making, name: str) -> None:
         created=making.one(*CREATED),
     )
     making.objects.append(made)
+
+
+# --- worlds in which pools share ---------------------------------------------------------------------------
+
+SHARED_POOLS = ("a", "b", "c")
+SHARED_CLASSES = (None, None, "low", "high", "high", "patient")
+
+
+@st.composite
+def shared_worlds(draw: Callable[[st.SearchStrategy[Any]], Any]) -> World:
+    """Two or three pools that lend, borrow and preempt or not, full of pods of theirs and of others."""
+    making = Making(draw, pools=SHARED_POOLS[: draw(st.sampled_from([1, 2, 2, 3]))])
+    _shared_cluster(making)
+    for number in range(making.number(0, 3)):
+        _bystander(making, f"x{number}")
+    for number in range(making.number(1, 8)):
+        kind = making.one(_member, _member, _member, _team, _team, _crew, _crew, _ranks)
+        kind(making, f"w{number}")
+    for number in range(making.one(0, 0, 1, 2)):
+        making.objects.append(_budget(making, f"budget-{number}"))
+    return World(making.objects, _shared_config(making))
+
+
+def _shared_config(making: Making) -> Object:
+    choices: Object = {
+        "disablePreemption": making.chance(1, 8) or None,
+        "order": making.one(None, None, "BorrowFirst", "PreemptFirst"),
+        "queuePolicy": making.one(None, None, None, None, "DRF"),
+        "gangRecoverySeconds": making.one(86400, 86400, 60),
+    }
+    return {key: value for key, value in choices.items() if value is not None}
+
+
+def _shared_cluster(making: Making) -> None:
+    making.objects += [_shared_pool(making, name) for name in making.pools]
+    if making.chance(1, 3):
+        making.objects.append(_shared_pool(making, "default"))
+    making.objects += [
+        priority_class("low", -1, default=making.chance(1, 8)),
+        priority_class("high", 10),
+        priority_class("patient", 20, never=True),
+    ]
+    for number in range(making.one(1, 2, 2, 3, 3, 4)):
+        name, home = f"n{number + 1}", making.one(*making.pools, *making.pools, "default")
+        cpu, gpu = making.number(2, 5), making.one(0, 0, 0, 2)
+        memory, pods = making.one(8, 8, 8, 3), making.one(None, None, None, None, 3)
+        taints = [taint("team", "a")] if making.chance(1, 16) else []
+        made = node(
+            name, cpu=cpu, memory=_gi(memory), gpu=gpu, pods=pods, labels={"pool": home}, taints=taints
+        )
+        making.objects.append(made)
+        making.free[name] = [cpu, memory, gpu, pods or 99]
+        making.pool_of[name] = home
+
+
+def _shared_pool(making: Making, name: str) -> Object:
+    made = open_pool(
+        name,
+        preempts=making.chance(5, 6),
+        borrows=making.chance(5, 6),
+        shares=making.chance(5, 6),
+        borrows_from=making.one((), (), (), ("a",), ("b", "default")),
+        order=making.one(None, None, "BorrowFirst", "PreemptFirst"),
+        queue=making.one(None, None, None, "Priority", "DRF"),
+    )
+    if name == "default":
+        del made["spec"]["nodeSelector"]
+    return made
+
+
+def _budget(making: Making, name: str) -> Object:
+    numbers: dict[str, Any] = making.one(
+        {"min_available": 1},
+        {"min_available": "50%"},
+        {"max_unavailable": 1},
+        {"max_unavailable": "30%"},
+        {"max_unavailable": 0},
+        {"min_available": 1, "allowed": 0},
+        {"min_available": 1, "allowed": 1},
+    )
+    return budget(name, guards={"app": making.one("a", "b")}, **numbers)
+
+
+def _plain(making: Making, *, largest: int = 3) -> Shape:
+    cpu, memory = making.number(1, largest), making.one(0, 0, 0, 1, 2)
+    gpu = making.one(0, 0, 0, 0, 0, 1)
+    labels = {"app": making.one("a", "b")}
+    priority = making.one(*SHARED_CLASSES)
+    made = template(cpu=cpu, memory=_gi(memory), gpu=gpu, labels=labels, priority=priority)
+    return Shape(cpu, memory, gpu, made)
+
+
+def _somewhere(making: Making, shape: Shape, near: str | None = None) -> str | None:
+    """A node with room for the shape, at home or not; mostly in the pool of the node before."""
+    pools = [making.pool_of[near]] if near and not making.chance(1, 8) else list(making.pool_of.values())
+    for home in pools:
+        where = making.node_for(shape, home)
+        if where is not None:
+            return where
+    return None
+
+
+def _bystander(making: Making, name: str) -> None:
+    """A pod that is no workload of ours, or one that leaves."""
+    shape = _plain(making)
+    where = _somewhere(making, shape)
+    if where is None:
+        return
+    theirs = making.chance(1, 2)
+    made = pod_of(name, shape.template, node=where, terminating=not theirs or making.chance(1, 4))
+    if theirs:
+        made["spec"]["schedulerName"] = "default-scheduler"
+    making.objects.append(made)
+
+
+def _shared_place(making: Making, name: str) -> Place:
+    wish = making.one(*making.pools, *making.pools, None)
+    return Place(name, "default", wish, making.home(wish), making.one(*CREATED))
+
+
+def _member(making: Making, name: str) -> None:
+    """A loose pod, running somewhere or pending."""
+    place, shape = _shared_place(making, name), _plain(making, largest=5)
+    where = _somewhere(making, shape) if making.chance(1, 2) else None
+    making.objects.append(_shared_pod(making, place, name, shape, where))
+
+
+def _team(making: Making, name: str) -> None:
+    """A gang of loose pods: all of it, part of it, or nothing runs."""
+    place, size = _shared_place(making, name), making.number(2, 4)
+    least, runs, near = making.one(None, None, *range(1, size + 1)), making.chance(1, 2), None
+    shape = _plain(making, largest=2)
+    for index in range(size):
+        shape = shape if making.chance(4, 5) else _plain(making, largest=2)
+        where = _somewhere(making, shape, near) if runs and making.chance(9, 10) else None
+        near = near or where
+        made = _shared_pod(making, place, f"{name}-{index}", shape, where)
+        notes = made["metadata"].setdefault("annotations", {})
+        notes["shoal.io/gang"] = name
+        if least is not None:
+            notes["shoal.io/gang-min"] = str(least)
+        making.objects.append(made)
+
+
+def _shared_pod(making: Making, place: Place, name: str, shape: Shape, where: str | None) -> Object:
+    promised = making.one(*making.free) if where is None and making.chance(1, 10) else None
+    of = owner("ReplicaSet", "r") if making.chance(1, 2) else None
+    made = pod_of(name, shape.template, node=where, nominated=promised, of=of, created=place.created)
+    if place.pool:
+        made["metadata"].setdefault("annotations", {})["resource.aibee.cn/pool"] = place.pool
+    if making.chance(1, 16):
+        made["spec"] = made["spec"] | {"preemptionPolicy": "Never"}
+    return made
+
+
+def _crew(making: Making, name: str) -> None:
+    """A TYJob."""
+    place = _shared_place(making, name)
+    leader, worker = _plain(making, largest=2), _plain(making, largest=3)
+    count = making.number(1, 3)
+    names = {f"{name}-leader": leader} | {f"{name}-s-{index}": worker for index in range(count)}
+    status = _shared_progress(making, place, "TYJob", names)
+    if making.chance(1, 10):
+        status["nominations"] = {one: making.one(*making.free) for one in names}
+    made = tyjob(
+        name,
+        leader=leader.template,
+        workers={"s": (count, worker.template)},
+        min_workers=making.number(1, count),
+        policy=making.one(*POLICIES),
+        queue=making.one(None, None, "DRF"),
+        priority=making.one(None, 1, 8),
+        pool=place.pool,
+        created=place.created,
+        status=status,
+    )
+    making.objects.append(made)
+
+
+def _ranks(making: Making, name: str) -> None:
+    """A DIJob, preemptible (then with a fixed size) or not."""
+    place, shape = _shared_place(making, name), _plain(making, largest=2)
+    low, preemptible = making.number(1, 3), making.chance(1, 2)
+    size = low if preemptible else low + making.one(0, 1)
+    names = {f"{name}-0-{rank}": shape for rank in range(size)}
+    status = _shared_progress(making, place, "DIJob", names)
+    if not preemptible:
+        status["replicas"] = size
+    made = dijob(
+        name,
+        shape.template,
+        replicas=(low, size),
+        preemptible=preemptible,
+        priority=making.one(None, "high"),
+        suspend=making.chance(1, 16),
+        pool=place.pool,
+        created=place.created,
+        status=status,
+    )
+    making.objects.append(made)
+
+
+def _shared_progress(making: Making, place: Place, kind: str, names: dict[str, Shape]) -> Object:
+    """Give most tasks of half the jobs their pods, anywhere; now and then one leaves or is done."""
+    if not making.chance(1, 2):
+        return {}
+    near = None
+    for name, shape in names.items():
+        state = making.one(*("running",) * 8, "none", "leaving", "done")
+        where = None if state == "none" else _somewhere(making, shape, near)
+        if where is not None:
+            near = near or where
+            phase = "Succeeded" if state == "done" else None
+            made = pod_of(name, shape.template, node=where, phase=phase, created=place.created)
+            if state == "leaving":
+                made["metadata"] |= {"deletionTimestamp": LONG_AGO, "deletionGracePeriodSeconds": 30}
+            made["metadata"]["ownerReferences"] = [owner(kind, place.name)]
+            making.objects.append(made)
+    return {"brokenSince": making.one(JUST_NOW, LONG_AGO)}

@@ -2,9 +2,9 @@
 
 One pod at a time, plain Python, exact fractions, the world copied for every what-if. It shares no code with
 the engine and was written without looking at it. It plans one cycle, without what the engine does on top of
-queueing and placing: borrowing, making room, and growth of elastic jobs.
+queueing, placing, making room and borrowing: growth and shrinking of elastic jobs, and rebalancing.
 """
 
-from tests.reference.cycle import plan, workloads
+from tests.reference.cycle import fits_without, plan, workloads
 
-__all__ = ["plan", "workloads"]
+__all__ = ["fits_without", "plan", "workloads"]

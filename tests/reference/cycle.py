@@ -1,10 +1,11 @@
-"""One cycle: every pool serves its queue, every workload gets its turn, and every one has a verdict."""
+"""One cycle: every pool serves its queue, what did not fit borrows, and every workload has a verdict."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from tests.reference import kinds
+from tests.reference.lending import foreign_tasks, idle_after
 from tests.reference.model import Reservation, Room, Standing, Task, Workload
 from tests.reference.objects import Input, is_finished, is_terminating, labels, moment, namespace, newest
 from tests.reference.placing import (
@@ -17,22 +18,45 @@ from tests.reference.placing import (
     place_nominated,
     place_rest,
 )
-from tests.reference.pools import lenders, members, queue, send_home, share
+from tests.reference.pools import (
+    borrows_first,
+    in_order,
+    lenders,
+    may_make_room,
+    members,
+    queue,
+    send_home,
+    share,
+    shares,
+)
 from tests.reference.quantities import is_gpu, pod_requests
+from tests.reference.victims import Bargain, budgets, by_importance, spend
 
 Object = dict[str, Any]
 
 
 def plan(objects: list[Object], config: Object | None = None, now: str | None = None) -> Object:
     """Plan one cycle of the world."""
-    world = Input(objects, config or {}, moment(now) if now else newest(objects))
-    return _Cycle(world).run()
+    return _Cycle(_world(objects, config, now)).run()
 
 
 def workloads(objects: list[Object], config: Object | None = None, now: str | None = None) -> list[Workload]:
-    """The workloads of the world as they are before any plan."""
-    world = Input(objects, config or {}, moment(now) if now else newest(objects))
-    return kinds.jobs(world) + kinds.loose(world)
+    """The workloads of the world as they are before any plan, each with its home pool."""
+    world = _world(objects, config, now)
+    return _Cycle(world).jobs
+
+
+def fits_without(objects: list[Object], config: Object, now: str, job: str, gone: set[str]) -> bool:
+    """Whether the minimum of a workload fits its home pool when these pods are gone, and those that leave."""
+    cycle = _Cycle(_world(objects, config, now))
+    wanted = next(one for one in cycle.jobs if one.key == job)
+    pods = {task for one in cycle.jobs for task in one.placed if f"{task.namespace}/{task.name}" in gone}
+    room = cycle.room.without_terminating().without(pods)
+    return place_minimum(room, cycle.pools[wanted.pool], wanted) is not None
+
+
+def _world(objects: list[Object], config: Object | None, now: str | None) -> Input:
+    return Input(objects, config or {}, moment(now) if now else newest(objects))
 
 
 @dataclass
@@ -42,19 +66,31 @@ class _Cycle:
     evictions: list[Object] = field(default_factory=list)
     nominated: dict[str, Choice] = field(default_factory=dict)
     promised: dict[str, Choice] = field(default_factory=dict)
+    placed: set[str] = field(default_factory=set)
+    evicted: set[str] = field(default_factory=set)
+    fitting: dict[str, bool] = field(default_factory=dict)
 
-    def run(self) -> Object:
+    def __post_init__(self) -> None:
         self.pools = members(self.world)
+        self.pool_of = {
+            node["metadata"]["name"]: pool for pool, nodes in self.pools.items() for node in nodes
+        }
         self.jobs = kinds.jobs(self.world) + kinds.loose(self.world)
         for job in self.jobs:
             send_home(self.world, job)
         self.room = Room(self.world.nodes, self._namespaces(), self._standing(), [])
+        self.guards = budgets(self.world, self.room.standing)
         self.current = {job.key: sum(t.node is not None for t in job.varying) for job in self.jobs}
+
+    def run(self) -> Object:
         queues = {pool: queue(self.world, pool, self.jobs) for pool in sorted(self.pools)}
+        everybody = in_order(self.world, self.jobs)
         self._reserve_nominations([job for waiting in queues.values() for job in waiting])
         for pool, waiting in queues.items():
             for job in waiting:
                 self._serve(pool, job)
+        for job in everybody:
+            self._serve_elsewhere(job)
         listed = [one for waiting in queues.values() for one in self._report(waiting)]
         return {"placements": self.placements, "evictions": self.evictions, "jobs": listed}
 
@@ -91,7 +127,7 @@ class _Cycle:
 
     def _nominations(self, job: Workload) -> Choice:
         """What earlier cycles promised, if it still makes the minimum whole."""
-        if job.held or job.minimum_met:
+        if job.held or job.minimum_met or self._where(job) != job.pool:
             return []
         nodes = {node["metadata"]["name"] for node in self.pools[job.pool]}
         promised = [
@@ -99,32 +135,32 @@ class _Cycle:
         ]
         return promised if covers(job, promised) else []
 
-    # --- one workload's turn ---
+    def _where(self, job: Workload) -> str:
+        """The pool in which the rest of a workload goes: where its first placed task is, else its home."""
+        first = job.placed[0].node if job.placed else None
+        return self.pool_of[first] if first else job.pool
+
+    # --- one workload's turn at home ---
 
     def _serve(self, home: str, job: Workload) -> None:
+        if job.key in self.evicted:
+            return
         if job.held:
             job.reasons.append("Held")
-        elif not job.needing:
+        elif not job.needing or self._where(job) != home:
             return
-        elif not self._is_at_home(home, job):
-            self._give_up(home, job)
         elif job.minimum_met:
             self._serve_rest(home, job)
         else:
             self._serve_minimum(home, job)
 
-    def _is_at_home(self, home: str, job: Workload) -> bool:
-        """The rest of a workload goes where its first placed task is; away from home nobody lends (yet)."""
-        nodes = {node["metadata"]["name"] for node in self.pools[home]}
-        return not job.placed or job.placed[0].node in nodes
+    def _serve_rest(self, pool: str, job: Workload) -> None:
+        self._place(pool, job, place_rest(self.room, self.pools[pool], job))
+        self._explain_rest(pool, job)
 
-    def _serve_rest(self, home: str, job: Workload) -> None:
-        self._place(home, job, place_rest(self.room, self.pools[home], job))
-        self._explain_rest(home, job)
-
-    def _explain_rest(self, home: str, job: Workload) -> None:
+    def _explain_rest(self, pool: str, job: Workload) -> None:
         if job.needing:
-            kept = place_rest(self.room.without_reservations(), self.pools[home], job)
+            kept = place_rest(self.room.without_reservations(), self.pools[pool], job)
             job.reasons.append("Behind" if kept else "NoRoom")
 
     def _serve_minimum(self, home: str, job: Workload) -> None:
@@ -144,16 +180,24 @@ class _Cycle:
         coming = place_minimum(later, nodes, job)
         if coming is not None:
             self._nominate(job, coming)
-        else:
+        elif borrows_first(self.world, home) or not self._make_room(job):
             self._give_up(home, job)
 
     def _place(self, pool: str, job: Workload, choice: Choice) -> None:
         for task, node in choice:
             task.node = node
             self.room.place(task, node)
-            pod = f"{task.namespace}/{task.name}"
+            self.placed.add(job.key)
             self.placements.append(
-                {"pod": pod, "job": job.key, "role": task.role, "node": node, "pool": pool}
+                {
+                    "pod": f"{task.namespace}/{task.name}",
+                    "job": job.key,
+                    "role": task.role,
+                    "node": node,
+                    "pool": pool,
+                    "home": job.pool,
+                    "borrowed": pool != job.pool,
+                }
             )
 
     def _nominate(self, job: Workload, choice: Choice) -> None:
@@ -161,35 +205,120 @@ class _Cycle:
         self.room.reserved += [Reservation(job.key, node, task.requests) for task, node in choice]
         job.reasons.append("WaitingForRoom")
 
-    def _give_up(self, home: str, job: Workload) -> None:
+    def _give_up(self, pool: str, job: Workload, *, welcome: bool = True) -> None:
         """Nothing now: say why, and let go of half a gang that could not be made whole in time."""
         if job.minimum_met:
             job.reasons.append("NoRoom")
             return
-        job.reasons.append(self._why_not(home, job))
+        job.reasons.append(self._why_not(pool, job, welcome=welcome))
         seconds = self.world.config.get("gangRecoverySeconds", 300)
         broken = job.broken_since or self.world.now
         late = self.world.now - broken >= timedelta(seconds=seconds)
         if job.placed and late and not self.world.config.get("disablePreemption"):
-            self._evict(job, job.placed)
+            self._evict(job, job.placed, "GangLost")
 
-    def _why_not(self, home: str, job: Workload) -> str:
-        if self._never_fits(home, job):
+    def _why_not(self, pool: str, job: Workload, *, welcome: bool) -> str:
+        if self._never_fits(job):
             return "NeverFits"
-        nodes, free = self.pools[home], self.room.without_reservations()
-        if place_all(free, nodes, job) or place_minimum(free.without_terminating(), nodes, job):
-            return "Behind"
-        return "NoRoom"
+        nodes, free = self.pools[pool], self.room.without_reservations()
+        soon = free.without_terminating() if pool == job.pool else free
+        kept = place_all(free, nodes, job) or place_minimum(soon, nodes, job)
+        return "Behind" if welcome and kept else "NoRoom"
 
-    def _never_fits(self, home: str, job: Workload) -> bool:
-        pools = [self.pools[name] for name in (home, *lenders(self.world, home))]
+    def _never_fits(self, job: Workload) -> bool:
+        pools = [self.pools[name] for name in (job.pool, *lenders(self.world, job))]
         return any(pools) and not any(fits_empty(self.room, nodes, job) for nodes in pools)
 
-    def _evict(self, job: Workload, tasks: list[Task]) -> None:
+    def _evict(self, job: Workload, tasks: list[Task], reason: str, **more: str) -> None:
+        self.evicted.add(job.key)
         for task in tasks:
             pod = f"{task.namespace}/{task.name}"
-            self.evictions.append({"pod": pod, "job": job.key, "node": task.node, "reason": "GangLost"})
+            self.evictions.append({"pod": pod, "job": job.key, "node": task.node, "reason": reason, **more})
             task.node = None
+            spend(self.guards, task)
+
+    # --- making room ---
+
+    def _make_room(self, job: Workload) -> bool:
+        """Nominate a workload that has nothing yet to nodes from which others must go."""
+        if job.placed or not may_make_room(self.world, job):
+            return False
+        deal = Bargain(
+            room=self.room.without_terminating(), job=job, others=self._candidates(job), guards=self.guards
+        ).deal(self.pools[job.pool])
+        if deal is None:
+            return False
+        for other, tasks in deal.victims:
+            self.room.lift(other.key)
+            self.room.send_away(set(tasks))
+            self._evict(
+                other, tasks, "Preempted" if other.pool == job.pool else "Reclaimed", **{"for": job.key}
+            )
+            other.reasons = [*_told(other), "NoRoom"]
+        job.reasons = _told(job)
+        self._nominate(job, deal.choice)
+        return True
+
+    def _candidates(self, job: Workload) -> list[Workload]:
+        """Strangers whatever their priority, and those at home with a lower one, but for whom this cycle
+        has done anything."""
+        busy = {job.key, *self.placed, *self.nominated, *self.evicted}
+        able = [
+            other
+            for other in self.jobs
+            if other.key not in busy
+            and other.preemptible
+            and (other.pool != job.pool or other.priority < job.priority)
+        ]
+        return by_importance(able, job.pool)
+
+    # --- borrowing ---
+
+    def _serve_elsewhere(self, job: Workload) -> None:
+        """What did not fit at home asks others; what stands elsewhere is completed there."""
+        if job.held or not job.needing or job.key in self.evicted or job.key in self.nominated:
+            return
+        where = self._where(job)
+        if where != job.pool and job.key not in self.placed:
+            self._complete(where, job)
+        elif not job.placed and not job.minimum_met:
+            self._borrow_or_make_room(job)
+
+    def _borrow_or_make_room(self, job: Workload) -> None:
+        if not self._borrow(job) and borrows_first(self.world, job.pool):
+            self._make_room(job)
+
+    def _complete(self, pool: str, job: Workload) -> None:
+        """The rest of a workload, or what half a gang lacks, in a pool that lends."""
+        welcome = job.preemptible and shares(self.world, pool) and not self._has_waiting(pool)
+        if job.minimum_met and welcome:
+            self._serve_rest(pool, job)
+            return
+        choice = place_all(self.room, self.pools[pool], job) if welcome else None
+        if choice is not None:
+            self._place(pool, job, choice)
+            self._explain_rest(pool, job)
+        else:
+            self._give_up(pool, job, welcome=welcome)
+
+    def _borrow(self, job: Workload) -> bool:
+        offers = []
+        for pool in lenders(self.world, job):
+            nodes = self.pools[pool]
+            choice = None if self._has_waiting(pool) else place_all(self.room, nodes, job)
+            if choice is not None:
+                strangers = foreign_tasks(pool, nodes, self.jobs)
+                offers.append((-idle_after(self.room, nodes, choice), strangers, pool, choice))
+        if not offers:
+            return False
+        _, _, pool, choice = min(offers, key=lambda offer: offer[:3])
+        job.reasons = _told(job)
+        self._place(pool, job, choice)
+        self._explain_rest(pool, job)
+        return True
+
+    def _has_waiting(self, pool: str) -> bool:
+        return any(job.pool == pool and self._is_waiting(job) for job in self.jobs)
 
     # --- the verdicts ---
 
@@ -201,7 +330,12 @@ class _Cycle:
     def _is_waiting(self, job: Workload) -> bool:
         """Active, not failed, with an unmet minimum that would fit the pool if it were empty."""
         active = not job.held and not job.minimum_met and "NeverFits" not in job.reasons
-        return active and fits_empty(self.room, self.pools[job.pool], job)
+        return active and self._fits_home(job)
+
+    def _fits_home(self, job: Workload) -> bool:
+        if job.key not in self.fitting:
+            self.fitting[job.key] = fits_empty(self.room, self.pools[job.pool], job)
+        return self.fitting[job.key]
 
     def _verdict(self, job: Workload, position: int | None) -> Object:
         nominated = {task.name: node for task, node in self.nominated.get(job.key, [])}
@@ -236,3 +370,8 @@ class _Cycle:
             is_gpu(name) for t in job.varying for name in t.requests
         )
         return max(have, job.minimum) if on_cpus and self._state(job) == "Unscheduled" else have
+
+
+def _told(job: Workload) -> list[str]:
+    """What was said of the workload before its turn."""
+    return [code for code in job.reasons if code == "WaitingForPool"]

@@ -54,6 +54,7 @@ def _dijob(world: Input, job: Object) -> Workload:
     made = _dijob_of_tasks(world, job) if job["spec"].get("tasks") else _dijob_of_replicas(world, job)
     made.job_priority = {"normal": 5, "high": 10}[job["spec"].get("priority") or "normal"]
     made.held = made.held or job["spec"].get("suspend", False)
+    made.preemptible = job["spec"].get("preemptible", False)
     return made
 
 
@@ -98,6 +99,7 @@ def _trainingjob(world: Input, job: Object) -> Workload:
     trainers = [(f"{name}-trainer-{i}", "trainer", _paddle_template(spec, "trainer")) for i in range(size)]
     made = _Making(world, job, {}).workload(fixed, trainers, low, maximum=high)
     made.priority = world.priority([spec.get("priorityClassName")])
+    made.makes_room = world.makes_room([spec.get("priorityClassName")], [])
     return made
 
 
@@ -136,6 +138,10 @@ class _Making:
             minimum=minimum,
             maximum=len(varying) if maximum is None else maximum,
             priority=world.priority(template["spec"].get("priorityClassName") for template in templates),
+            makes_room=world.makes_room(
+                (template["spec"].get("priorityClassName") for template in templates),
+                (template["spec"] for template in templates),
+            ),
             wished_pool=world.wished_pool(namespace(job), [job, *templates]),
             held=any(map(is_held, tasks)),
             broken_since=moment(broken) if broken else None,
@@ -220,6 +226,9 @@ def _of_pods(world: Input, kind: str, name: str, pods: list[Object], minimum: in
         minimum=minimum,
         maximum=len(tasks),
         priority=world.priority(pod["spec"].get("priorityClassName") for pod in pods),
+        makes_room=world.makes_room(
+            (pod["spec"].get("priorityClassName") for pod in pods), (pod["spec"] for pod in pods)
+        ),
         wished_pool=world.wished_pool(namespace(pods[0]), pods),
         held=any(map(is_held, tasks)),
     )

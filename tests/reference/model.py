@@ -52,6 +52,10 @@ class Workload:
     wished_pool: str | None = None
     pool: str = "default"
     held: bool = False
+    preemptible: bool = True
+    """Whether it may be a victim; what may not be one does not borrow either."""
+    makes_room: bool = True
+    """Its class (or a pod of its own) does not say `preemptionPolicy: Never`."""
     broken_since: datetime | None = None
     reasons: list[str] = field(default_factory=list)
 
@@ -79,6 +83,11 @@ class Workload:
     @property
     def placed(self) -> list[Task]:
         return [task for task in self.tasks if task.node is not None]
+
+    def whole_without(self, gone: set[Task]) -> bool:
+        """Whether it has its minimum when these tasks are gone."""
+        fixed = all(task.met and task not in gone for task in self.tasks if task.fixed)
+        return fixed and sum(task.met and task not in gone for task in self.varying) >= self.minimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +127,9 @@ class Room:
     def without_terminating(self) -> "Room":
         return replace(self.copy(), standing=[pod for pod in self.standing if not pod.terminating])
 
+    def without(self, tasks: set[Task]) -> "Room":
+        return replace(self.copy(), standing=[pod for pod in self.standing if pod.task not in tasks])
+
     def without_reservations(self) -> "Room":
         return replace(self.copy(), reserved=[])
 
@@ -133,6 +145,12 @@ class Room:
 
     def lift(self, owner: str) -> None:
         self.reserved = [one for one in self.reserved if one.owner != owner]
+
+    def send_away(self, tasks: set[Task]) -> None:
+        """These pods leave: they take their room until they are gone."""
+        self.standing = [
+            replace(pod, terminating=True, task=None) if pod.task in tasks else pod for pod in self.standing
+        ]
 
     def on(self, node: str) -> list[Standing]:
         return [pod for pod in self.standing if pod.node == node]

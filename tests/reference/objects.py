@@ -42,13 +42,20 @@ class Input:
 
     def priority(self, names: Iterable[str | None]) -> int:
         """The value of the first class named, else of the global default, else 0."""
+        wanted = self._priority_class(names)
+        return int(wanted["value"]) if wanted else 0
+
+    def makes_room(self, names: Iterable[str | None], specs: Iterable[Object]) -> bool:
+        """Whether neither that class nor a pod of its own says that it never preempts."""
+        sayings = [self._priority_class(names) or {}, *specs]
+        return all(one.get("preemptionPolicy") != "Never" for one in sayings)
+
+    def _priority_class(self, names: Iterable[str | None]) -> Object | None:
         classes = self.of_kind("PriorityClass")
         named = next((name for name in names if name), None)
         if named is not None:
-            wanted = [one for one in classes if one["metadata"]["name"] == named]
-        else:
-            wanted = [one for one in classes if one.get("globalDefault")]
-        return int(wanted[0]["value"]) if wanted else 0
+            return next((one for one in classes if one["metadata"]["name"] == named), None)
+        return next((one for one in classes if one.get("globalDefault")), None)
 
     def wished_pool(self, namespace: str, carriers: Iterable[Object]) -> str | None:
         """The first annotation among the carriers' (a job, its templates), else the namespace's."""

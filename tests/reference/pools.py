@@ -50,16 +50,34 @@ def _may_enter(world: Input, pool: str, namespace: str) -> bool:
     return selector is None or selects(selector, spaces[0] if spaces else {})
 
 
-def lenders(world: Input, pool: str) -> list[str]:
-    """The pools from which tasks at home in this one may borrow."""
-    specs = {one["metadata"]["name"]: one.get("spec") or {} for one in world.of_kind("Pool")}
-    specs.setdefault("default", {})
-    if specs[pool].get("disableBorrowing"):
+def specs(world: Input) -> dict[str, Object]:
+    """What each pool says of itself; the default pool may say nothing."""
+    written = {one["metadata"]["name"]: one.get("spec") or {} for one in world.of_kind("Pool")}
+    return {"default": {}} | written
+
+
+def lenders(world: Input, job: Workload) -> list[str]:
+    """The pools from which the workload may borrow."""
+    pools = specs(world)
+    home = pools[job.pool]
+    if home.get("disableBorrowing") or not job.preemptible:
         return []
-    allowed = specs[pool].get("borrowingPools") or list(specs)
-    return [
-        name for name in allowed if name in specs and name != pool and not specs[name].get("disableSharing")
-    ]
+    allowed = home.get("borrowingPools") or list(pools)
+    return [name for name in pools if name in allowed and name != job.pool and shares(world, name)]
+
+
+def shares(world: Input, pool: str) -> bool:
+    return not specs(world)[pool].get("disableSharing")
+
+
+def may_make_room(world: Input, job: Workload) -> bool:
+    off = world.config.get("disablePreemption") or specs(world)[job.pool].get("disablePreemption")
+    return job.makes_room and not off
+
+
+def borrows_first(world: Input, pool: str) -> bool:
+    """The pool's own order, else the scheduler's."""
+    return bool((specs(world)[pool].get("order") or world.config.get("order")) == "BorrowFirst")
 
 
 def share(world: Input, job: Workload) -> Fraction:
@@ -68,17 +86,22 @@ def share(world: Input, job: Workload) -> Fraction:
     return dominant_share(asked, capacity(list(world.nodes.values())))
 
 
-def queue(world: Input, pool: str, jobs: list[Workload]) -> list[Workload]:
-    """The workloads at home in the pool: those by priority first, then those by share."""
+def in_order(world: Input, jobs: list[Workload]) -> list[Workload]:
+    """The workloads, of one pool or of all: those by priority first, then those by share."""
 
     def key(job: Workload) -> Key:
         partly = bool(job.placed)
         last: Key = (not partly, job.created, job.namespace, job.name, job.kind)
-        if _policy(world, pool, job) == "DRF":
+        if _policy(world, job.pool, job) == "DRF":
             return (1, share(world, job), 0, *last)
         return (0, -job.priority, -(5 if job.job_priority is None else job.job_priority), *last)
 
-    return sorted((job for job in jobs if job.pool == pool), key=key)
+    return sorted(jobs, key=key)
+
+
+def queue(world: Input, pool: str, jobs: list[Workload]) -> list[Workload]:
+    """The workloads at home in the pool."""
+    return in_order(world, [job for job in jobs if job.pool == pool])
 
 
 def _policy(world: Input, pool: str, job: Workload) -> str:

@@ -80,11 +80,10 @@ class Preemption:
     def _clear_pool(self, workload: Workload, candidates: list[Resident]) -> Clearance | None:
         """Room anywhere in the pool for all of a gang's minimum."""
         units = [unit for resident in candidates for unit in units_of(resident, resident.tasks)]
-        span = self._snapshot.pools[workload.pool].span
+        test = _gang_test(self._filters, self._snapshot.pools[workload.pool].span, workload)
         with self._ledger.attempt():
-            victims = self._spare(units, _gang_test(self._filters, span, workload))
-            placed = None if victims is None else _place(self._filters, span, workload)
-        return None if victims is None or placed is None else Clearance(victims, placed)
+            victims = self._spare(units, test)
+            return None if victims is None else Clearance(victims, test.placed())
 
     def _by_node(self, task: Task, candidates: list[Resident]) -> dict[int, list[Unit]]:
         """What would leave each node, where that could be enough."""
@@ -174,7 +173,7 @@ class _Test(ABC):
     def holds(self) -> bool:
         """Whether it fits now."""
 
-    def refresh(self, columns: list[int]) -> None:  # noqa: B027 - most look anew each time
+    def refresh(self, columns: list[int]) -> None:  # noqa: B027 - who looks anew each time need not know
         """Learn that something changed on these nodes."""
 
 
@@ -188,23 +187,31 @@ class _OneNode(_Test):
         return self._filters.fits_on(self._task, self._column, self._span)
 
 
-class _Trial(_Test):
-    """A gang of different tasks: it is placed to see."""
+class _GangTest(_Test):
+    """A gang in a pool."""
 
     def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
-        self._filters, self._span, self._workload = filters, span, workload
+        self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
 
-    def holds(self) -> bool:
-        return _place(self._filters, self._span, self._workload) is not None
+    def placed(self) -> Placed:
+        """Where the gang goes, once nobody more can be put back."""
+        with self._ledger.attempt():
+            return self._place() or []
+
+    def _place(self) -> Placed | None:
+        placer = Placer(self._filters, self._span, self._workload.placement)
+        return placer.place(self._workload.missing, self._workload.lacking, minimum_only=True).placed
 
 
-class _Headcount(_Test):
+class _Headcount(_GangTest):
     """A gang of tasks all alike: it is enough to count how many of them every node could take."""
 
-    def __init__(self, filters: Filters, span: Span, task: Task, need: int) -> None:
-        self._ledger, self._span, self._need = filters.ledger, span, need
-        self._demand = self._ledger.demand(task.shape)
-        self._suitable = filters.suitable(task)
+    def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
+        super().__init__(filters, span, workload)
+        least = workload.minimum_tasks
+        self._need = len(least)
+        self._demand = self._ledger.demand(least[0].shape)
+        self._suitable = filters.suitable(least[0])
         self._counts = {column: self._count(column) for column in range(span.start, span.stop)}
         self._total = sum(self._counts.values())
 
@@ -222,15 +229,48 @@ class _Headcount(_Test):
         return max(self._ledger.times(self._demand, column), 0) if self._suitable[column] else 0
 
 
-def _gang_test(filters: Filters, span: Span, workload: Workload) -> _Test:
+class _Trial(_GangTest):
+    """A gang of different tasks: it is placed to see, and placed anew only where somebody needs its room."""
+
+    def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
+        super().__init__(filters, span, workload)
+        self._minds = any(filters.minds(task) for task in workload.minimum_tasks)
+        self._current: Placed = []
+        self._taken: dict[int, set[int]] = {}
+        self._changed: list[int] = []
+
+    def holds(self) -> bool:
+        if self._current and not self._minds and all(map(self._is_untouched, self._changed)):
+            return True
+        self._withdraw()
+        placed = self._place()
+        if placed is None:
+            return False
+        self._current = placed
+        self._taken = {}
+        for task, column in placed:
+            self._taken.setdefault(column, set()).update(self._ledger.demand(task.shape).rows)
+        return True
+
+    def refresh(self, columns: list[int]) -> None:
+        self._changed = columns
+
+    def placed(self) -> Placed:
+        """See `_GangTest`; where it stands now, should it not find its way again."""
+        with self._ledger.attempt():
+            self._withdraw()
+            return self._place() or self._current
+
+    def _is_untouched(self, column: int) -> bool:
+        """Whether a node still has room for what the gang took of it."""
+        return all(self._ledger.room[row, column] >= 0 for row in self._taken.get(column, ()))
+
+    def _withdraw(self) -> None:
+        for task, column in self._current:
+            self._ledger.remove(Occupant(column, task.shape, task.identity))
+
+
+def _gang_test(filters: Filters, span: Span, workload: Workload) -> _GangTest:
     least = workload.minimum_tasks
-    if filters.ledger.neighbours is None and len({task.shape for task in least}) == 1:
-        return _Headcount(filters, span, least[0], len(least))
-    return _Trial(filters, span, workload)
-
-
-def _place(filters: Filters, span: Span, workload: Workload) -> Placed | None:
-    """Where the minimum of a workload would go; nothing stays placed."""
-    with filters.ledger.attempt():
-        placer = Placer(filters, span, workload.placement)
-        return placer.place(workload.missing, workload.lacking, minimum_only=True).placed
+    alike = len({task.shape for task in least}) == 1 and not filters.minds(least[0])
+    return _Headcount(filters, span, workload) if alike else _Trial(filters, span, workload)
