@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import Condition, Count, Int32, Object, Time, View, metadata_errors
+from shoal.api.names import small_number
 from shoal.api.podspec import Template, template_errors
 
 INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
@@ -58,15 +59,22 @@ def job_errors(job: Job) -> Iterator[FieldError]:
             yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")
 
 
-def indices(text: str) -> set[int]:
-    """The indices in a list such as `0-2,5`."""
+def indices(text: str, below: int = 100_000) -> set[int]:
+    """The indices in a list such as `0-2,5`, as far as they are below a limit; each is made only once."""
     found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+    end = 0
+    for first, last in sorted(_ranges(text)):
+        start, end = max(first, end), max(end, min(last + 1, below))
+        found.update(range(start, end))
     return found
 
 
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield int(first), int(last or first)
+
+
 def _is_index_list(text: str) -> bool:
-    ends = [end for part in filter(None, text.split(",")) for end in part.split("-", 1)]
-    return all(end.isascii() and end.isdigit() and len(end) < 8 for end in ends)  # noqa: PLR2004 - below 10 million
+    ends = (end for part in filter(None, text.split(",")) for end in part.split("-", 1))
+    return all(small_number(end) is not None for end in ends)

@@ -7,7 +7,7 @@ higher, and a List in JSON is decoded item by item: this is how the objects of a
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
@@ -43,22 +43,6 @@ def read(data: bytes) -> Iterator[tuple[str, object]]:
         yield from _places(_yaml(data))  # also has braces; and its errors have lines
 
 
-def documents(data: bytes) -> list[Any]:
-    """All documents in a text, empty ones left out; ManifestError when it cannot be read."""
-    data = data.removeprefix(_BOM)
-    if _looks_like_json(data):
-        try:
-            return [_decoded(data)]
-        except msgspec.DecodeError:
-            pass
-    return [document for document in _yaml(data) if document is not None]
-
-
-def objects(document: object) -> Iterator[object]:
-    """The objects in a document: itself, or the items of a List, which may lack the kind of their list."""
-    return (thing for _, thing in _placed(document, ""))
-
-
 def size_limit(start: bytes) -> int:
     """How many bytes are read of a text that starts like this."""
     return MAX_JSON if _looks_like_json(start) else MAX_YAML
@@ -90,6 +74,7 @@ def _places(found: Iterator[object]) -> Iterator[tuple[str, object]]:
 
 
 def _placed(document: object, place: str) -> Iterator[tuple[str, object]]:
+    """The objects in a document: itself, or the items of a List, which may lack the kind of their list."""
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(items, list) or not _is_list(document.get("kind")):
         yield place, document

@@ -31,10 +31,11 @@ Template = dict[str, Any]
 """A pod template as it was written; `decode_template` gives the view of it."""
 
 _Side = Callable[["ResourceRequirements"], Resources]
+_OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
+
+# What no node has: above it an amount is a slip of the keyboard. Sums are kept in bounds by the engine.
 _MOST_CPU: Final = 10**12
 _MOST: Final = 2**50
-# So sums over a node's pods stay far from the end of 64 bits, with CPU counted in thousandths.
-_OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 
 
 class ResourceRequirements(View, frozen=True, kw_only=True):
@@ -197,7 +198,7 @@ def is_gpu(resource: str) -> bool:
 
 def decode_template(raw: Mapping[str, Any], path: str) -> PodTemplate:
     """The view of a template, checked; InvalidObjectError with all errors otherwise."""
-    return decode(PodTemplate, raw, path, lambda template: _shape_errors(template, path))
+    return decode(PodTemplate, raw, path, lambda template: _view_errors(template, path))
 
 
 def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -209,7 +210,7 @@ def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
     return []
 
 
-def _shape_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
+def _view_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
     yield from labels_errors(template.metadata.labels, f"{path}.metadata.labels")
     yield from pod_spec_errors(template.spec, f"{path}.spec")
 

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final, TypeVar
 import click
 
 from shoal.api import manifest
+from shoal.api.fields import many
 from shoal.api.intake import Intake, Unreadable, take
 
 STDIN: Final = "-"
@@ -55,7 +56,7 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple
 def report(intake: Intake) -> None:
     """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
     for name, count in sorted(intake.unknown.items()):
-        click.echo(f"skipped: {name} ({count} object{'s' * (count != 1)}): not a kind that is read", err=True)
+        click.echo(f"skipped: {name} ({many(count, 'object')}): not a kind that is read", err=True)
     for warning in intake.warnings:
         click.echo(f"warning: {warning}", err=True)
     for error in intake.errors:
