@@ -39,8 +39,13 @@ VALUES: list[tuple[str, str, Any]] = [
 TEXTS: list[tuple[str, bytes, list[Any]]] = [
     ("several documents", b"a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
     ("empty documents are left out", b"---\n---\na: 1\n---\n# nothing\n", [{"a": 1}]),
-    ("nothing at all", b"", []),
-    ("comments alone", b"# nothing\n", []),
+    ("an empty list, as kubectl prints it", b"kind: List\nitems: []\n", []),
+    ("a list whose items are null", b"kind: List\nitems:\n", []),
+    (
+        "JSON documents one after another",
+        b'{"a": 1}\n{"b": [2]} {"c": 3}\n',
+        [{"a": 1}, {"b": [2]}, {"c": 3}],
+    ),
     ("a byte order mark", b"\xef\xbb\xbfa: 1\n", [{"a": 1}]),
     ("a byte order mark before JSON", b'\xef\xbb\xbf{"a": 1}', [{"a": 1}]),
     ("lines as Windows ends them", b"a: 1\r\nb:\r\n- 2\r\n", [{"a": 1, "b": [2]}]),

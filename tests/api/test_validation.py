@@ -458,6 +458,11 @@ ROWS: list[Row] = [
     ),
     # --- Pool ----------------------------------------------------------------------------------------------
     (
+        "labels beside matchLabels, which would select everything",
+        {"spec.nodeSelector": {"pool": "gpu"}},
+        ["spec.nodeSelector.pool: is not known"],
+    ),
+    (
         "a selector that can match nothing",
         "pool",
         {"spec.nodeSelector.matchExpressions": [{"key": "a", "operator": "In"}]},

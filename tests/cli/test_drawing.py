@@ -63,3 +63,10 @@ def test_use_is_reckoned_once_for_all_pools(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nodes_that_got_nothing_are_counted_where_there_are_many() -> None:
     text = drawn(*(node(f"n{i}", cpu=1) for i in range(31)), *(pod(f"p{i}", cpu=1) for i in range(40)))
     assert "… and 1 other node (-o wide shows all)" in text
+
+
+def test_names_that_are_no_names_are_shown_as_they_are() -> None:
+    gang = pod("p", gang="[/x] \x1b[31mred", pool="y\x1b[2Jz")
+    text = drawn(node("n1"), gang, pod("q", cpu=99))
+    assert "[/x]" in text
+    assert "\x1b" not in text

@@ -177,7 +177,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number:
                 ip = "" if port.host_ip in ("0.0.0.0", "::") else port.host_ip  # noqa: S104 - compared, not bound
-                found.add(HostPort(port=number, protocol=port.protocol, ip=ip))
+                found.add(HostPort(port=number, protocol=port.protocol or "TCP", ip=ip))
     return tuple(sorted(found))
 
 
@@ -278,7 +278,7 @@ def _total(spec: PodSpec, first: _Side, second: _Side) -> dict[str, int]:
     """All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead."""
 
     def amounts(container: Container) -> dict[str, int]:
-        return _nano(second(container.resources)) | _nano(first(container.resources))
+        return in_nano(second(container.resources)) | in_nano(first(container.resources))
 
     running = _sum(*map(amounts, spec.containers))
     sidecars: Counter[str] = Counter()
@@ -288,12 +288,18 @@ def _total(spec: PodSpec, first: _Side, second: _Side) -> dict[str, int]:
         if container.restart_policy == "Always":
             sidecars, own = _sum(sidecars, own), {}
         peak |= _sum(sidecars, own)
-    total = _nano(second(spec.resources)) | (_sum(running, sidecars) | peak) | _nano(first(spec.resources))
-    return dict(_sum(total, _nano(spec.overhead)))
+    total = (
+        in_nano(second(spec.resources)) | (_sum(running, sidecars) | peak) | in_nano(first(spec.resources))
+    )
+    return dict(_sum(total, in_nano(spec.overhead)))
 
 
-def _nano(amounts: Resources) -> dict[str, int]:
-    return {canonical_name(name): amount.nano for name, amount in amounts.items()}
+def in_nano(amounts: Resources) -> dict[str, int]:
+    """Amounts in nano-units; a resource given under two names counts once, at the larger amount."""
+    nano: dict[str, int] = {}
+    for name, amount in amounts.items():
+        nano[canonical_name(name)] = max(nano.get(canonical_name(name), 0), amount.nano)
+    return nano
 
 
 def _sum(*parts: Mapping[str, int]) -> Counter[str]:

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from shoal.api.fields import FieldError, shown
-from shoal.api.meta import Conditions, Count, Int32, Object, Positive, Time, View, about, metadata_errors
+from shoal.api.meta import (
+    MOST_PODS,
+    Conditions,
+    Count,
+    Int32,
+    Object,
+    Positive,
+    Time,
+    View,
+    about,
+    metadata_errors,
+)
 from shoal.api.names import dns_label_errors, small_number
 from shoal.api.podspec import Template, template_errors
 
@@ -122,6 +133,10 @@ def _clash_errors(leader: Leader, workers: WorkerSet, path: str) -> Iterator[Fie
 
 
 def _minimum_errors(job: TYJob) -> Iterator[FieldError]:
+    if job.workers > MOST_PODS:
+        yield FieldError(
+            "spec.workerSets", f"must have at most {MOST_PODS} workers in all, not {job.workers}"
+        )
     if job.spec.min_workers_num > job.workers:
         counts = (f"spec.workerSets[{i}].counts" for i in range(len(job.spec.worker_sets)))
         message = f"must be at most the number of workers, {job.workers}"

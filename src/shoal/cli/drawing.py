@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shoal.api.fields import many
+from shoal.api.fields import many, printable
 from shoal.api.names import small_number
 from shoal.api.podspec import is_gpu
 from shoal.scheduling.pools import used_after
@@ -118,9 +118,10 @@ def _job_row(job: JobEntry, *, wide: bool) -> list[Text | str]:
     size = f"{job.target}/{job.max}" + (f" (min {job.min})" if job.min != job.max else "")
     own = "" if job.job_priority is None else f"/{job.job_priority}"
     more = [f"{job.priority}{own}", f"{job.share:.3f}"] if wide else []
-    why = Text("\n".join(f"{reason.code}: {reason.message}" for reason in job.reasons))
+    why = Text("\n".join(printable(f"{reason.code}: {reason.message}") for reason in job.reasons))
     position = "" if job.position is None else str(job.position)
-    return [position, job.job, job.pool, Text(job.state, style=_COLOURS[job.state]), size, *more, why]
+    state = Text(job.state, style=_COLOURS[job.state])
+    return [position, Text(printable(job.job)), job.pool, state, size, *more, why]
 
 
 def _title(resource: str) -> str:

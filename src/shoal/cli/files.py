@@ -90,16 +90,11 @@ def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, 
 
 def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:
     """The objects in an open file; it is not trusted to be of the size it says."""
-    empty = True
     try:
         for place, raw in manifest.read(_read_limited(stream)):
-            empty = False
             yield f"{source}{place}", raw
     except (manifest.ManifestError, OSError) as problem:
         yield source, Unreadable(_why(problem))
-    else:
-        if empty:
-            yield source, Unreadable("has no objects")
 
 
 def _read_limited(stream: BinaryIO) -> bytes:
