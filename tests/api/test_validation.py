@@ -459,6 +459,7 @@ ROWS: list[Row] = [
     # --- Pool ----------------------------------------------------------------------------------------------
     (
         "labels beside matchLabels, which would select everything",
+        "pool",
         {"spec.nodeSelector": {"pool": "gpu"}},
         ["spec.nodeSelector.pool: is not known"],
     ),
