@@ -45,6 +45,14 @@ def ranked(name: str, rank: int, phase: str = "Running") -> Object:
     return pod(name, cpu=1, node="n1", owner=owner("DIJob", "d"), labels=labels, phase=phase)
 
 
+def owned_twice(name: str) -> Object:
+    made = pod(name, cpu=1, node="n1", owner=owner("TYJob", "a"))
+    made["metadata"]["ownerReferences"].insert(
+        0, {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}
+    )
+    return made
+
+
 CASES = {
     "room that was kept but can no longer become free blocks nobody": Case(
         objects=[
@@ -209,6 +217,32 @@ CASES = {
         ],
         placed={},
         jobs={"Pod/default/p": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
+    ),
+    "a gang's class is that of the first pod that names one, not of the first with a number": Case(
+        objects=[
+            node("n1"),
+            priority_class("high", 1000),
+            pod("g1", gang="g", created=NOON, spec={"priority": 0}),
+            pod("g2", gang="g", created=ONE, priority="high", spec={"priority": 1000}),
+        ],
+        placed={"g1": "n1", "g2": "n1"},
+        jobs={"Gang/default/g": {"priority": 1000}},
+    ),
+    "the owner that controls a pod is the one that counts": Case(
+        objects=[
+            node("n1"),
+            tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}),
+            owned_twice("a-leader"),
+        ],
+        placed={"a-w-0": "n1"},
+        jobs={"TYJob/default/a": {"allocation": {"a-leader": "n1", "a-w-0": "n1"}}},
+    ),
+    "GPUs under two names are counted once, whichever stands first": Case(
+        objects=[
+            node("n1", gpu=2, more={"alpha.kubernetes.io/nvidia-gpu": 0}),
+            pod("p", gpu=2),
+        ],
+        placed={"p": "n1"},
     ),
     "what can never run together is not blamed on one pod": Case(
         objects=[

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from shoal.api.manifest import ManifestError, documents, objects, read
+from shoal.api import plainyaml
+from shoal.api.manifest import ManifestError, read
 
 VALUES: list[tuple[str, str, Any]] = [
     ("a time stays text", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z"),
@@ -38,8 +39,13 @@ VALUES: list[tuple[str, str, Any]] = [
 TEXTS: list[tuple[str, bytes, list[Any]]] = [
     ("several documents", b"a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
     ("empty documents are left out", b"---\n---\na: 1\n---\n# nothing\n", [{"a": 1}]),
-    ("nothing at all", b"", []),
-    ("comments alone", b"# nothing\n", []),
+    ("an empty list, as kubectl prints it", b"kind: List\nitems: []\n", []),
+    ("a list whose items are null", b"kind: List\nitems:\n", []),
+    (
+        "JSON documents one after another",
+        b'{"a": 1}\n{"b": [2]} {"c": 3}\n',
+        [{"a": 1}, {"b": [2]}, {"c": 3}],
+    ),
     ("a byte order mark", b"\xef\xbb\xbfa: 1\n", [{"a": 1}]),
     ("a byte order mark before JSON", b'\xef\xbb\xbf{"a": 1}', [{"a": 1}]),
     ("lines as Windows ends them", b"a: 1\r\nb:\r\n- 2\r\n", [{"a": 1, "b": [2]}]),
@@ -56,6 +62,12 @@ TEXTS: list[tuple[str, bytes, list[Any]]] = [
         b"- &x {p: 1}\n- &y {p: 2, q: 2}\n- <<: [*x, *y]\n",
         [[{"p": 1}, {"p": 2, "q": 2}, {"p": 1, "q": 2}]],
     ),
+    (
+        "a merge key after what it does not replace",
+        b"- &x {p: 1, q: 1}\n- {q: 2, <<: *x, r: 3}\n- *x\n",
+        [[{"p": 1, "q": 1}, {"q": 2, "r": 3, "p": 1}, {"p": 1, "q": 1}]],
+    ),
+    ("a merge key that brings no mapping is a key", b"<<: [1]\n", [{"<<": [1]}]),
     (
         "keys are text",
         b"1: a\ntrue: b\nnull: c\n1.5: d\n",
@@ -91,14 +103,14 @@ REFUSED: list[tuple[str, bytes, str]] = [
 
 @pytest.mark.parametrize("sentence, text, value", VALUES, ids=[row[0] for row in VALUES])
 def test_values(sentence: str, text: str, value: object) -> None:
-    (document,) = documents(f"key: {text}\n".encode())
+    ((_, document),) = read(f"key: {text}\n".encode())
     assert document == {"key": value}, sentence
+    assert isinstance(document, dict)
     assert type(document["key"]) is type(value)
 
 
 @pytest.mark.parametrize("sentence, data, expected", TEXTS, ids=[row[0] for row in TEXTS])
 def test_texts(sentence: str, data: bytes, expected: list[Any]) -> None:
-    assert documents(data) == expected, sentence
     assert [thing for _, thing in read(data)] == expected, sentence
 
 
@@ -136,7 +148,6 @@ LISTS: list[tuple[str, Any, list[tuple[str, Any]]]] = [
 def test_lists(sentence: str, document: object, expected: list[tuple[str, Any]]) -> None:
     assert list(read(json.dumps(document).encode())) == expected, sentence
     assert list(read(b"# YAML\n" + json.dumps(document).encode())) == expected, sentence
-    assert list(objects(document)) == [thing for _, thing in expected]
 
 
 def test_documents_are_numbered_when_there_are_several() -> None:
@@ -149,3 +160,9 @@ def test_what_stands_before_an_error_is_still_read() -> None:
     assert [next(found), next(found)] == [("#1", {"a": 1}), ("#2", {"b": 2})]
     with pytest.raises(ManifestError):
         next(found)
+
+
+def test_merging_copies_nothing_so_that_many_sources_cost_what_they_hold() -> None:
+    value: dict[str, object] = {"<<": [{f"k{i}": i} for i in range(100)], "k0": "own"}
+    assert plainyaml._merged(value) is value
+    assert value == {"k0": "own"} | {f"k{i}": i for i in range(1, 100)}

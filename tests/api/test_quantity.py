@@ -85,11 +85,6 @@ def test_is_refused_with_what_it_was(text: object, message: str) -> None:
     assert str(caught.value).endswith(message)
 
 
-def test_coarser_steps_round_up() -> None:
-    assert (Quantity("1n").milli, Quantity("1n").value) == (1, 1)
-    assert (Quantity("1500m").milli, Quantity("1500m").value) == (1500, 2)
-
-
 def test_equal_amounts_are_equal_whatever_their_spelling() -> None:
     assert {Quantity("1"), Quantity("1000m"), Quantity("1e0")} == {Quantity(1)}
     assert Quantity("1") != 1

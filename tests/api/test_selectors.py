@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from shoal.api.decode import decode
-from shoal.api.selectors import LabelSelector, Taint, Toleration, label_selector_errors, toleration_errors
+from shoal.api.selectors import (
+    LabelSelector,
+    Taint,
+    Toleration,
+    compares,
+    label_selector_errors,
+    toleration_errors,
+)
 
 LABELS = {"app": "web", "tier": "front", "empty": ""}
 
@@ -61,6 +68,27 @@ def test_tolerations_compare_numbers() -> None:
     assert more.tolerates(taint)
     assert not Toleration(key="load", operator="Lt", value="3").tolerates(taint)
     assert not more.tolerates(Taint(key="load", value="high", effect="NoSchedule"))
+
+
+COMPARISONS: list[tuple[str, str, str, str, bool]] = [
+    ("more", "10", "Gt", "9", True),
+    ("less", "-10", "Lt", "9", True),
+    ("equal is neither", "9", "Gt", "9", False),
+    ("a sign is part of a number", "+10", "Gt", "9", True),
+    ("an underscore is no digit", "1_0", "Gt", "9", False),
+    ("an underscore is no digit on the right either", "10", "Gt", "0_9", False),
+    ("a superscript is no digit", "1²", "Gt", "9", False),
+    ("an Arabic digit is none", "١٠", "Gt", "9", False),  # noqa: RUF001 - on purpose
+    ("white space is no part of a number", " 10", "Gt", "9", False),
+    ("nothing is no number", "", "Lt", "9", False),
+]
+
+
+@pytest.mark.parametrize(
+    "sentence, left, operator, right, holds", COMPARISONS, ids=[row[0] for row in COMPARISONS]
+)
+def test_comparisons(sentence: str, left: str, operator: str, right: str, *, holds: bool) -> None:
+    assert compares(left, operator, right) is holds, sentence
 
 
 WITHOUT_SENSE: list[tuple[str, dict[str, Any], list[str]]] = [

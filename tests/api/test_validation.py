@@ -76,6 +76,24 @@ ROWS: list[Row] = [
         ["metadata.labels[a b]: must be a string, not 5", f"metadata.labels[a b]: {QUALIFIED}'a b'"],
     ),
     (
+        "a superscript is no digit",
+        "pod",
+        {"metadata.labels": {"1²1": "a"}},
+        [f"metadata.labels[1²1]: {QUALIFIED}'1²1'"],
+    ),
+    (
+        "a key of more digits than numbers may have",
+        "pod",
+        {"metadata.labels": {"1" * 5000: "a"}},
+        [f"metadata.labels.{'1' * 5000}: {QUALIFIED}'{'1' * 60}…'"],
+    ),
+    (
+        "numbers in keys come in their order",
+        "pod",
+        {"metadata.labels": dict.fromkeys(("a10", "a9", "a010", "a"), 5)},
+        [f"metadata.labels.{key}: must be a string, not 5" for key in ("a", "a9", "a010", "a10")],
+    ),
+    (
         "a time without a zone",
         "pod",
         {"metadata.creationTimestamp": "2026-01-31T12:00:00"},
@@ -190,6 +208,15 @@ ROWS: list[Row] = [
         ["spec.minAvailable: must be a number of at least 0 or a percentage, not '5'"],
     ),
     (
+        "a percentage that is a novel",
+        "pdb",
+        {"spec.minAvailable": "9" * 5000 + "%"},
+        [
+            f"spec.minAvailable: must be a number of at least 0 or a percentage, not '{'9' * 60}…'",
+        ],
+    ),
+    ("a percentage", "pdb", {"spec.minAvailable": "50%"}, []),
+    (
         "neither number nor text, and too many",
         "pdb",
         {"spec.minAvailable": [], "spec.maxUnavailable": 1},
@@ -210,6 +237,13 @@ ROWS: list[Row] = [
         {"status.completedIndexes": "1-x"},
         ["status.completedIndexes: must be indices such as 0-2,5, not '1-x'"],
     ),
+    (
+        "an index beyond all",
+        "job",
+        {"status.failedIndexes": "0-2,10000000"},
+        ["status.failedIndexes: must be indices such as 0-2,5, not '0-2,10000000'"],
+    ),
+    ("good indices", "job", {"status.completedIndexes": "0-2,5,7-9999999"}, []),
     ("a template without a spec", "job", {"spec.template": {}}, ["spec.template.spec: is required"]),
     # --- TYJob ---------------------------------------------------------------------------------------------
     (
@@ -281,6 +315,7 @@ ROWS: list[Row] = [
         ["spec.leader.name: must not be 'w-1', which is worker 1 of spec.workerSets[0]"],
     ),
     ("the leader named as no worker's pod", "tyjob", {"spec.leader.name": "w-2"}, []),
+    ("the leader named almost as a worker's pod", "tyjob", {"spec.leader.name": "w-01"}, []),
     ("a name that is no label", "tyjob", {"spec.leader.name": "a_b"}, [f"spec.leader.name: {DNS}'a_b'"]),
     (
         "everything at once, types and sense, also in templates",
@@ -423,6 +458,12 @@ ROWS: list[Row] = [
     ),
     # --- Pool ----------------------------------------------------------------------------------------------
     (
+        "labels beside matchLabels, which would select everything",
+        "pool",
+        {"spec.nodeSelector": {"pool": "gpu"}},
+        ["spec.nodeSelector.pool: is not known"],
+    ),
+    (
         "a selector that can match nothing",
         "pool",
         {"spec.nodeSelector.matchExpressions": [{"key": "a", "operator": "In"}]},
@@ -535,4 +576,4 @@ def test_capital_spellings_are_the_plain_ones() -> None:
     both = patched(raw, {"spec.NodeSelector": {"a": "b"}, "spec.nodeSelector": {"c": "d"}})
     job = kinds.read(kind, both)
     assert job.spec.node_selector == {"c": "d"}
-    assert kinds.strangers(kind, both) == ["spec.NodeSelector"]
+    assert kinds.unknown_spec_fields(kind, both) == ["spec.NodeSelector"]

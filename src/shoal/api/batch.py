@@ -1,12 +1,17 @@
 """batch/v1 Job: which of its pods are still to be made."""
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import Condition, Count, Int32, Object, Time, View, metadata_errors
+from shoal.api.names import small_number
 from shoal.api.podspec import Template, template_errors
 
+_MOST_INDICES: Final = 1_000_000
+_LAST_CONDITIONS: Final = ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget")
 INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
 
 
@@ -15,7 +20,7 @@ class JobSpec(View, frozen=True, kw_only=True):
 
     template: Template
     parallelism: Count = 1
-    completions: Count | None = None
+    completions: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
     completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
     suspend: bool = False
 
@@ -40,7 +45,7 @@ class Job(Object, frozen=True, kw_only=True):
     @property
     def finished(self) -> bool:
         """Whether no more pods will be made."""
-        return any(c.type in ("Complete", "Failed") and c.status == "True" for c in self.status.conditions)
+        return any(c.type in _LAST_CONDITIONS and c.status == "True" for c in self.status.conditions)
 
 
 def job_errors(job: Job) -> Iterator[FieldError]:
@@ -50,6 +55,11 @@ def job_errors(job: Job) -> Iterator[FieldError]:
     if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
         needs = ("spec.completions", "spec.completionMode")
         yield FieldError("spec.completions", "is required when completionMode is Indexed", needs)
+    if job.spec.completion_mode == "Indexed" and (job.spec.completions or 0) > _MOST_INDICES:
+        needs = ("spec.completions", "spec.completionMode")
+        yield FieldError(
+            "spec.completions", f"must be at most {_MOST_INDICES} when completionMode is Indexed", needs
+        )
     for field, text in (
         ("completedIndexes", job.status.completed_indexes),
         ("failedIndexes", job.status.failed_indexes),
@@ -58,15 +68,22 @@ def job_errors(job: Job) -> Iterator[FieldError]:
             yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")
 
 
-def indices(text: str) -> set[int]:
-    """The indices in a list such as `0-2,5`."""
+def indices(text: str, below: int = 100_000) -> set[int]:
+    """The indices in a list such as `0-2,5`, as far as they are below a limit; each is made only once."""
     found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+    end = 0
+    for first, last in sorted(_ranges(text)):
+        start, end = max(first, end), max(end, min(last + 1, below))
+        found.update(range(start, end))
     return found
 
 
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield int(first), int(last or first)
+
+
 def _is_index_list(text: str) -> bool:
-    ends = [end for part in filter(None, text.split(",")) for end in part.split("-", 1)]
-    return all(end.isascii() and end.isdigit() and len(end) < 8 for end in ends)  # noqa: PLR2004 - below 10 million
+    ends = (end for part in filter(None, text.split(",")) for end in part.split("-", 1))
+    return all(small_number(end) is not None for end in ends)

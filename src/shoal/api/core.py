@@ -5,6 +5,7 @@ from typing import Final
 
 from shoal.api.fields import FieldError, described
 from shoal.api.meta import Condition, Int32, Object, Time, View, metadata_errors
+from shoal.api.names import small_number
 from shoal.api.podspec import PodSpec, Resources, amount_errors, pod_spec_errors
 from shoal.api.selectors import LabelSelector, Taint, label_selector_errors
 
@@ -131,8 +132,7 @@ def budget_errors(budget: PodDisruptionBudget) -> Iterator[FieldError]:
 
 def _amount_errors(amount: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(amount, str):
-        number = amount.removesuffix("%")
-        good = amount.endswith("%") and number.isascii() and number.isdigit()
+        good = amount.endswith("%") and small_number(amount[:-1]) is not None
     else:
         good = amount is None or amount >= 0
     if not good:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from shoal.api.kinds import DIJOB, OWN_KINDS, POOL, TRAININGJOB, TYJOB, Kind
+from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB, Kind
 from shoal.api.meta import rule
 from shoal.api.pool import PoolStatus
 from shoal.api.schema import Schema, schema_of
@@ -102,11 +102,6 @@ _SHOWN: Final = {
         rules=(_NO_SELECTOR,),
     ),
 }
-
-
-def crds() -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions of all our kinds."""
-    return [crd(kind) for kind in OWN_KINDS]
 
 
 def crd(kind: Kind) -> dict[str, Any]:

@@ -6,6 +6,7 @@ what is right can still be checked and all complaints come at once. Both ways re
 A null stands for an absent field, as in Kubernetes.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -20,7 +21,7 @@ Check = Callable[[T], Iterable[FieldError]]
 """Complains about what has the right type but cannot be."""
 
 _TOO_DEEP: Final = "is nested too deeply"
-_INFOS: Final[dict[type[Any], inspect.Type]] = {}
+_type_info: Final[Callable[[Any], inspect.Type]] = functools.cache(inspect.type_info)
 
 
 def decode(kind: type[T], raw: object, path: str = "", check: Check[T] | None = None) -> T:
@@ -56,12 +57,6 @@ def _salvage(kind: type[T], raw: object, path: str) -> tuple[T, list[FieldError]
         raise InvalidObjectError([FieldError(path, _TOO_DEEP)]) from None
     except msgspec.ValidationError as problem:
         raise InvalidObjectError([*repair.errors, FieldError(path, str(problem))]) from None
-
-
-def _type_info(kind: type[Any]) -> inspect.Type:
-    if kind not in _INFOS:
-        _INFOS[kind] = inspect.type_info(kind)
-    return _INFOS[kind]
 
 
 def _unknown(info: inspect.Type, raw: object, path: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import (
+    MOST_PODS,
     Conditions,
     Count,
     Deadline,
@@ -146,6 +147,9 @@ def dijob_errors(job: DIJob) -> Iterator[FieldError]:
         needs = ("spec.maxReplicas", "spec.minReplicas")
         yield FieldError("spec.maxReplicas", f"must be at least minReplicas, {spec.min_replicas}", needs)
     yield from label_value_errors(spec.group, "spec.group")
+    pods = sum(task.replicas for task in spec.tasks)
+    if pods > MOST_PODS:
+        yield FieldError("spec.tasks", f"must have at most {MOST_PODS} replicas in all, not {pods}")
     for i, task in enumerate(spec.tasks):
         yield from _task_errors(task, f"spec.tasks[{i}]")
     yield from _repetition_errors(spec.tasks)

@@ -5,13 +5,15 @@ written as people write it (`spec.workerSets[0].counts`), so that one look at th
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_STEP: Final = re.compile(r"[.\[]")
+_PARTS: Final = re.compile(r"[0-9]+|[^0-9]+")
 _WIDTH: Final = 60
 
 
@@ -32,7 +34,7 @@ class FieldError(msgspec.Struct, frozen=True):
     def stands_without(self, wrong: AbstractSet[str]) -> bool:
         """Whether the complaint holds although nothing is known of the fields in `wrong`."""
         needs = (self.path,) if self.needs is None else self.needs
-        return not any(_at_or_below(need, path) for need in needs for path in wrong)
+        return not any(path in wrong for need in needs for path in _at_or_above(need))
 
 
 class InvalidObjectError(ValueError):
@@ -40,8 +42,8 @@ class InvalidObjectError(ValueError):
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         """Keep the errors, each once, in the order of their paths."""
-        plain = {FieldError(error.path, error.message) for error in errors}
-        self.errors = sorted(plain, key=lambda error: (_in_order(error.path), error.message))
+        plain = dict.fromkeys(FieldError(error.path, error.message) for error in errors)
+        self.errors = sorted(plain, key=lambda error: (_in_order(error.path), error.path, error.message))
         super().__init__("; ".join(map(str, self.errors)))
 
 
@@ -80,10 +82,23 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _at_or_below(path: str, top: str) -> bool:
-    return path.startswith(top) and (len(path) == len(top) or not top or path[len(top)] in ".[")
+def many(count: int, noun: str) -> str:
+    """So many of something: `1 pod`, `2 pods`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _at_or_above(path: str) -> Iterator[str]:
+    """A path, and the paths of all that it is part of, up to the whole object."""
+    yield path
+    yield from (path[: end.start()] for end in _STEP.finditer(path))
+    yield ""
 
 
 def _in_order(path: str) -> list[tuple[int, str]]:
-    """Numbers in a path count as numbers: `[9]` comes before `[10]`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", path)]
+    """Numbers in a path count as numbers, however long they are: `[9]` comes before `[10]`."""
+    return [_weight(part) for part in _PARTS.findall(path)]
+
+
+def _weight(part: str) -> tuple[int, str]:
+    digits = part.lstrip("0")
+    return (len(digits), digits) if part[0] in "0123456789" else (-1, part)

@@ -7,7 +7,7 @@ were made from, so that a large cluster fits into memory.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,9 @@ from shoal.api.meta import Object
 _OWN_VERSIONS: Final = {(kind.group, kind.kind): kind.api_version for kind in OWN_KINDS}
 
 _LONGEST_NAME: Final = 253
+
+_Identity: TypeAlias = tuple[str, object, str]
+"""Kind, namespace (of any type, as long as nobody has checked it) and name: what no two objects share."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -44,10 +47,10 @@ class Intake(msgspec.Struct, kw_only=True):
 
 def take(raws: Iterable[tuple[str, object]]) -> Intake:
     """Look at raw objects, each with the name of its source."""
-    desk = _Desk()
+    register = _Register()
     for source, raw in raws:
-        desk.take(printable(source), raw)
-    return desk.intake
+        register.take(printable(source), raw)
+    return register.intake
 
 
 def title(kind: Kind, namespace: str, name: str) -> str:
@@ -55,12 +58,12 @@ def title(kind: Kind, namespace: str, name: str) -> str:
     return f"{kind.kind} {namespace}/{name}" if kind.namespaced else f"{kind.kind} {name}"
 
 
-class _Desk:
-    """Where objects are handed in, one after another."""
+class _Register:
+    """Takes objects down, one after another, and knows where each stood."""
 
     def __init__(self) -> None:
         self.intake = Intake()
-        self._sources: dict[str, str] = {}
+        self._sources: dict[_Identity, str] = {}
 
     def take(self, source: str, raw: object) -> None:
         if isinstance(raw, Unreadable):
@@ -75,9 +78,9 @@ class _Desk:
             self.intake.unknown[f"{shown(raw['kind'])} {shown(raw['apiVersion'])}"] += 1
 
     def _take_known(self, source: str, kind: Kind, raw: Mapping[str, Any]) -> None:
-        name = _title_of(kind, raw)
-        place = f"{source}: {name or f'{kind.kind} without a name'}"
-        errors = self._repetition_errors(name, source)
+        identity = _identity(kind, raw)
+        place = f"{source}: {_title_of(kind, identity)}"
+        errors = self._repetition_errors(identity, source)
         try:
             view = kinds.read(kind, raw)
         except InvalidObjectError as problem:
@@ -87,24 +90,24 @@ class _Desk:
         else:
             self.intake.views.append((kind, view))
         if kind in OWN_KINDS:
-            strangers = kinds.strangers(kind, raw)
-            self.intake.warnings += (f"{place}: {path}: is not a field that is known" for path in strangers)
+            paths = kinds.unknown_spec_fields(kind, raw)
+            self.intake.warnings += (f"{place}: {path}: is not a field that is known" for path in paths)
 
     def _refuse(self, place: str, errors: Iterable[FieldError | str]) -> None:
         self.intake.errors += (f"{place}: {printable(str(error))}" for error in errors)
         self.intake.invalid += 1
 
-    def _repetition_errors(self, name: str | None, source: str) -> list[FieldError]:
-        if name is None:
+    def _repetition_errors(self, identity: _Identity | None, source: str) -> list[FieldError]:
+        if identity is None or not isinstance(identity[1], str):
             return []
-        if name not in self._sources:
-            self._sources[name] = source
+        if identity not in self._sources:
+            self._sources[identity] = source
             return []
-        return [FieldError("metadata.name", f"is taken: {self._sources[name]} has one of this name")]
+        return [FieldError("metadata.name", f"is taken: {self._sources[identity]} has one of this name")]
 
 
 def _type_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Complain about what is to say which kind of object this is."""
+    """Complain about an apiVersion or kind that is missing, is no text or is not the one we know."""
     for field in ("apiVersion", "kind"):
         value = raw.get(field)
         if value is None:
@@ -122,12 +125,24 @@ def _version_errors(version: object, kind: object) -> Iterator[FieldError]:
             yield FieldError("apiVersion", f"must be {ours} for a {kind}, not {described(version)}")
 
 
-def _title_of(kind: Kind, raw: Mapping[str, Any]) -> str | None:
-    """What the object is called, as far as it can be told from the unchecked mapping."""
+def _identity(kind: Kind, raw: Mapping[str, Any]) -> _Identity | None:
+    """Which object this is, as far as it can be told from the unchecked mapping."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, Mapping):
         return None
     name, namespace = metadata.get("name"), metadata.get("namespace") or DEFAULT_NAMESPACE
     if not isinstance(name, str) or not name:
         return None
-    return title(kind, shown(namespace), printable(name) if len(name) <= _LONGEST_NAME else shown(name))
+    return kind.kind, namespace if kind.namespaced else "", name
+
+
+def _title_of(kind: Kind, identity: _Identity | None) -> str:
+    if identity is None:
+        return f"{kind.kind} without a name"
+    _, namespace, name = identity
+    return title(kind, _in_full(namespace), _in_full(name))
+
+
+def _in_full(name: object) -> str:
+    """A name as it stands in a message: all of it, unless it is longer than any name may be."""
+    return printable(name) if isinstance(name, str) and len(name) <= _LONGEST_NAME else shown(name)

@@ -65,41 +65,61 @@ POOL: Final = Kind(
     errors=pool.pool_errors,
     namespaced=False,
 )
-_CORE: Final = (
-    ("", "v1", "Node", "nodes", core.Node, core.node_errors, False),
-    ("", "v1", "Pod", "pods", core.Pod, core.pod_errors, True),
-    ("", "v1", "Namespace", "namespaces", core.Namespace, core.plain_errors, False),
-    (
-        "scheduling.k8s.io",
-        "v1",
-        "PriorityClass",
-        "priorityclasses",
-        core.PriorityClass,
-        core.plain_errors,
-        False,
-    ),
-    (
-        "policy",
-        "v1",
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        core.PodDisruptionBudget,
-        core.budget_errors,
-        True,
-    ),
-    ("batch", "v1", "Job", "jobs", batch.Job, batch.job_errors, True),
-)
 OWN_KINDS: Final = (DIJOB, TYJOB, TRAININGJOB, POOL)
-KINDS: Final = {
-    (kind.api_version, kind.kind): kind
-    for kind in (
-        *OWN_KINDS,
-        *(
-            Kind(group=g, version=v, kind=k, plural=p, view=view, errors=errors, namespaced=namespaced)
-            for g, v, k, p, view, errors, namespaced in _CORE
-        ),
-    )
-}
+_CORE_KINDS: Final = (
+    Kind(
+        group="",
+        version="v1",
+        kind="Node",
+        plural="nodes",
+        view=core.Node,
+        errors=core.node_errors,
+        namespaced=False,
+    ),
+    Kind(
+        group="",
+        version="v1",
+        kind="Pod",
+        plural="pods",
+        view=core.Pod,
+        errors=core.pod_errors,
+    ),
+    Kind(
+        group="",
+        version="v1",
+        kind="Namespace",
+        plural="namespaces",
+        view=core.Namespace,
+        errors=core.plain_errors,
+        namespaced=False,
+    ),
+    Kind(
+        group="scheduling.k8s.io",
+        version="v1",
+        kind="PriorityClass",
+        plural="priorityclasses",
+        view=core.PriorityClass,
+        errors=core.plain_errors,
+        namespaced=False,
+    ),
+    Kind(
+        group="policy",
+        version="v1",
+        kind="PodDisruptionBudget",
+        plural="poddisruptionbudgets",
+        view=core.PodDisruptionBudget,
+        errors=core.budget_errors,
+    ),
+    Kind(
+        group="batch",
+        version="v1",
+        kind="Job",
+        plural="jobs",
+        view=batch.Job,
+        errors=batch.job_errors,
+    ),
+)
+KINDS: Final = {(kind.api_version, kind.kind): kind for kind in (*OWN_KINDS, *_CORE_KINDS)}
 
 
 def read(kind: Kind, raw: Mapping[str, Any]) -> Object:
@@ -111,7 +131,7 @@ def read(kind: Kind, raw: Mapping[str, Any]) -> Object:
     return view
 
 
-def strangers(kind: Kind, raw: Mapping[str, Any]) -> list[str]:
+def unknown_spec_fields(kind: Kind, raw: Mapping[str, Any]) -> list[str]:
     """Paths in the spec of one of our kinds that mean nothing to us: often a slip of the keyboard."""
     plain = kind.normalise(raw)
     return [path for path in unknown_fields(kind.view, plain) if path.startswith("spec")]

@@ -5,9 +5,10 @@ higher, and a List in JSON is decoded item by item: this is how the objects of a
 """
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
@@ -18,6 +19,7 @@ MIB: Final = 2**20
 MAX_YAML: Final = 64 * MIB
 MAX_JSON: Final = 1024 * MIB
 _BOM: Final = b"\xef\xbb\xbf"
+_BLANKS: Final = re.compile(r"\s*")
 _JSON_START: Final = re.compile(rb"(\xef\xbb\xbf)?\s*[{\[]")
 
 
@@ -40,23 +42,9 @@ def read(data: bytes) -> Iterator[tuple[str, object]]:
     except msgspec.DecodeError as problem:
         if len(data) > MAX_YAML:
             raise ManifestError(f"is not JSON: {problem}") from None
-        yield from _places(_yaml(data))  # also has braces; and its errors have lines
-
-
-def documents(data: bytes) -> list[Any]:
-    """All documents in a text, empty ones left out; ManifestError when it cannot be read."""
-    data = data.removeprefix(_BOM)
-    if _looks_like_json(data):
-        try:
-            return [_decoded(data)]
-        except msgspec.DecodeError:
-            pass
-    return [document for document in _yaml(data) if document is not None]
-
-
-def objects(document: object) -> Iterator[object]:
-    """The objects in a document: itself, or the items of a List, which may lack the kind of their list."""
-    return (thing for _, thing in _placed(document, ""))
+        several = _json_documents(data)
+        # YAML has braces too, and its errors have lines.
+        yield from _places(iter(several) if several else _yaml(data))
 
 
 def size_limit(start: bytes) -> int:
@@ -81,7 +69,7 @@ def _places(found: Iterator[object]) -> Iterator[tuple[str, object]]:
     filled = (document for document in found if document is not None)
     first = next(filled, None)
     if first is None:
-        return
+        raise ManifestError("has no objects")
     second = next(filled, None)
     yield from _placed(first, "" if second is None else "#1")
     rest = filled if second is None else itertools.chain([second], filled)
@@ -90,8 +78,12 @@ def _places(found: Iterator[object]) -> Iterator[tuple[str, object]]:
 
 
 def _placed(document: object, place: str) -> Iterator[tuple[str, object]]:
-    items = document.get("items") if isinstance(document, Mapping) else None
-    if not isinstance(document, Mapping) or not isinstance(items, list) or not _is_list(document.get("kind")):
+    """The objects in a document: itself, or the items of a List, which may lack the kind of their list."""
+    if not isinstance(document, Mapping) or not _is_list(document.get("kind")) or "items" not in document:
+        yield place, document
+        return
+    items = document["items"] or []
+    if not isinstance(items, list):
         yield place, document
         return
     common = _common(document.get("apiVersion"), document["kind"])
@@ -129,6 +121,25 @@ def _json(data: bytes) -> Iterator[tuple[str, object]]:
     for i, raw in enumerate(found.items):
         item = _item(raw)
         yield from _placed({**common, **item} if isinstance(item, Mapping) else item, f"[{i}]")
+
+
+def _json_documents(data: bytes) -> list[object]:
+    """JSON documents one after another, as some tools write them; none if it is anything else."""
+    decoder, found, position = json.JSONDecoder(), list[object](), 0
+    text = data.decode(errors="replace").lstrip()
+    try:
+        while position < len(text):
+            value, position = decoder.raw_decode(text, position)
+            found.append(value)
+            position = _after_blanks(text, position)
+    except (ValueError, RecursionError):
+        return []
+    return found
+
+
+def _after_blanks(text: str, position: int) -> int:
+    match = _BLANKS.match(text, position)
+    return match.end() if match else position
 
 
 def _item(raw: bytes) -> object:

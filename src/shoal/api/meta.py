@@ -6,7 +6,7 @@ written back from them. The object itself stays the mapping it came as, so no fi
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -24,10 +24,13 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Deadline = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 """Seconds after which something is too late."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-"""How many of something; a hundred thousand of anything is a slip of the keyboard."""
+MOST_PODS: Final = 100_000
+"""How many pods a job may have; more is a slip of the keyboard."""
 
-Positive = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_PODS)]
+"""How many of something."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST_PODS)]
 """How many of something that must be there."""
 
 

@@ -1,4 +1,4 @@
-"""The rules that Kubernetes has for names, label keys and label values."""
+"""The rules that Kubernetes has for names, label keys and label values, and numbers in such texts."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,13 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_LABEL: Final = 63
+_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
+
+
+def small_number(text: str) -> int | None:
+    """The number below ten million that a text of plain digits says; None for any other text."""
+    return int(text) if _SMALL_NUMBER.fullmatch(text) else None
 
 
 def dns_label_errors(name: str, path: str) -> Iterator[FieldError]:

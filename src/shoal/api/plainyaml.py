@@ -131,16 +131,17 @@ class _Built:
 
 
 def _merged(value: object) -> object:
-    """A mapping with what its merge key `<<` brings in; what stands earlier counts."""
+    """A mapping, filled with what its merge key `<<` brings in; what stands earlier counts."""
     if not isinstance(value, dict) or "<<" not in value:
         return value
     brought = value["<<"] if isinstance(value["<<"], list) else [value["<<"]]
     if not all(isinstance(other, dict) for other in brought):
         return value
-    own = {key: entry for key, entry in value.items() if key != "<<"}
+    del value["<<"]
     for other in brought:
-        own = {**other, **own}
-    return own
+        for key, entry in other.items():
+            value.setdefault(key, entry)
+    return value
 
 
 def _key_text(value: object, event: _Event) -> str:

@@ -31,10 +31,11 @@ Template = dict[str, Any]
 """A pod template as it was written; `decode_template` gives the view of it."""
 
 _Side = Callable[["ResourceRequirements"], Resources]
+_OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
+
+# What no node has: above it an amount is a slip of the keyboard. Sums are kept in bounds by the engine.
 _MOST_CPU: Final = 10**12
 _MOST: Final = 2**50
-# So sums over a node's pods stay far from the end of 64 bits, with CPU counted in thousandths.
-_OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 
 
 class ResourceRequirements(View, frozen=True, kw_only=True):
@@ -176,7 +177,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number:
                 ip = "" if port.host_ip in ("0.0.0.0", "::") else port.host_ip  # noqa: S104 - compared, not bound
-                found.add(HostPort(port=number, protocol=port.protocol, ip=ip))
+                found.add(HostPort(port=number, protocol=port.protocol or "TCP", ip=ip))
     return tuple(sorted(found))
 
 
@@ -197,7 +198,7 @@ def is_gpu(resource: str) -> bool:
 
 def decode_template(raw: Mapping[str, Any], path: str) -> PodTemplate:
     """The view of a template, checked; InvalidObjectError with all errors otherwise."""
-    return decode(PodTemplate, raw, path, lambda template: _shape_errors(template, path))
+    return decode(PodTemplate, raw, path, lambda template: _view_errors(template, path))
 
 
 def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -209,7 +210,7 @@ def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
     return []
 
 
-def _shape_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
+def _view_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
     yield from labels_errors(template.metadata.labels, f"{path}.metadata.labels")
     yield from pod_spec_errors(template.spec, f"{path}.spec")
 
@@ -277,7 +278,7 @@ def _total(spec: PodSpec, first: _Side, second: _Side) -> dict[str, int]:
     """All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead."""
 
     def amounts(container: Container) -> dict[str, int]:
-        return _nano(second(container.resources)) | _nano(first(container.resources))
+        return in_nano(second(container.resources)) | in_nano(first(container.resources))
 
     running = _sum(*map(amounts, spec.containers))
     sidecars: Counter[str] = Counter()
@@ -287,12 +288,18 @@ def _total(spec: PodSpec, first: _Side, second: _Side) -> dict[str, int]:
         if container.restart_policy == "Always":
             sidecars, own = _sum(sidecars, own), {}
         peak |= _sum(sidecars, own)
-    total = _nano(second(spec.resources)) | (_sum(running, sidecars) | peak) | _nano(first(spec.resources))
-    return dict(_sum(total, _nano(spec.overhead)))
+    total = (
+        in_nano(second(spec.resources)) | (_sum(running, sidecars) | peak) | in_nano(first(spec.resources))
+    )
+    return dict(_sum(total, in_nano(spec.overhead)))
 
 
-def _nano(amounts: Resources) -> dict[str, int]:
-    return {canonical_name(name): amount.nano for name, amount in amounts.items()}
+def in_nano(amounts: Resources) -> dict[str, int]:
+    """Amounts in nano-units; a resource given under two names counts once, at the larger amount."""
+    nano: dict[str, int] = {}
+    for name, amount in amounts.items():
+        nano[canonical_name(name)] = max(nano.get(canonical_name(name), 0), amount.nano)
+    return nano
 
 
 def _sum(*parts: Mapping[str, int]) -> Counter[str]:

@@ -51,16 +51,6 @@ class Quantity:
         """Read a string, or a number as YAML and JSON give it; ValueError if it is not a quantity."""
         self.nano: Final = _parse(_text_of(text))
 
-    @property
-    def milli(self) -> int:
-        """In thousandths, rounded up."""
-        return -(-self.nano // 10**6)
-
-    @property
-    def value(self) -> int:
-        """In whole units, rounded up."""
-        return -(-self.nano // NANO)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.nano == other.nano
 
@@ -91,16 +81,14 @@ def _text_of(value: object) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    msg = f"must be a quantity such as 500m, 2 or 1.5Gi, not {described(value)}"
-    raise ValueError(msg)
+    raise _malformed(value)
 
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> int:
     match = _FORM.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or not (match["whole"] or match["part"]):
-        msg = f"must be a quantity such as 500m, 2 or 1.5Gi, not {described(text)}"
-        raise ValueError(msg)
+        raise _malformed(text)
     part = match["part"] or ""
     digits = int(match["whole"] + part)
     factor, divisor = _SUFFIXES[match["suffix"] or ""]
@@ -108,9 +96,11 @@ def _parse(text: str) -> int:
     numerator = digits * factor * NANO * 10 ** max(exponent, 0)
     nano: int = -(-numerator // (divisor * 10 ** max(-exponent, 0)))
     if match["sign"] == "-" and nano:
-        msg = f"must be 0 or more, not {described(text)}"
-        raise ValueError(msg)
+        raise ValueError(f"must be 0 or more, not {described(text)}")
     if nano > _LIMIT * NANO:
-        msg = f"must be at most 1Ei, not {described(text)}"
-        raise ValueError(msg)
+        raise ValueError(f"must be at most 1Ei, not {described(text)}")
     return nano
+
+
+def _malformed(value: object) -> ValueError:
+    return ValueError(f"must be a quantity such as 500m, 2 or 1.5Gi, not {described(value)}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from shoal.api.fields import FieldError, child, described
+from shoal.api.fields import FieldError, child, described, many
 from shoal.api.quantity import Quantity
 
 
@@ -60,8 +60,8 @@ class Repair:
                 made[field.encode_name] = self._wrong(field.type, where, "is required")
         if info.forbid_unknown_fields:
             known = {field.encode_name for field in info.fields}
-            strangers = (child(path, str(key)) for key in raw if key not in known)
-            self.errors += (FieldError(where, "is not known") for where in strangers)
+            unknown = (child(path, str(key)) for key in raw if key not in known)
+            self.errors += (FieldError(where, "is not known") for where in unknown)
         return made
 
     def _list(self, info: inspect.VarTupleType, raw: object, path: str) -> object:
@@ -69,7 +69,7 @@ class Repair:
             return self._mistyped(info, raw, path)
         least = info.min_length or 0
         if len(raw) < least:
-            return self._wrong(info, path, f"must have at least {least} item" + "s" * (least != 1))
+            return self._wrong(info, path, f"must have at least {many(least, 'item')}")
         return [self.value(info.item_type, item, child(path, i)) for i, item in enumerate(raw)]
 
     def _mapping(self, info: inspect.DictType, raw: object, path: str) -> object:

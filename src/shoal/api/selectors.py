@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from shoal.api.fields import FieldError, child, shown
 from shoal.api.meta import View
-from shoal.api.names import qualified_name_errors
+from shoal.api.names import labels_errors, qualified_name_errors
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
@@ -19,8 +19,11 @@ class LabelRequirement(View, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(View, frozen=True, kw_only=True):
-    """A label selector; an empty one matches everything."""
+class LabelSelector(View, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A label selector; an empty one matches everything.
+
+    It has no other fields: labels beside `matchLabels` instead of in it would make it match everything.
+    """
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelRequirement, ...] = ()
@@ -90,7 +93,8 @@ class Toleration(View, frozen=True, kw_only=True):
 
 
 def label_selector_errors(selector: LabelSelector, path: str) -> Iterator[FieldError]:
-    """Complain about expressions that can mean nothing."""
+    """Complain about labels that cannot be and expressions that can mean nothing."""
+    yield from labels_errors(selector.match_labels, child(path, "matchLabels"))
     for i, requirement in enumerate(selector.match_expressions):
         yield from _requirement_errors(requirement, child(child(path, "matchExpressions"), i))
 

@@ -6,8 +6,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from shoal.api.fields import FieldError, shown
-from shoal.api.meta import Conditions, Count, Int32, Object, Positive, Time, View, about, metadata_errors
-from shoal.api.names import dns_label_errors
+from shoal.api.meta import (
+    MOST_PODS,
+    Conditions,
+    Count,
+    Int32,
+    Object,
+    Positive,
+    Time,
+    View,
+    about,
+    metadata_errors,
+)
+from shoal.api.names import dns_label_errors, small_number
 from shoal.api.podspec import Template, template_errors
 
 BasicPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
@@ -114,13 +125,18 @@ def _member_errors(member: Leader | WorkerSet, path: str) -> Iterator[FieldError
 
 def _clash_errors(leader: Leader, workers: WorkerSet, path: str) -> Iterator[FieldError]:
     """Complain when the leader's pod would be named as a worker's: a set `w` has `w-0`, `w-1` and so on."""
-    name, _, index = leader.name.rpartition("-")
-    if name == workers.name and index in map(str, range(workers.counts)):
+    name, _, text = leader.name.rpartition("-")
+    index = small_number(text)
+    if name == workers.name and index is not None and index < workers.counts and str(index) == text:
         message = f"must not be '{shown(leader.name)}', which is worker {index} of {path}"
         yield FieldError("spec.leader.name", message, ("spec.leader.name", f"{path}.name", f"{path}.counts"))
 
 
 def _minimum_errors(job: TYJob) -> Iterator[FieldError]:
+    if job.workers > MOST_PODS:
+        yield FieldError(
+            "spec.workerSets", f"must have at most {MOST_PODS} workers in all, not {job.workers}"
+        )
     if job.spec.min_workers_num > job.workers:
         counts = (f"spec.workerSets[{i}].counts" for i in range(len(job.spec.worker_sets)))
         message = f"must be at most the number of workers, {job.workers}"

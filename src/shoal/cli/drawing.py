@@ -1,13 +1,16 @@
 """A plan as people like to read it: nodes with bars and what came to them, jobs that wait and why."""
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shoal.api.fields import many, printable
+from shoal.api.names import small_number
 from shoal.api.podspec import is_gpu
 from shoal.scheduling.pools import used_after
 from shoal.scheduling.report import JobEntry, PoolEntry, Report, Step
@@ -35,23 +38,27 @@ def console() -> Console:
 def draw(paper: Console, last: Step, answer: Report, *, wide: bool = False) -> None:
     """Draw a plan; `wide` shows every node and every job."""
     paper.print(_headline(answer))
+    use = _Use(last)
+    arrived: dict[str, list[str]] = {}
+    for placement in answer.placements:
+        arrived.setdefault(placement.node, []).append(placement.pod.partition("/")[2])
     for pool in answer.pools:
         paper.print()
         paper.print(_pool_line(pool))
         if pool.nodes:
-            _draw_nodes(paper, last, answer, pool, wide=wide)
+            _draw_nodes(paper, pool, use, arrived, wide=wide)
     _draw_jobs(paper, answer, wide=wide)
 
 
 def _headline(answer: Report) -> Text:
     states = Counter(job.state for job in answer.jobs)
     waiting, failed = states["Unscheduled"] + states["ScheduledPartly"], states["ScheduledFailed"]
-    parts = [f"{_many(len(answer.placements), 'pod')} placed"]
-    parts += [f"{_many(len(answer.evictions), 'pod')} evicted"] if answer.evictions else []
-    parts += [f"{_many(waiting, 'job')} waiting"] if waiting else []
-    parts += [f"{_many(failed, 'job')} that can never run"] if failed else []
+    parts = [f"{many(len(answer.placements), 'pod')} placed"]
+    parts += [f"{many(len(answer.evictions), 'pod')} evicted"] if answer.evictions else []
+    parts += [f"{many(waiting, 'job')} waiting"] if waiting else []
+    parts += [f"{many(failed, 'job')} that can never run"] if failed else []
     ended = "stable" if answer.stable else "not stable yet"
-    return Text(f"Plan: {', '.join(parts)} ({_many(answer.cycles, 'cycle')}, {ended})", style="bold")
+    return Text(f"Plan: {', '.join(parts)} ({many(answer.cycles, 'cycle')}, {ended})", style="bold")
 
 
 def _pool_line(pool: PoolEntry) -> Text:
@@ -64,33 +71,30 @@ def _pool_line(pool: PoolEntry) -> Text:
             ("sharing", pool.sharing),
         )
     )
-    size = _many(len(pool.nodes), "node")
+    size = many(len(pool.nodes), "node")
     if pool.pending_pods:
-        size += f", {_many(pool.pending_pods, 'pod')} pending"
+        size += f", {many(pool.pending_pods, 'pod')} pending"
     return Text.assemble((f"Pool {pool.pool}", "bold cyan"), f"  {size}  ", (features, "dim"))
 
 
-def _draw_nodes(paper: Console, last: Step, answer: Report, pool: PoolEntry, *, wide: bool) -> None:
-    arrived: defaultdict[str, list[str]] = defaultdict(list)
-    for placement in answer.placements:
-        arrived[placement.node].append(placement.pod.partition("/")[2])
+def _draw_nodes(
+    paper: Console, pool: PoolEntry, use: "_Use", arrived: Mapping[str, list[str]], *, wide: bool
+) -> None:
     nodes = list(pool.nodes)
     if len(nodes) > _FEW_NODES and not wide:
         nodes = [node for node in nodes if node in arrived][:_FEW_NODES]
-    resources = _resources(last, pool)
+    resources = use.resources(pool)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("NODE", *(_title(name) for name in resources), "PLACED HERE"):
         table.add_column(title, no_wrap=title != "PLACED HERE", overflow="fold")
-    use = _Use(last)
     for node in nodes:
         bars = [use.bar(node, resource) for resource in resources]
-        table.add_row(node, *bars, Text(", ".join(_ranges(arrived[node]))))
+        table.add_row(node, *bars, Text(", ".join(_ranges(arrived.get(node, ())))))
     if nodes:
         paper.print(table)
     if len(nodes) < len(pool.nodes):
-        paper.print(
-            Text(f"… and {len(pool.nodes) - len(nodes)} other nodes (-o wide shows all)", style="dim")
-        )
+        others = many(len(pool.nodes) - len(nodes), "other node")
+        paper.print(Text(f"… and {others} (-o wide shows all)", style="dim"))
 
 
 def _draw_jobs(paper: Console, answer: Report, *, wide: bool) -> None:
@@ -114,18 +118,10 @@ def _job_row(job: JobEntry, *, wide: bool) -> list[Text | str]:
     size = f"{job.target}/{job.max}" + (f" (min {job.min})" if job.min != job.max else "")
     own = "" if job.job_priority is None else f"/{job.job_priority}"
     more = [f"{job.priority}{own}", f"{job.share:.3f}"] if wide else []
-    why = Text("\n".join(f"{reason.code}: {reason.message}" for reason in job.reasons))
+    why = Text("\n".join(printable(f"{reason.code}: {reason.message}") for reason in job.reasons))
     position = "" if job.position is None else str(job.position)
-    return [position, job.job, job.pool, Text(job.state, style=_COLOURS[job.state]), size, *more, why]
-
-
-def _resources(last: Step, pool: PoolEntry) -> list[str]:
-    gpus = [
-        name
-        for name in last.snapshot.nodes.layout.names
-        if is_gpu(name) and pool.allocatable.get(name, "0") != "0"
-    ]
-    return [CPU, MEMORY, *gpus]
+    state = Text(job.state, style=_COLOURS[job.state])
+    return [position, Text(printable(job.job)), job.pool, state, size, *more, why]
 
 
 def _title(resource: str) -> str:
@@ -138,6 +134,11 @@ class _Use:
     def __init__(self, last: Step) -> None:
         self._nodes = last.snapshot.nodes
         self._used = used_after(last.snapshot, last.plan)
+
+    def resources(self, pool: PoolEntry) -> list[str]:
+        """What is drawn of the nodes of a pool: CPU, memory, and the GPUs that it has."""
+        names = self._nodes.layout.names
+        return [CPU, MEMORY, *(n for n in names if is_gpu(n) and pool.allocatable.get(n, "0") != "0")]
 
     def bar(self, node: str, resource: str) -> Text:
         row, column = self._nodes.layout.rows[resource], self._nodes.columns[node]
@@ -159,19 +160,14 @@ def _short(resource: str, amount: int) -> str:
     return shown(resource, amount)
 
 
-def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'s' * (count != 1)}"
-
-
-def _ranges(names: list[str]) -> list[str]:
+def _ranges(names: Iterable[str]) -> list[str]:
     """Names with neighbouring numbers drawn together: `a-worker-0…3`."""
     found: list[tuple[str, int, int] | str] = []
-    for name in sorted(names, key=_in_order):
-        stem, _, tail = name.rpartition("-")
-        if not (tail.isascii() and tail.isdigit()):
-            found.append(name)
+    for stem, number in sorted(map(_numbered, names)):
+        if number < 0:
+            found.append(stem)
             continue
-        number, before = int(tail), found[-1] if found else ""
+        before = found[-1] if found else ""
         if isinstance(before, tuple) and before[0] == stem and before[2] == number - 1:
             found[-1] = (stem, before[1], number)
         else:
@@ -181,6 +177,8 @@ def _ranges(names: list[str]) -> list[str]:
     ]
 
 
-def _in_order(name: str) -> tuple[str, int]:
+def _numbered(name: str) -> tuple[str, int]:
+    """A name as its stem and its number; one without a number (`007` is none) is all stem, with -1."""
     stem, _, tail = name.rpartition("-")
-    return (stem, int(tail)) if tail.isascii() and tail.isdigit() else (name, -1)
+    number = small_number(tail)
+    return (stem, number) if stem and number is not None and str(number) == tail else (name, -1)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Final, TypeVar
 import click
 
 from shoal.api import manifest
+from shoal.api.fields import many
 from shoal.api.intake import Intake, Unreadable, take
 
 STDIN: Final = "-"
@@ -55,7 +56,7 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple
 def report(intake: Intake) -> None:
     """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
     for name, count in sorted(intake.unknown.items()):
-        click.echo(f"skipped: {name} ({count} object{'s' * (count != 1)}): not a kind that is read", err=True)
+        click.echo(f"skipped: {name} ({many(count, 'object')}): not a kind that is read", err=True)
     for warning in intake.warnings:
         click.echo(f"warning: {warning}", err=True)
     for error in intake.errors:
@@ -89,16 +90,11 @@ def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, 
 
 def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:
     """The objects in an open file; it is not trusted to be of the size it says."""
-    empty = True
     try:
         for place, raw in manifest.read(_read_limited(stream)):
-            empty = False
             yield f"{source}{place}", raw
     except (manifest.ManifestError, OSError) as problem:
         yield source, Unreadable(_why(problem))
-    else:
-        if empty:
-            yield source, Unreadable("has no objects")
 
 
 def _read_limited(stream: BinaryIO) -> bytes:

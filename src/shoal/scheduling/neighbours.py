@@ -16,6 +16,9 @@ from shoal.scheduling.nodes import Mask, Nodes, Span
 from shoal.scheduling.resources import UNLIMITED, Amounts
 from shoal.scheduling.shape import Identity, Shape, SpreadTerm
 
+Ports = tuple[HostPort, ...]
+"""Ports that a pod takes of its node."""
+
 
 class Occupant(msgspec.Struct, frozen=True, eq=False):
     """A pod that has a node, whoever put it there."""
@@ -52,9 +55,8 @@ class Neighbours:
         self._hopeful = hopeful
         self._everybody = Census()
         self._staying = Census()
-        self._ports: defaultdict[tuple[int, str], defaultdict[HostPort, Columns]] = defaultdict(
-            lambda: defaultdict(Counter)
-        )
+        self._ports: defaultdict[Ports, Columns] = defaultdict(Counter)
+        self._clashes: dict[tuple[Ports, Ports], bool] = {}
         self._guards: defaultdict[Terms, Columns] = defaultdict(Counter)
         self._guard_index = TermIndex()
         for occupant in occupants:
@@ -70,8 +72,8 @@ class Neighbours:
         self._everybody.count(column, identity, change)
         if not occupant.leaving:
             self._staying.count(column, identity, change)
-        for port in shape.ports:
-            self._ports[port.port, port.protocol][port][column] += change
+        if shape.ports:
+            self._ports[shape.ports][column] += change
         for term in shape.apart:
             self._guard_index.add((term,))
             self._guards[(term,)][column] += change
@@ -99,11 +101,19 @@ class Neighbours:
 
     def _free_ports(self, shape: Shape, span: Span) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)
-        for port in shape.ports:
-            for taken, columns in self._ports[port.port, port.protocol].items():
-                if taken.conflicts(port):
-                    mask[list(+columns)] = False
+        for taken, columns in self._ports.items():
+            if self._clash(taken, shape.ports):
+                mask[list(+columns)] = False
         return mask[span.columns]
+
+    def _clash(self, taken: Ports, wanted: Ports) -> bool:
+        """Whether two pods cannot share a node for their ports."""
+        key = (taken, wanted)
+        if key not in self._clashes:
+            numbers = {(port.port, port.protocol) for port in taken}
+            possible = [port for port in wanted if (port.port, port.protocol) in numbers]
+            self._clashes[key] = any(port.conflicts(other) for port in possible for other in taken)
+        return self._clashes[key]
 
     def _near(self, terms: Terms, identity: Identity, span: Span) -> Mask:
         """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from shoal.api.core import Node
-from shoal.api.podspec import Resources, canonical_name
+from shoal.api.podspec import Resources, in_nano
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.neighbours import amounts_of
 from shoal.scheduling.nodes import NodeFacts, Nodes
@@ -112,7 +112,7 @@ def _facts(node: Node, pool: str) -> NodeFacts:
 
 
 def _offered(amounts: Resources) -> dict[str, int]:
-    return offered({canonical_name(name): amount.nano for name, amount in amounts.items()})
+    return offered(in_nano(amounts))
 
 
 def _is_unsettled(workload: Workload) -> bool:

@@ -155,15 +155,15 @@ class Desk:
         return namespace.metadata.labels if namespace else {}
 
     def _priority(self, sketch: Sketch) -> int:
-        """The value of the class that the job names, or of the first pod that has one; else the default."""
-        if sketch.priority_class:
-            return self._world.priority_of(sketch.priority_class) or 0
-        for slot in sketch.slots:
-            if slot.blueprint.priority is not None:
-                return slot.blueprint.priority
-            if slot.blueprint.priority_class:
-                return self._world.priority_of(slot.blueprint.priority_class) or 0
-        return self._world.default_priority
+        """The value of the class that the job names, or else its first pod that names one; or the default."""
+        named = sketch.priority_class or next(
+            (slot.blueprint.priority_class for slot in sketch.slots if slot.blueprint.priority_class), ""
+        )
+        said = (slot.blueprint.priority for slot in sketch.slots if slot.blueprint.priority_class == named)
+        value = next((priority for priority in said if priority is not None), None)
+        if value is not None:
+            return value
+        return (self._world.priority_of(named) or 0) if named else self._world.default_priority
 
     def _makes_room(self, sketch: Sketch) -> bool:
         """Whether others may have to leave for a job: not if its pods, or their class, say Never."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from shoal.api.core import Node
+from shoal.api.fields import shown
 from shoal.api.podspec import canonical_name
 from shoal.api.pool import DEFAULT_POOL, Pool
 from shoal.scheduling import snapshot
@@ -31,8 +32,10 @@ class Membership:
     def home(self, wanted: str, namespace: str, labels: Mapping[str, str]) -> tuple[int, tuple[Reason, ...]]:
         """The number of somebody's home pool, and what there is to say about it."""
         name = wanted or DEFAULT_POOL
+        if name == DEFAULT_POOL:
+            return self._numbers[name], ()
         if name not in self._numbers:
-            return self._default(f"there is no pool {name}")
+            return self._default(f"there is no pool {shown(name)}")
         selector = self._pools[name].spec.namespace_selector if name in self._pools else None
         if selector and not selector.matches({NAMESPACE_LABEL: namespace, **labels}):
             return self._default(f"namespace {namespace} may not use pool {name}")

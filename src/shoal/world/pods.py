@@ -62,7 +62,8 @@ def created(meta: ObjectMeta, now: float) -> float:
 
 def owner(meta: ObjectMeta) -> OwnerReference | None:
     """Who controls an object."""
-    return next((ref for ref in meta.owner_references if ref.controller is not False), None)
+    possible = [ref for ref in meta.owner_references if ref.controller is not False]
+    return next((ref for ref in possible if ref.controller), next(iter(possible), None))
 
 
 def owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:

@@ -1,0 +1,26 @@
+"""Numbers in names: plain digits, and few."""
+
+import pytest
+
+from shoal.api.names import small_number
+
+NUMBERS: dict[str, int | None] = {
+    "0": 0,
+    "007": 7,
+    "9999999": 9_999_999,
+    "10000000": None,
+    "": None,
+    "-1": None,
+    "+1": None,
+    " 1": None,
+    "1\n": None,
+    "1_0": None,
+    "1.0": None,
+    "²": None,
+    "١": None,  # noqa: RUF001 - an Arabic one, on purpose
+}
+
+
+@pytest.mark.parametrize("text, number", NUMBERS.items(), ids=map(repr, NUMBERS))
+def test_small_numbers(text: str, number: int | None) -> None:
+    assert small_number(text) == number
