@@ -91,6 +91,8 @@ class _Cycle:
                 self._serve(pool, job)
         for job in everybody:
             self._serve_elsewhere(job)
+        for job in [job for waiting in queues.values() for job in waiting]:
+            self._let_go(job)
         listed = [one for waiting in queues.values() for one in self._report(waiting)]
         return {"placements": self.placements, "evictions": self.evictions, "jobs": listed}
 
@@ -206,11 +208,14 @@ class _Cycle:
         job.reasons.append("WaitingForRoom")
 
     def _give_up(self, pool: str, job: Workload, *, welcome: bool = True) -> None:
-        """Nothing now: say why, and let go of half a gang that could not be made whole in time."""
-        if job.minimum_met:
-            job.reasons.append("NoRoom")
+        """Nothing now: say why."""
+        why = "NoRoom" if job.minimum_met else self._why_not(pool, job, welcome=welcome)
+        job.reasons.append(why)
+
+    def _let_go(self, job: Workload) -> None:
+        """At last: half a gang that could not be made whole in time is let go."""
+        if job.minimum_met or job.held or job.key in self.evicted or job.key in self.nominated:
             return
-        job.reasons.append(self._why_not(pool, job, welcome=welcome))
         seconds = self.world.config.get("gangRecoverySeconds", 300)
         broken = job.broken_since or self.world.now
         late = self.world.now - broken >= timedelta(seconds=seconds)

@@ -5,9 +5,12 @@ chosen that keeps the largest part of what is asked for idle.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from fractions import Fraction
 
+from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Placed
+from shoal.scheduling.queues import by_pool
 from shoal.scheduling.resources import exact_sums
 from shoal.scheduling.service import Service, Turn
 from shoal.scheduling.snapshot import Snapshot
@@ -17,28 +20,39 @@ from shoal.scheduling.workload import Workload
 class Borrowing:
     """Lends room to workloads, one after another."""
 
-    def __init__(self, snapshot: Snapshot, service: Service, waiting: dict[int, set[Workload]]) -> None:
-        """`waiting` are those who wait for room in their own pool, by its number."""
-        self._snapshot, self._service, self._waiting = snapshot, service, waiting
+    def __init__(
+        self, snapshot: Snapshot, service: Service, feasibility: Feasibility, waiting: Iterable[Workload]
+    ) -> None:
+        """`waiting` are those who wait for room in their own pools."""
+        self._snapshot, self._service, self._feasibility = snapshot, service, feasibility
+        self._waiting = {number: set(queue) for number, queue in by_pool(waiting).items()}
         self._numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
         self._guests = self._count_guests()
 
     def serve(self, workload: Workload) -> Turn | None:
         """What a workload gets from others; None if nothing."""
-        if workload.placed:
-            return self._join(workload)
         if not workload.may_borrow:
             return None
-        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if not self._waiting.get(pool)]
+        if workload.placed:
+            return self._join(workload)
+        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if not self._is_wanted(pool)]
         rated = [(rate, pool) for pool in offers if (rate := self._rate(workload, pool)) is not None]
         return self._move_in(workload, min(rated)[1]) if rated else None
 
     def _join(self, workload: Workload) -> Turn | None:
         """The rest of a workload follows those who are there already, as long as they are welcome."""
         pool = self._pool_of(workload.placed[0].column)
-        if not self._snapshot.pools[pool].sharing or self._waiting.get(pool):
+        if not self._snapshot.pools[pool].sharing or self._is_wanted(pool):
             return None
         return self._move_in(workload, pool)
+
+    def _is_wanted(self, pool: int) -> bool:
+        """Whether somebody waits for room in their own pool; those who must leave another will, too."""
+        if self._waiting.get(pool):
+            return True
+        gone = [w for w in self._service.evicted if w.pool == pool and self._service.is_gone(w)]
+        self._feasibility.judge(gone)
+        return any(self._feasibility.fits_home(workload) for workload in gone)
 
     def _move_in(self, workload: Workload, pool: int) -> Turn | None:
         turn = self._service.serve_in(workload, pool)

@@ -31,11 +31,13 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     service = Service(snapshot, Filters(ledger), config)
     service.keep_reservations(queue)
     turns = {workload: service.serve(workload) for workload in queue}
-    lacking = [w for w in queue if turns[w].unmet and not w.held]
-    evicted = [eviction.workload for eviction in service.evictions]
-    feasibility = Feasibility(snapshot, Filters(ledger, ever=True), dict.fromkeys([*lacking, *evicted]))
+    feasibility = Feasibility(snapshot, Filters(ledger, ever=True))
+    feasibility.judge([w for w in queue if turns[w].unmet and not w.held])
     _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))
-    return _plan(snapshot, config, service, turns, feasibility)
+    verdicts = {workload: verdict_of(turns[workload], snapshot, feasibility) for workload in queue}
+    return _plan(
+        snapshot, config, service, turns, verdicts | evicted_verdicts(service.evictions, feasibility)
+    )
 
 
 def _borrow(
@@ -45,22 +47,19 @@ def _borrow(
     turns: dict[Workload, Turn],
     queue: list[Workload],
 ) -> None:
-    """Let those who lack room at home ask others; who may not borrow but make room then does that."""
-    waiting: dict[int, set[Workload]] = {}
-    for workload, turn in turns.items():
-        if turn.unmet and not workload.held and feasibility.fits_home(workload):
-            waiting.setdefault(workload.pool, set()).add(workload)
-    asking = [w for w in queue if _asks(turns[w]) and w not in service.evicted]
-    if not asking:
-        return
-    borrowing = Borrowing(snapshot, service, waiting)
-    for workload in asking:
-        if workload in service.evicted:
-            continue
-        got = borrowing.serve(workload) or service.make_room_late(workload)
-        if got is not None:
-            del turns[workload]
-            turns[workload] = got
+    """Let those who lack room at home ask others; where borrowing comes first, make room if that fails."""
+    asking = [workload for workload in queue if _asks(turns[workload])]
+    if asking:
+        waiting = [w for w in queue if turns[w].unmet and not w.held and feasibility.fits_home(w)]
+        borrowing = Borrowing(snapshot, service, feasibility, waiting)
+        for workload in asking:
+            if workload in service.evicted:
+                continue
+            got = borrowing.serve(workload) or service.make_room_late(workload)
+            if got is not None:
+                del turns[workload]
+                turns[workload] = got
+    feasibility.judge(service.evicted)
 
 
 def _asks(turn: Turn) -> bool:
@@ -82,15 +81,13 @@ def _plan(
     config: SchedulerConfig,
     service: Service,
     turns: dict[Workload, Turn],
-    feasibility: Feasibility,
+    verdicts: dict[Workload, Verdict],
 ) -> Plan:
-    verdicts = {workload: verdict_of(turn, snapshot, feasibility) for workload, turn in turns.items()}
-    verdicts |= evicted_verdicts(service.evictions, feasibility)
     lost = [
         Eviction(workload, task, "GangLost")
-        for workload, turn in turns.items()
-        if not turn.nominated and workload not in service.evicted
-        if _is_given_up(verdicts[workload], snapshot.now, config)
+        for workload, verdict in verdicts.items()
+        if workload not in service.evicted and not turns[workload].nominated
+        if _is_given_up(verdict, snapshot.now, config)
         for task in workload.placed
     ]
     return Plan(

@@ -14,15 +14,21 @@ from shoal.scheduling.workload import Workload
 class Feasibility:
     """Judges workloads against pools as if these were empty and all their nodes well."""
 
-    def __init__(self, snapshot: Snapshot, filters: Filters, workloads: Collection[Workload]) -> None:
-        """Judge `workloads` by their home pools, and what does not fit there by who may lend to it."""
+    def __init__(self, snapshot: Snapshot, filters: Filters) -> None:
+        """Judge by what the filters let through."""
         self._snapshot, self._filters = snapshot, filters
+        self._judged: set[Workload] = set()
         self._fitting: set[tuple[Workload, int]] = set()
         self._misfits: dict[tuple[Workload, int], Misfit] = {}
         self._alike: dict[tuple[Shape, int], Misfit | None] = {}
-        self._judge(by_pool(workloads))
+
+    def judge(self, workloads: Collection[Workload]) -> None:
+        """Judge workloads by their home pools, and what does not fit there by who may lend to it."""
+        fresh = [workload for workload in workloads if workload not in self._judged]
+        self._judged.update(fresh)
+        self._judge(by_pool(fresh))
         asking: defaultdict[int, list[Workload]] = defaultdict(list)
-        for workload in workloads:
+        for workload in fresh:
             if not self.fits_home(workload):
                 for lender in self._lenders(workload):
                     asking[lender].append(workload)

@@ -127,12 +127,14 @@ class Preemption:
         """What of a whole workload must really leave, if the rest of it can go on."""
         if not victim.whole:
             return [victim]
+        before = test.standing
         with self._ledger.attempt() as attempt:
             back = [task for task in victim.tasks if self._put_back((task,), test)]
             leaving = [task for task in victim.tasks if task not in set(back)]
             if back and keeps_minimum(victim.resident.workload, without=leaving):
                 attempt.keep()
                 return [Unit(victim.resident, (task,), whole=False) for task in leaving]
+        test.standing = before
         test.refresh([task.column for task in victim.tasks])
         return [victim]
 
@@ -167,7 +169,12 @@ class Preemption:
 
 
 class _Test(ABC):
-    """Whether what is wanted still fits, as victims are put back one by one."""
+    """Whether what is wanted still fits, as victims are put back one by one.
+
+    `standing` is where it stands in the ledger meanwhile; who goes back in the ledger must go back here too.
+    """
+
+    standing: Placed = []
 
     @abstractmethod
     def holds(self) -> bool:
@@ -235,21 +242,16 @@ class _Trial(_GangTest):
     def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
         super().__init__(filters, span, workload)
         self._minds = any(filters.minds(task) for task in workload.minimum_tasks)
-        self._current: Placed = []
-        self._taken: dict[int, set[int]] = {}
         self._changed: list[int] = []
 
     def holds(self) -> bool:
-        if self._current and not self._minds and all(map(self._is_untouched, self._changed)):
+        if self.standing and not self._minds and all(map(self._is_untouched, self._changed)):
             return True
         self._withdraw()
         placed = self._place()
         if placed is None:
             return False
-        self._current = placed
-        self._taken = {}
-        for task, column in placed:
-            self._taken.setdefault(column, set()).update(self._ledger.demand(task.shape).rows)
+        self.standing = placed
         return True
 
     def refresh(self, columns: list[int]) -> None:
@@ -259,14 +261,15 @@ class _Trial(_GangTest):
         """See `_GangTest`; where it stands now, should it not find its way again."""
         with self._ledger.attempt():
             self._withdraw()
-            return self._place() or self._current
+            return self._place() or self.standing
 
     def _is_untouched(self, column: int) -> bool:
         """Whether a node still has room for what the gang took of it."""
-        return all(self._ledger.room[row, column] >= 0 for row in self._taken.get(column, ()))
+        demands = (self._ledger.demand(task.shape) for task, other in self.standing if other == column)
+        return all(self._ledger.room[row, column] >= 0 for demand in demands for row in demand.rows)
 
     def _withdraw(self) -> None:
-        for task, column in self._current:
+        for task, column in self.standing:
             self._ledger.remove(Occupant(column, task.shape, task.identity))
 
 

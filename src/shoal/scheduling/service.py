@@ -4,6 +4,7 @@ First the room that was kept for it, then room that is free now, then room that 
 gets its minimum whole or nothing at all.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -52,7 +53,7 @@ class Service:
         self._leaving_amounts = amounts_of(snapshot.leaving, snapshot.nodes)
         self._reserved: dict[Task, int] = {}
         self._served: set[Workload] = set()
-        self.evicted: set[Workload] = set()
+        self.evicted: Counter[Workload] = Counter()
 
     def keep_reservations(self, queue: list[Workload]) -> None:
         """Keep the room that earlier cycles reserved for minimums, where it can still become free."""
@@ -93,7 +94,9 @@ class Service:
         allowed = self._snapshot.pools[workload.pool].preemption and not self._config.disable_preemption
         if not allowed or not workload.makes_room or workload.placed:
             return None
-        clearance = self._preemption.clear(workload, self._served | self.evicted)
+        with self.ledger.attempt():
+            self._clear_leaving(workload)
+            clearance = self._preemption.clear(workload, self._served | self.evicted.keys())
         if clearance is None:
             return None
         for unit in clearance.victims:
@@ -103,15 +106,20 @@ class Service:
 
     def make_room_late(self, workload: Workload) -> Turn | None:
         """Have others leave, where borrowing is tried first and has failed."""
-        borrowed_first = self._order_of(workload) == "BorrowFirst"
-        return self.make_room(workload) if borrowed_first and workload.unmet else None
+        if self._order_of(workload) != "BorrowFirst" or not workload.unmet or self._is_astray(workload):
+            return None
+        return self._soon(workload) or self.make_room(workload)
+
+    def is_gone(self, workload: Workload) -> bool:
+        """Whether a workload must leave with all it has."""
+        return self.evicted[workload] == len(workload.placed) > 0
 
     def _evict(self, unit: Unit, beneficiary: Workload) -> None:
         """Send tasks away; their room is theirs until they are gone, and from now on about to become free."""
         victim = unit.resident.workload
         reason: EvictionReason = "Reclaimed" if unit.resident.foreign else "Preempted"
         self._budgets.spend(unit.tasks)
-        self.evicted.add(victim)
+        self.evicted[victim] += len(unit.tasks)
         for task in unit.tasks:
             self.evictions.append(Eviction(victim, task, reason, beneficiary))
             self._leaving.append(Occupant(task.column, task.shape, task.identity))
@@ -150,12 +158,17 @@ class Service:
         outcome = self._place(workload, workload.missing, workload.lacking, minimum_only=workload.elastic)
         if outcome.placed is not None:
             return self._got(workload, outcome)
-        with self.ledger.attempt():
-            soon = self._place_soon(workload)
+        soon = self._soon(workload)
         if soon is not None:
-            return self._nominate(workload, soon)
+            return soon
         behind = self._is_behind(workload, workload.missing, workload.lacking, unmet=True)
         return Turn(workload=workload, unmet=True, behind=behind, misfit=outcome.misfit)
+
+    def _soon(self, workload: Workload) -> Turn | None:
+        """Keep room for its minimum that becomes free once terminating pods are gone."""
+        with self.ledger.attempt():
+            placed = self._place_soon(workload)
+        return None if placed is None else self.noted(self._nominate(workload, placed))
 
     def _got(self, workload: Workload, outcome: Outcome) -> Turn:
         placed = outcome.placed or []

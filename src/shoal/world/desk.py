@@ -155,10 +155,8 @@ class Desk:
         return namespace.metadata.labels if namespace else {}
 
     def _priority(self, sketch: Sketch) -> int:
-        """The value of the class that the job names, or else its first pod that names one; or the default."""
-        named = sketch.priority_class or next(
-            (slot.blueprint.priority_class for slot in sketch.slots if slot.blueprint.priority_class), ""
-        )
+        """The value of the class that a job has; what its pods say of it goes first; else the default."""
+        named = _class_of(sketch)
         said = (slot.blueprint.priority for slot in sketch.slots if slot.blueprint.priority_class == named)
         value = next((priority for priority in said if priority is not None), None)
         if value is not None:
@@ -166,11 +164,10 @@ class Desk:
         return (self._world.priority_of(named) or 0) if named else self._world.default_priority
 
     def _makes_room(self, sketch: Sketch) -> bool:
-        """Whether others may have to leave for a job: not if its pods, or their class, say Never."""
-        names = {slot.blueprint.priority_class for slot in sketch.slots} | {sketch.priority_class}
+        """Whether others may have to leave for a job: not if its class, or a pod of its, says Never."""
         if any(slot.blueprint.patient for slot in sketch.slots):
             return False
-        return not any(self._world.is_patient(name) for name in names)
+        return not self._world.is_patient(_class_of(sketch))
 
     def _held(self, sketch: Sketch, slots: list[Slot], pods: dict[str, PodRecord]) -> Reason | None:
         """Why a workload must not be placed now, whatever room there is."""
@@ -185,6 +182,12 @@ class Desk:
     def _claim(self, name: Key, sketch: Sketch) -> bool:
         """Whether a pod of that name may be made: nobody else has one, and no sketch before wants one."""
         return name not in self._population.pods and self._claims.setdefault(name, sketch) is sketch
+
+
+def _class_of(sketch: Sketch) -> str:
+    """The PriorityClass that a job names, or the first of its pods that names one."""
+    named = (slot.blueprint.priority_class for slot in sketch.slots)
+    return sketch.priority_class or next(filter(None, named), "")
 
 
 def _minimum(sketch: Sketch, slots: list[Slot]) -> int:
