@@ -49,9 +49,8 @@ class Preemption:
         ]
         if not candidates:
             return None
-        least = workload.minimum_tasks
-        if len(least) == 1:
-            return self._clear_node(workload, least[0], candidates)
+        if len(workload.minimum_tasks) == 1:
+            return self._clear_node(workload, candidates)
         return self._clear_pool(workload, candidates)
 
     def _residents_of(self, pool: int) -> list[Resident]:
@@ -66,16 +65,22 @@ class Preemption:
             return False
         return resident.foreign or victim.priority < workload.priority
 
-    def _clear_node(self, workload: Workload, task: Task, candidates: list[Resident]) -> Clearance | None:
+    def _clear_node(self, workload: Workload, candidates: list[Resident]) -> Clearance | None:
         """One node for one task: the one whose victims cost least."""
         found: list[tuple[Cost, Clearance]] = []
-        span = self._snapshot.pools[workload.pool].span
-        for column, units in self._by_node(task, candidates).items():
+        for column, units in self._by_node(workload, candidates).items():
+            test = self._node_test(workload, column)
             with self._ledger.attempt():
-                victims = self._spare(units, _OneNode(self._filters, span, task, column))
-            if victims is not None:
-                found.append((self._cost(victims, column), Clearance(victims, [(task, column)])))
+                victims = self._spare(units, test)
+                if victims is not None:
+                    found.append((self._cost(victims, column), Clearance(victims, test.placed())))
         return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def _node_test(self, workload: Workload, column: int) -> "_Test":
+        if _are_alike(workload):
+            span = self._snapshot.pools[workload.pool].span
+            return _OneNode(self._filters, span, workload.missing[0], column)
+        return _Trial(self._filters, Span(column, column + 1), workload)
 
     def _clear_pool(self, workload: Workload, candidates: list[Resident]) -> Clearance | None:
         """Room anywhere in the pool for all of a gang's minimum."""
@@ -85,7 +90,7 @@ class Preemption:
             victims = self._spare(units, test)
             return None if victims is None else Clearance(victims, test.placed())
 
-    def _by_node(self, task: Task, candidates: list[Resident]) -> dict[int, list[Unit]]:
+    def _by_node(self, workload: Workload, candidates: list[Resident]) -> dict[int, list[Unit]]:
         """What would leave each node, where that could be enough."""
         there: defaultdict[int, list[tuple[Resident, list[Task]]]] = defaultdict(list)
         for resident in candidates:
@@ -94,21 +99,19 @@ class Preemption:
                 tasks[other.column].append(other)
             for column, together in tasks.items():
                 there[column].append((resident, together))
+        return {
+            column: [unit for resident, together in there[column] for unit in units_of(resident, together)]
+            for column in sorted(there)
+            if any(self._could_help(task, column, there[column]) for task in workload.missing)
+        }
+
+    def _could_help(self, task: Task, column: int, leaving: list[tuple[Resident, list[Task]]]) -> bool:
+        """Whether a node could have room for a task, were these gone."""
         demand = self._ledger.demand(task.shape)
-        suitable = self._filters.suitable(task)
-        enough = {}
-        for column in sorted(there):
-            gained = sum(
-                self._ledger.demand(t.shape).vector for _, together in there[column] for t in together
-            )
-            room = self._ledger.room[:, column] + gained
-            if suitable[column] and all(
-                room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True)
-            ):
-                enough[column] = [
-                    unit for resident, together in there[column] for unit in units_of(resident, together)
-                ]
-        return enough
+        gained = sum(self._ledger.demand(other.shape).vector for _, tasks in leaving for other in tasks)
+        room = self._ledger.room[:, column] + gained
+        enough = all(room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True))
+        return enough and bool(self._filters.suitable(task)[column])
 
     def _spare(self, units: list[Unit], test: "_Test") -> list[Unit] | None:
         """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
@@ -180,6 +183,10 @@ class _Test(ABC):
     def holds(self) -> bool:
         """Whether it fits now."""
 
+    @abstractmethod
+    def placed(self) -> Placed:
+        """Where it goes, once nobody more can be put back."""
+
     def refresh(self, columns: list[int]) -> None:  # noqa: B027 - who looks anew each time need not know
         """Learn that something changed on these nodes."""
 
@@ -193,6 +200,9 @@ class _OneNode(_Test):
     def holds(self) -> bool:
         return self._filters.fits_on(self._task, self._column, self._span)
 
+    def placed(self) -> Placed:
+        return [(self._task, self._column)]
+
 
 class _GangTest(_Test):
     """A gang in a pool."""
@@ -201,7 +211,6 @@ class _GangTest(_Test):
         self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
 
     def placed(self) -> Placed:
-        """Where the gang goes, once nobody more can be put back."""
         with self._ledger.attempt():
             return self._place() or []
 
@@ -258,7 +267,7 @@ class _Trial(_GangTest):
         self._changed = columns
 
     def placed(self) -> Placed:
-        """See `_GangTest`; where it stands now, should it not find its way again."""
+        """See `_Test`; where it stands now, should it not find its way again."""
         with self._ledger.attempt():
             self._withdraw()
             return self._place() or self.standing
@@ -274,6 +283,9 @@ class _Trial(_GangTest):
 
 
 def _gang_test(filters: Filters, span: Span, workload: Workload) -> _GangTest:
-    least = workload.minimum_tasks
-    alike = len({task.shape for task in least}) == 1 and not filters.minds(least[0])
+    alike = _are_alike(workload) and not filters.minds(workload.missing[0])
     return _Headcount(filters, span, workload) if alike else _Trial(filters, span, workload)
+
+
+def _are_alike(workload: Workload) -> bool:
+    return len({(task.shape, task.identity) for task in workload.missing}) == 1

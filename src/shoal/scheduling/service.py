@@ -60,12 +60,8 @@ class Service:
         for workload in queue:
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
-            if (
-                workload.unmet
-                and not workload.held
-                and suffices(workload, kept)
-                and self._works(workload, kept)
-            ):
+            idle = workload.held or not workload.unmet or self._is_astray(workload)
+            if not idle and suffices(workload, kept) and self._works(workload, kept):
                 for task, column in kept:
                     self._reserve(task, column)
 
