@@ -8,7 +8,7 @@ would leave no room.
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Placed, Placer
+from shoal.scheduling.shape import Shape
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.victims import Resident, Unit, keeps_minimum, residents_of, units_of
 from shoal.scheduling.workload import Task, Workload
@@ -122,9 +123,33 @@ class Preemption:
             return None
         over = self._budgets.violating(task for unit in units for task in unit.tasks)
         first = sorted(units, key=lambda unit: over.isdisjoint(unit.tasks))
-        victims = [unit for unit in first if not self._put_back(unit.tasks, test)]
-        gone = set(victims)
+        gone = set(self._put_back_all(first, test))
         return [part for unit in units if unit in gone for part in self._spare_singly(unit, test)]
+
+    def _put_back_all(self, units: list[Unit], test: "_Test") -> list[Unit]:
+        """Put units back one after another; who cannot.
+
+        Most can, so they are tried by the handful: if all of a handful fit, each of them would have.
+        """
+        victims: list[Unit] = []
+        hopeless: set[tuple[int, Shape]] = set()
+        start, handful = 0, 1
+        while start < len(units):
+            some = units[start : start + handful]
+            seats = {(task.column, task.shape) for task in some[0].tasks}
+            if len(seats) == 1 and seats <= hopeless:
+                victims.append(some[0])
+                start += 1
+            elif self._put_back([task for unit in some for task in unit.tasks], test):
+                start += len(some)
+                handful *= 2
+            elif len(some) > 1:
+                handful //= 2
+            else:
+                victims.append(some[0])
+                hopeless |= seats
+                start += 1
+        return victims
 
     def _spare_singly(self, victim: Unit, test: "_Test") -> list[Unit]:
         """What of a whole workload must really leave, if the rest of it can go on."""
@@ -141,7 +166,7 @@ class Preemption:
         test.refresh([task.column for task in victim.tasks])
         return [victim]
 
-    def _put_back(self, tasks: tuple[Task, ...], test: "_Test") -> bool:
+    def _put_back(self, tasks: Sequence[Task], test: "_Test") -> bool:
         columns = [task.column for task in tasks]
         with self._ledger.attempt() as attempt:
             for task in tasks:
