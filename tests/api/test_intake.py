@@ -88,54 +88,6 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         [NODE, NODE | {"metadata": {"name": "n", "namespace": "a"}}],
         ["f1: Node n: metadata.name: is taken: f0 has one of this name"],
     ),
-    (
-        "the same name in namespaces that differ in their last letter",
-        [builders.pod("p", namespace="n" * 61 + last) for last in "ab"],
-        [],
-    ),
-    (
-        "a long namespace is told in full",
-        [POD | {"metadata": {"name": "p", "namespace": "n" * 63}, "spec": 5}],
-        [f"f0: Pod {'n' * 63}/p: spec: must be a mapping, not 5"],
-    ),
-    (
-        "a namespace that is none",
-        [POD | {"metadata": {"name": "p", "namespace": namespace}} for namespace in (5, 5, [])],
-        [
-            "f0: Pod 5/p: metadata.namespace: must be a string, not 5",
-            "f1: Pod 5/p: metadata.namespace: must be a string, not 5",
-            "f2: Pod default/p: metadata.namespace: must be a string, not a list",
-        ],
-    ),
-    (
-        "nodes have no namespace, whatever is written",
-        [NODE, NODE | {"metadata": {"name": "n", "namespace": "a"}}],
-        ["f1: Node n: metadata.name: is taken: f0 has one of this name"],
-    ),
-    (
-        "the same name in namespaces that differ in their last letter",
-        [builders.pod("p", namespace="n" * 61 + last) for last in "ab"],
-        [],
-    ),
-    (
-        "a long namespace is told in full",
-        [POD | {"metadata": {"name": "p", "namespace": "n" * 63}, "spec": 5}],
-        [f"f0: Pod {'n' * 63}/p: spec: must be a mapping, not 5"],
-    ),
-    (
-        "a namespace that is none",
-        [POD | {"metadata": {"name": "p", "namespace": namespace}} for namespace in (5, 5, [])],
-        [
-            "f0: Pod 5/p: metadata.namespace: must be a string, not 5",
-            "f1: Pod 5/p: metadata.namespace: must be a string, not 5",
-            "f2: Pod default/p: metadata.namespace: must be a string, not a list",
-        ],
-    ),
-    (
-        "nodes have no namespace, whatever is written",
-        [NODE, NODE | {"metadata": {"name": "n", "namespace": "a"}}],
-        ["f1: Node n: metadata.name: is taken: f0 has one of this name"],
-    ),
     ("the same name of other kinds", [builders.pool("p"), POD], []),
     (
         "no namespace is the namespace default",
