@@ -48,7 +48,7 @@ def _borrow(
     queue: list[Workload],
 ) -> None:
     """Let those who lack room at home ask others; where borrowing comes first, make room if that fails."""
-    asking = [workload for workload in queue if _asks(turns[workload])]
+    asking = [workload for workload in queue if _asks(turns[workload], service)]
     if asking:
         waiting = [w for w in queue if turns[w].unmet and not w.held and feasibility.fits_home(w)]
         borrowing = Borrowing(snapshot, service, feasibility, waiting)
@@ -62,11 +62,12 @@ def _borrow(
     feasibility.judge(service.evicted)
 
 
-def _asks(turn: Turn) -> bool:
-    """Whether a workload got too little at home, or could not be served there at all."""
-    if turn.workload.held or turn.nominated or turn.placed:
+def _asks(turn: Turn, service: Service) -> bool:
+    """Whether a workload got nothing at home, or has its place elsewhere and lacks something there."""
+    workload = turn.workload
+    if workload.held or turn.nominated or turn.placed:
         return False
-    return turn.unmet or bool(turn.workload.missing)
+    return service.is_astray(workload) and bool(workload.missing) if workload.placed else turn.unmet
 
 
 def _neighbours(snapshot: Snapshot) -> Neighbours | None:

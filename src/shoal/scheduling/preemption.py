@@ -129,15 +129,17 @@ class Preemption:
     def _put_back_all(self, units: list[Unit], test: "_Test") -> list[Unit]:
         """Put units back one after another; who cannot.
 
-        Most can, so they are tried by the handful: if all of a handful fit, each of them would have.
+        Most can, so they are tried by the handful: if all of a handful fit, each of them would have. Where so
+        many alike found no room on a node, as many or more find none after them.
         """
         victims: list[Unit] = []
-        hopeless: set[tuple[int, Shape]] = set()
+        hopeless: dict[tuple[int, Shape], int] = {}
         start, handful = 0, 1
         while start < len(units):
             some = units[start : start + handful]
             seats = {(task.column, task.shape) for task in some[0].tasks}
-            if len(seats) == 1 and seats <= hopeless:
+            seat = seats.pop() if len(seats) == 1 else None
+            if seat in hopeless and len(some[0].tasks) >= hopeless[seat]:
                 victims.append(some[0])
                 start += 1
             elif self._put_back([task for unit in some for task in unit.tasks], test):
@@ -147,7 +149,8 @@ class Preemption:
                 handful //= 2
             else:
                 victims.append(some[0])
-                hopeless |= seats
+                if seat:
+                    hopeless[seat] = len(some[0].tasks)
                 start += 1
         return victims
 

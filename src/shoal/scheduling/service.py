@@ -60,7 +60,7 @@ class Service:
         for workload in queue:
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
-            idle = workload.held or not workload.unmet or self._is_astray(workload)
+            idle = workload.held or not workload.unmet or self.is_astray(workload)
             if not idle and suffices(workload, kept) and self._works(workload, kept):
                 for task, column in kept:
                     self._reserve(task, column)
@@ -68,7 +68,7 @@ class Service:
     def serve(self, workload: Workload) -> Turn:
         """Give a workload what it can have at home."""
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload.held or workload in self.evicted or self._is_astray(workload):
+        if workload.held or workload in self.evicted or self.is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
         turn = self._as_kept(workload, kept) or self._now(workload)
         if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
@@ -102,7 +102,7 @@ class Service:
 
     def make_room_late(self, workload: Workload) -> Turn | None:
         """Have others leave, where borrowing is tried first and has failed."""
-        if self._order_of(workload) != "BorrowFirst" or not workload.unmet or self._is_astray(workload):
+        if self._order_of(workload) != "BorrowFirst" or not workload.unmet or self.is_astray(workload):
             return None
         return self._soon(workload) or self.make_room(workload)
 
@@ -205,7 +205,7 @@ class Service:
         placer = Placer(self._filters, self._span(workload), workload.placement, present)
         return placer.place(tasks, lacking, minimum_only=minimum_only)
 
-    def _is_astray(self, workload: Workload) -> bool:
+    def is_astray(self, workload: Workload) -> bool:
         """Whether it has nodes outside its home pool: it is not split, and nobody lends it more."""
         home = self._span(workload)
         first = next(iter(workload.placed), None)
