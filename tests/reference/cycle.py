@@ -290,8 +290,14 @@ class _Cycle:
             self._borrow_or_make_room(job)
 
     def _borrow_or_make_room(self, job: Workload) -> None:
-        if not self._borrow(job) and borrows_first(self.world, job.pool):
+        if self._borrow(job) or not borrows_first(self.world, job.pool):
+            return
+        coming = place_minimum(self.room.without_terminating(), self.pools[job.pool], job)
+        if coming is None:
             self._make_room(job)
+        else:
+            job.reasons = _told(job)
+            self._nominate(job, coming)
 
     def _complete(self, pool: str, job: Workload) -> None:
         """The rest of a workload, or what half a gang lacks, in a pool that lends."""
