@@ -26,8 +26,7 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> float |
     try:
         return msgspec.convert(value, Time).timestamp()
     except msgspec.ValidationError:
-        msg = f"'{shown(value)}' is not a time such as 2026-01-31T12:00:00Z"
-        raise click.BadParameter(msg) from None
+        raise click.BadParameter(f"'{shown(value)}' is not a time such as 2026-01-31T12:00:00Z") from None
 
 
 def _duration(_: click.Context, __: click.Parameter, value: str) -> float:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from shoal.api.fields import FieldError
+from shoal.api.fields import FieldError, shown
 from shoal.scheduling.workload import QueuePolicy
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -50,6 +50,5 @@ def seconds(duration: str | float) -> float:
         return float(duration)
     match = _DURATION.fullmatch(duration)
     if not duration or match is None:
-        msg = f"must be a duration such as 30s, 5m or 1h30m, not '{duration}'"
-        raise ValueError(msg)
+        raise ValueError(f"must be a duration such as 30s, 5m or 1h30m, not '{shown(duration)}'")
     return float(match["h"] or 0) * 3600 + float(match["m"] or 0) * 60 + float(match["s"] or 0)

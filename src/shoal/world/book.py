@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from shoal.api.names import small_number
 from shoal.api.podspec import (
     PodAffinityTerm,
     PodSpec,
@@ -167,8 +168,9 @@ def _narrowed(
 
 
 def _gang_min(text: str) -> tuple[int, Reason | None]:
-    if not text or (text.isascii() and text.isdigit() and len(text) < 7):  # noqa: PLR2004 - below a million
-        return int(text or 0), None
+    number = small_number(text or "0")
+    if number is not None:
+        return number, None
     return 0, Reason("Held", f"annotation {GANG_MIN} must be a whole number, not '{text[:20]}'")
 
 

@@ -36,7 +36,9 @@ def _indexed(job: Job, pods: list[PodRecord]) -> Iterator[tuple[Iterator[str], i
     spec, name = job.spec, job.metadata.name
     completions = spec.completions or 0
     active = {pod.rank for pod in pods if _is_active(pod)}
-    closed = indices(job.status.completed_indexes) | indices(job.status.failed_indexes)
+    closed = indices(job.status.completed_indexes, completions) | indices(
+        job.status.failed_indexes, completions
+    )
     closed |= {pod.rank for pod in pods if pod.phase == "Succeeded" and pod.rank is not None}
     open_ = [index for index in range(completions) if index not in closed]
     wanted = min(spec.parallelism, len(open_)) - sum(map(_is_active, pods))

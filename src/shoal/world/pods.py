@@ -6,6 +6,7 @@ from shoal.api.batch import INDEX_KEY
 from shoal.api.core import Pod
 from shoal.api.dijob import RANK_LABEL
 from shoal.api.meta import ObjectMeta, OwnerReference, Time
+from shoal.api.names import small_number
 from shoal.world.book import Blueprint, Book
 
 BROKEN_SINCE = "shoal.io/broken-since"
@@ -76,7 +77,7 @@ def owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
 
 def _rank(meta: ObjectMeta) -> int | None:
     text = meta.labels.get(RANK_LABEL) or meta.annotations.get(INDEX_KEY) or meta.labels.get(INDEX_KEY) or ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None  # noqa: PLR2004
+    return small_number(text)
 
 
 def _time(text: str | None) -> float | None:
