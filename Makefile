@@ -20,8 +20,10 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
 		printf '%-14s %s\n' "$$target" "$$text"; done
 
-demo: install ## plan an example world and print it
+demo: install ## plan the example worlds and print them
 	@$(BIN)/shoal plan -f examples/worlds/team.yaml --cycles 10 $(ARGS)
+	@echo
+	@$(BIN)/shoal plan -f examples/worlds/two-teams.yaml $(ARGS)
 
 test: lint ## lint, then run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)

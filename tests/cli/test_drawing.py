@@ -15,7 +15,7 @@ from shoal.scheduling.report import report
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.snapshot import Snapshot
 from shoal.world.rehearsal import plan_objects
-from tests.builders import node, pod, pool
+from tests.builders import node, pod, pool, priority_class
 
 RANGES: list[tuple[str, list[str], list[str]]] = [
     ("nobody", [], []),
@@ -70,3 +70,11 @@ def test_names_that_are_no_names_are_shown_as_they_are() -> None:
     text = drawn(node("n1"), gang, pod("q", cpu=99))
     assert "[/x]" in text
     assert "\x1b" not in text
+
+
+def test_who_must_leave_is_shown_with_the_reason_and_for_whom() -> None:
+    low, high = priority_class("low", 1), priority_class("high", 2)
+    victim = pod("victim", cpu=8, node="n1", priority="low")
+    text = drawn(node("n1", cpu=8), low, high, victim, pod("urgent", cpu=8, priority="high"))
+    (line,) = [line.split() for line in text.splitlines() if line.startswith("default/victim")]
+    assert line == ["default/victim", "n1", "Preempted", "Pod/default/urgent"]

@@ -186,3 +186,22 @@ def test_a_world_without_anything_to_do_is_planned(tmp_path: Path) -> None:
     assert (answer["cycles"], answer["stable"], answer["jobs"]) == (1, True, [])
     text = shoal("plan", "-f", written(tmp_path, node("n1", cpu=1))).stdout
     assert "0 pods placed" in text
+
+
+EXAMPLES = sorted((ROOT / "examples" / "worlds").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("world", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_every_example_is_good_and_comes_to_rest(world: Path) -> None:
+    done = shoal("plan", "-f", str(world), "--cycles", "20", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["stable"]
+
+
+def test_what_was_lent_comes_back_to_its_owner() -> None:
+    """Team B's job gets the machine that team A's pod had borrowed."""
+    answer = planned("-f", str(ROOT / "examples" / "worlds" / "two-teams.yaml"), "--cycles", "10")
+    assert [(e["pod"], e["reason"], e["for"]) for e in answer["evictions"]] == [
+        ("a/sweep-1", "Reclaimed", "DIJob/b/chess")
+    ]
+    assert {p["pod"]: p["node"] for p in answer["placements"]} == {"b/chess-0-0": "b-1", "b/chess-0-1": "b-1"}

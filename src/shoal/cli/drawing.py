@@ -47,6 +47,7 @@ def draw(paper: Console, last: Step, answer: Report, *, wide: bool = False) -> N
         paper.print(_pool_line(pool))
         if pool.nodes:
             _draw_nodes(paper, pool, use, arrived, wide=wide)
+    _draw_evictions(paper, answer)
     _draw_jobs(paper, answer, wide=wide)
 
 
@@ -95,6 +96,21 @@ def _draw_nodes(
     if len(nodes) < len(pool.nodes):
         others = many(len(pool.nodes) - len(nodes), "other node")
         paper.print(Text(f"… and {others} (-o wide shows all)", style="dim"))
+
+
+def _draw_evictions(paper: Console, answer: Report) -> None:
+    """Who must leave, and for whom."""
+    if not answer.evictions:
+        return
+    paper.print()
+    paper.print(Text("Leaving", style="bold"))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("POD", "NODE", "REASON", "FOR"):
+        table.add_column(title, overflow="fold")
+    for eviction in answer.evictions:
+        names = (eviction.pod, eviction.node, eviction.reason, eviction.beneficiary or "")
+        table.add_row(*(Text(printable(name)) for name in names))
+    paper.print(table)
 
 
 def _draw_jobs(paper: Console, answer: Report, *, wide: bool) -> None:
