@@ -23,6 +23,9 @@ class Budgets:
         self._left = {budget: budget.allowed for budget in budgets}
         self._known: dict[Identity, list[Budget]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
     def spend(self, tasks: Iterable[Task]) -> None:
         """Take pods away for good."""
         for task in tasks:

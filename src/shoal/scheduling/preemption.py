@@ -27,6 +27,10 @@ Cost = tuple[int, bool, int, int, int, int]
 of priorities, their number, and the node's column."""
 
 
+Likeness = tuple[object, ...]
+"""What nodes have in common that cost the same to clear."""
+
+
 class Clearance(msgspec.Struct, frozen=True, eq=False):
     """Who must leave, and where the tasks go that they make room for."""
 
@@ -67,15 +71,28 @@ class Preemption:
         return resident.foreign or victim.priority < workload.priority
 
     def _clear_node(self, workload: Workload, candidates: list[Resident]) -> Clearance | None:
-        """One node for one task: the one whose victims cost least."""
+        """One node for one task: the one whose victims cost least; of nodes that are alike, the first."""
         found: list[tuple[Cost, Clearance]] = []
+        looked_at: set[Likeness] = set()
         for column, units in self._by_node(workload, candidates).items():
+            likeness = self._likeness(workload, column, units)
+            if likeness in looked_at:
+                continue
+            looked_at.add(likeness)
             test = self._node_test(workload, column)
             with self._ledger.attempt():
                 victims = self._spare(units, test)
                 if victims is not None:
                     found.append((self._cost(victims, column), Clearance(victims, test.placed())))
         return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    def _likeness(self, workload: Workload, column: int, units: list[Unit]) -> Likeness:
+        """What the cost of clearing a node depends on; the node itself, if that is more than room."""
+        special = self._budgets or self._ledger.neighbours is not None or not _are_alike(workload)
+        if special or any(len(unit.tasks) > 1 for unit in units):
+            return (column,)
+        victims = ((u.resident.foreign, u.resident.workload.priority, u.tasks[0].shape) for u in units)
+        return (self._ledger.room[:, column].tobytes(), *victims)
 
     def _node_test(self, workload: Workload, column: int) -> "_Test":
         if _are_alike(workload):

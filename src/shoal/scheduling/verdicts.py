@@ -46,7 +46,8 @@ def _evicted(workload: Workload, gone: list[Eviction], feasibility: Feasibility)
     reasons = (*workload.remarks, Reason("NoRoom", text))
     if not whole:
         return Verdict(state="ScheduledPartly", reasons=reasons)
-    return Verdict(state="Unscheduled", reasons=reasons, waiting=feasibility.fits_home(workload))
+    waiting = not workload.held and feasibility.fits_home(workload)
+    return Verdict(state="Unscheduled", reasons=reasons, waiting=waiting)
 
 
 def _broken_since(workload: Workload, now: float) -> float | None:
