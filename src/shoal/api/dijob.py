@@ -24,7 +24,6 @@ from shoal.api.podspec import Template, template_errors
 
 PRIORITIES: Final = {"normal": 5, "high": 10}
 RANK_LABEL: Final = "diengine/rank"
-_TASKS_BACKOFF: Final = 3
 
 
 class EngineFields(View, frozen=True, kw_only=True):
@@ -75,12 +74,6 @@ class DIJobSpec(View, frozen=True, kw_only=True):
     def maximum(self) -> int:
         """`maxReplicas`, or what it is by default."""
         return max(self.min_replicas, 1) if self.max_replicas is None else self.max_replicas
-
-    @property
-    def failures_allowed(self) -> int:
-        """`backoffLimit`, or what it is by default in this shape."""
-        default = _TASKS_BACKOFF if self.tasks else 0
-        return default if self.backoff_limit is None else self.backoff_limit
 
 
 class Worker(View, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ along untouched by whoever holds the template.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -30,7 +30,6 @@ Resources = dict[str, Quantity]
 Template = dict[str, Any]
 """A pod template as it was written; `decode_template` gives the view of it."""
 
-_Side = Callable[["ResourceRequirements"], Resources]
 _OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 
 # What no node has: above it an amount is a slip of the keyboard. Sums are kept in bounds by the engine.
@@ -159,13 +158,21 @@ class HostPort(View, frozen=True, kw_only=True, order=True):
 
 
 def requests(spec: PodSpec) -> dict[str, int]:
-    """The room a pod takes, in nano-units: Kubernetes' rule, limits standing in for missing requests."""
-    return _total(spec, lambda r: r.requests, lambda r: r.limits)
+    """The room a pod takes, in nano-units, by Kubernetes' rule.
 
-
-def limits(spec: PodSpec) -> dict[str, int]:
-    """The room a pod may come to use, in nano-units: limits, and requests where there is no limit."""
-    return _total(spec, lambda r: r.limits, lambda r: r.requests)
+    All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead.
+    """
+    running = _sum(*(_asked(container.resources) for container in spec.containers))
+    sidecars: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for container in spec.init_containers:
+        own = _asked(container.resources)
+        if container.restart_policy == "Always":
+            sidecars, own = _sum(sidecars, own), {}
+        peak |= _sum(sidecars, own)
+    whole = spec.resources
+    total = in_nano(whole.limits) | (_sum(running, sidecars) | peak) | in_nano(whole.requests)
+    return dict(_sum(total, in_nano(spec.overhead)))
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -274,24 +281,9 @@ def _affinity_errors(affinity: Affinity, path: str) -> Iterator[FieldError]:
                     yield from label_selector_errors(selector, f"{where}.{name}")
 
 
-def _total(spec: PodSpec, first: _Side, second: _Side) -> dict[str, int]:
-    """All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead."""
-
-    def amounts(container: Container) -> dict[str, int]:
-        return in_nano(second(container.resources)) | in_nano(first(container.resources))
-
-    running = _sum(*map(amounts, spec.containers))
-    sidecars: Counter[str] = Counter()
-    peak: Counter[str] = Counter()
-    for container in spec.init_containers:
-        own = amounts(container)
-        if container.restart_policy == "Always":
-            sidecars, own = _sum(sidecars, own), {}
-        peak |= _sum(sidecars, own)
-    total = (
-        in_nano(second(spec.resources)) | (_sum(running, sidecars) | peak) | in_nano(first(spec.resources))
-    )
-    return dict(_sum(total, in_nano(spec.overhead)))
+def _asked(resources: ResourceRequirements) -> dict[str, int]:
+    """What a container asks for; limits stand in for missing requests."""
+    return in_nano(resources.limits) | in_nano(resources.requests)
 
 
 def in_nano(amounts: Resources) -> dict[str, int]:
