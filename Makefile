@@ -20,10 +20,12 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
 		printf '%-14s %s\n' "$$target" "$$text"; done
 
-demo: install ## plan the example worlds and print them
-	@$(BIN)/shoal plan -f examples/worlds/team.yaml --cycles 10 $(ARGS)
+demo: install ## plan example worlds: what to see in them, and the plan
+	@$(foreach world,$(SHOWN),$(call scene,$(world));)
+	@echo 'More worlds to plan in the same way; each file says what to look for:'
 	@echo
-	@$(BIN)/shoal plan -f examples/worlds/two-teams.yaml $(ARGS)
+	@for world in $(filter-out $(SHOWN),$(WORLDS)); do \
+		printf '  %-42s %s\n' "$$world" "$$(sed -n '1s/^# //p' "$$world")"; done
 
 test: lint ## lint, then run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
@@ -52,6 +54,16 @@ lock: ## pin the newest versions of the whole environment in requirements-dev.tx
 clean: ## remove the environment, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# What the demonstration shows in full: gangs and reasons, lending, elastic sizes. The others it only names.
+SHOWN  := $(patsubst %,examples/worlds/%.yaml,team two-teams edl)
+WORLDS := $(wildcard examples/worlds/*.yaml)
+
+# A world's first line, the command, and what it prints.
+define scene
+sed -n '1s/^# /== /p' $(1); echo; echo '$$ shoal plan -f $(1) --cycles 20'; \
+$(BIN)/shoal plan -f $(1) --cycles 20 $(ARGS) || exit; echo
+endef
 
 # One line if all is well, else all that was found.
 check = found=$$($(2) 2>&1) && echo '$(1): ok' || { printf '%s\n' '$(1): FAILED' "$$found"; exit 1; }

@@ -1,47 +1,14 @@
-"""How a plan is drawn: names in short, and nothing reckoned twice."""
-
-import io
-from typing import Any
+"""How a plan is drawn: the right things, once, and nothing that would drive a terminal."""
 
 import pytest
-from rich.console import Console
 
-from shoal.api.intake import take
 from shoal.cli import drawing
-from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.pools import used_after
-from shoal.scheduling.report import report
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.snapshot import Snapshot
-from shoal.world.rehearsal import plan_objects
 from tests.builders import node, pod, pool, priority_class
-
-RANGES: list[tuple[str, list[str], list[str]]] = [
-    ("nobody", [], []),
-    ("neighbours are drawn together", ["a-2", "a-0", "a-1", "a-4"], ["a-0…2", "a-4"]),
-    ("numbers come in their order", ["a-10", "a-9"], ["a-9…10"]),
-    ("others are not neighbours", ["a-0", "b-1"], ["a-0", "b-1"]),
-    ("a name without a number", ["a", "a-b"], ["a", "a-b"]),
-    ("a name that is a number", ["5", "6"], ["5", "6"]),
-    ("zeros before a number are part of the name", ["a-007", "a-08"], ["a-007", "a-08"]),
-    ("a number beyond all counting", [f"a-{'9' * 200}"], [f"a-{'9' * 200}"]),
-]
-
-
-@pytest.mark.parametrize("sentence, names, drawn", RANGES, ids=[row[0] for row in RANGES])
-def test_ranges(sentence: str, names: list[str], drawn: list[str]) -> None:
-    assert drawing._ranges(names) == drawn, sentence
-
-
-def drawn(*objects: dict[str, Any]) -> str:
-    settings = SchedulerConfig()
-    views = [view for _, view in take(("test", raw) for raw in objects).views]
-    steps = plan_objects(views, settings)
-    paper = Console(file=io.StringIO(), width=120)
-    drawing.draw(paper, steps[-1], report(steps, settings))
-    assert isinstance(paper.file, io.StringIO)
-    return paper.file.getvalue()
+from tests.cli.drawn import drawn
 
 
 def test_use_is_reckoned_once_for_all_pools(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +45,9 @@ def test_who_must_leave_is_shown_with_the_reason_and_for_whom() -> None:
     text = drawn(node("n1", cpu=8), low, high, victim, pod("urgent", cpu=8, priority="high"))
     (line,) = [line.split() for line in text.splitlines() if line.startswith("default/victim")]
     assert line == ["default/victim", "n1", "Preempted", "Pod/default/urgent"]
+
+
+def test_bars_are_shorter_where_there_is_little_room() -> None:
+    world = [node("n1", cpu=2), pod("p", cpu=1)]
+    assert "█████░░░░░ 1/2" in drawn(*world, width=120)
+    assert " ██░░░ 1/2" in drawn(*world, width=80)

@@ -12,6 +12,7 @@ from shoal.api.meta import (
     Int32,
     Object,
     Positive,
+    ScaleRecord,
     Seconds,
     Time,
     View,
@@ -102,6 +103,7 @@ class DIJobStatus(View, frozen=True, kw_only=True):
     profilings: Annotated[dict[str, Any], about("What the workers reported.")] = {}
     generation: Annotated[Count, about("How often ranks that ran were made again.")] = 0
     workers: Annotated[tuple[Worker, ...], about("The workers, by rank.")] = ()
+    scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
     nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
     broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()

@@ -84,6 +84,15 @@ class Condition(View, frozen=True, kw_only=True):
     last_transition_time: Annotated[Time | None, about("When the status changed last.")] = None
 
 
+class ScaleRecord(View, frozen=True, kw_only=True):
+    """One change of a job's size."""
+
+    time: Time
+    from_: Int32 = msgspec.field(name="from")
+    to: Int32
+    reason: str = ""
+
+
 class Object(View, frozen=True, kw_only=True):
     """Base of the views of whole objects."""
 

@@ -5,7 +5,7 @@ along untouched by whoever holds the template.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -42,6 +42,10 @@ class ResourceRequirements(View, frozen=True, kw_only=True):
 
     requests: Resources = {}
     limits: Resources = {}
+
+
+Amounts = Callable[[ResourceRequirements], Resources]
+"""Which of a container's amounts count."""
 
 
 class ContainerPort(View, frozen=True, kw_only=True):
@@ -158,20 +162,34 @@ class HostPort(View, frozen=True, kw_only=True, order=True):
 
 
 def requests(spec: PodSpec) -> dict[str, int]:
-    """The room a pod takes, in nano-units, by Kubernetes' rule.
+    """The room a pod takes, in nano-units, by Kubernetes' rule; limits stand in for missing requests."""
+    return _whole(spec, weak=lambda r: r.limits, strong=lambda r: r.requests)
+
+
+def limits(spec: PodSpec) -> dict[str, int]:
+    """The most a pod may use, in nano-units, by the same rule; requests stand in for missing limits."""
+    return _whole(spec, weak=lambda r: r.requests, strong=lambda r: r.limits)
+
+
+def _whole(spec: PodSpec, *, weak: Amounts, strong: Amounts) -> dict[str, int]:
+    """What a pod comes to, if `strong` amounts of a container count before its `weak` ones.
 
     All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead.
     """
-    running = _sum(*(_asked(container.resources) for container in spec.containers))
+
+    def amounts(resources: ResourceRequirements) -> dict[str, int]:
+        return in_nano(weak(resources)) | in_nano(strong(resources))
+
+    running = _sum(*(amounts(container.resources) for container in spec.containers))
     sidecars: Counter[str] = Counter()
     peak: Counter[str] = Counter()
     for container in spec.init_containers:
-        own = _asked(container.resources)
+        own = amounts(container.resources)
         if container.restart_policy == "Always":
             sidecars, own = _sum(sidecars, own), {}
         peak |= _sum(sidecars, own)
     whole = spec.resources
-    total = in_nano(whole.limits) | (_sum(running, sidecars) | peak) | in_nano(whole.requests)
+    total = in_nano(weak(whole)) | (_sum(running, sidecars) | peak) | in_nano(strong(whole))
     return dict(_sum(total, in_nano(spec.overhead)))
 
 
@@ -279,11 +297,6 @@ def _affinity_errors(affinity: Affinity, path: str) -> Iterator[FieldError]:
             ):
                 if selector:
                     yield from label_selector_errors(selector, f"{where}.{name}")
-
-
-def _asked(resources: ResourceRequirements) -> dict[str, int]:
-    """What a container asks for; limits stand in for missing requests."""
-    return in_nano(resources.limits) | in_nano(resources.requests)
 
 
 def in_nano(amounts: Resources) -> dict[str, int]:

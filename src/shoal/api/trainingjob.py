@@ -9,9 +9,9 @@ from shoal.api.fields import FieldError
 from shoal.api.meta import (
     Conditions,
     Count,
-    Int32,
     Object,
     Positive,
+    ScaleRecord,
     Time,
     View,
     about,
@@ -111,15 +111,6 @@ class RoleStatus(View, frozen=True, kw_only=True):
     ready: Annotated[Count, about("Instances that are ready.")] = 0
     succeeded: Annotated[Count, about("Instances that ended well.")] = 0
     failed: Annotated[Count, about("Instances that failed.")] = 0
-
-
-class ScaleRecord(View, frozen=True, kw_only=True):
-    """One change of size."""
-
-    time: Time
-    from_: Int32 = msgspec.field(name="from")
-    to: Int32
-    reason: str = ""
 
 
 class TrainingJobStatus(View, frozen=True, kw_only=True):

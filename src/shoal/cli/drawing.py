@@ -1,8 +1,8 @@
-"""A plan as people like to read it: nodes with bars and what came to them, jobs that wait and why."""
+"""A plan as people like to read it: pools in figures, nodes with bars and what came, who waits and why."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -10,14 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.fields import many, printable
-from shoal.api.names import small_number
 from shoal.api.podspec import is_gpu
+from shoal.cli import arrivals, pooltable
+from shoal.cli.amounts import brief
 from shoal.scheduling.pools import used_after
 from shoal.scheduling.report import JobEntry, PoolEntry, Report, Step
-from shoal.scheduling.resources import CPU, MEMORY, shown
+from shoal.scheduling.resources import CPU, MEMORY, PODS
 
-_BAR: Final = 10
+_BAR, _SHORT_BAR = 10, 5
+_ROOMY: Final = 100
 _FEW_NODES: Final = 30
+_FEW_POOLS: Final = 6
 _PLAIN_WIDTH: Final = 120
 _COLOURS: Final = {
     "ScheduledSucceed": "green",
@@ -36,17 +39,15 @@ def console() -> Console:
 
 
 def draw(paper: Console, last: Step, answer: Report, *, wide: bool = False) -> None:
-    """Draw a plan; `wide` shows every node and every job."""
+    """Draw a plan; `wide` shows every pool, every node and every job."""
     paper.print(_headline(answer))
-    use = _Use(last)
-    arrived: dict[str, list[str]] = {}
-    for placement in answer.placements:
-        arrived.setdefault(placement.node, []).append(placement.pod.partition("/")[2])
-    for pool in answer.pools:
-        paper.print()
-        paper.print(_pool_line(pool))
+    use = _Use(last, _BAR if paper.width >= _ROOMY else _SHORT_BAR)
+    news = arrivals.news(answer)
+    pools = answer.pools if wide else _busiest(answer)
+    _draw_pools(paper, answer, pools, use.counts())
+    for pool in pools:
         if pool.nodes:
-            _draw_nodes(paper, pool, use, arrived, wide=wide)
+            _draw_nodes(paper, pool, use, news, wide=wide)
     _draw_evictions(paper, answer)
     _draw_jobs(paper, answer, wide=wide)
 
@@ -62,35 +63,45 @@ def _headline(answer: Report) -> Text:
     return Text(f"Plan: {', '.join(parts)} ({many(answer.cycles, 'cycle')}, {ended})", style="bold")
 
 
-def _pool_line(pool: PoolEntry) -> Text:
-    """The pool's name, its size, and its features as the seed of pools draws them."""
-    features = "  ".join(
-        f"{name} {'√' if on else 'x'}"
-        for name, on in (
-            ("preemption", pool.preemption),
-            ("borrowing", pool.borrowing),
-            ("sharing", pool.sharing),
-        )
-    )
-    size = many(len(pool.nodes), "node")
-    if pool.pending_pods:
-        size += f", {many(pool.pending_pods, 'pod')} pending"
-    return Text.assemble((f"Pool {pool.pool}", "bold cyan"), f"  {size}  ", (features, "dim"))
+def _busiest(answer: Report) -> list[PoolEntry]:
+    """All pools if they are few; else some of those where something happens, first where most pods wait."""
+    if len(answer.pools) <= _FEW_POOLS:
+        return list(answer.pools)
+    chosen = {placement.pool for placement in answer.placements}
+    busy = [p for p in answer.pools if p.pool in chosen or p.pending_pods or p.shared.get(PODS, "0") != "0"]
+    busiest = sorted(busy, key=lambda pool: -pool.pending_pods)[:_FEW_POOLS]
+    return sorted(busiest, key=lambda pool: pool.pool)
+
+
+def _draw_pools(
+    paper: Console, answer: Report, pools: Sequence[PoolEntry], counts: Mapping[str, pooltable.NodeCounts]
+) -> None:
+    """The table of pools; where there is only one, Total would say the same again."""
+    paper.print()
+    cluster = pooltable.blocks(answer.pools, counts)
+    names = {pool.pool for pool in pools}
+    drawn = [block for block in cluster if block.name in names]
+    paper.print(pooltable.table([*drawn, pooltable.total(cluster)] if len(cluster) > 1 else drawn))
+    hidden = len(cluster) - len(drawn)
+    more = f"Total includes {many(hidden, 'other pool')} (-o wide shows all). " if hidden else ""
+    paper.print(Text(more + pooltable.LEGEND, style="dim"))
 
 
 def _draw_nodes(
-    paper: Console, pool: PoolEntry, use: "_Use", arrived: Mapping[str, list[str]], *, wide: bool
+    paper: Console, pool: PoolEntry, use: "_Use", news: Mapping[str, Text], *, wide: bool
 ) -> None:
     nodes = list(pool.nodes)
     if len(nodes) > _FEW_NODES and not wide:
-        nodes = [node for node in nodes if node in arrived][:_FEW_NODES]
+        nodes = [node for node in nodes if node in news][:_FEW_NODES]
+    paper.print()
+    paper.print(Text.assemble("Nodes of ", (pool.pool, "cyan"), style="bold"))
     resources = use.resources(pool)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("NODE", *(_title(name) for name in resources), "PLACED HERE"):
         table.add_column(title, no_wrap=title != "PLACED HERE", overflow="fold")
     for node in nodes:
         bars = [use.bar(node, resource) for resource in resources]
-        table.add_row(node, *bars, Text(", ".join(_ranges(arrived.get(node, ())))))
+        table.add_row(node, *bars, news.get(node, Text()))
     if nodes:
         paper.print(table)
     if len(nodes) < len(pool.nodes):
@@ -145,11 +156,16 @@ def _title(resource: str) -> str:
 
 
 class _Use:
-    """What is used of each node after the last cycle."""
+    """What is used of each node after the last cycle, and bars of so many blocks that show it."""
 
-    def __init__(self, last: Step) -> None:
+    def __init__(self, last: Step, bar: int) -> None:
+        self._last, self._bar = last, bar
         self._nodes = last.snapshot.nodes
         self._used = used_after(last.snapshot, last.plan)
+
+    def counts(self) -> dict[str, pooltable.NodeCounts]:
+        """The nodes of each pool."""
+        return pooltable.node_counts(self._last, self._used)
 
     def resources(self, pool: PoolEntry) -> list[str]:
         """What is drawn of the nodes of a pool: CPU, memory, and the GPUs that it has."""
@@ -161,40 +177,7 @@ class _Use:
         used, there = int(self._used[row, column]), int(self._nodes.alloc[row, column])
         if not there:
             return Text("-", style="dim")
-        filled = min(used * _BAR // there, _BAR) or bool(used)
+        filled = min(used * self._bar // there, self._bar) or bool(used)
         colour = "red" if used > there else "yellow" if used == there else "green"
-        amounts = f" {_short(resource, used)}/{_short(resource, there)}"
-        return Text.assemble(("█" * filled, colour), ("░" * (_BAR - filled), "dim"), amounts)
-
-
-def _short(resource: str, amount: int) -> str:
-    """An amount for the eye: at most one decimal."""
-    if resource == CPU:
-        return f"{amount / 1000:.1f}".removesuffix(".0")
-    if resource == MEMORY:
-        return f"{amount / 2**30:.1f}".removesuffix(".0") + "Gi"
-    return shown(resource, amount)
-
-
-def _ranges(names: Iterable[str]) -> list[str]:
-    """Names with neighbouring numbers drawn together: `a-worker-0…3`."""
-    found: list[tuple[str, int, int] | str] = []
-    for stem, number in sorted(map(_numbered, names)):
-        if number < 0:
-            found.append(stem)
-            continue
-        before = found[-1] if found else ""
-        if isinstance(before, tuple) and before[0] == stem and before[2] == number - 1:
-            found[-1] = (stem, before[1], number)
-        else:
-            found.append((stem, number, number))
-    return [
-        f if isinstance(f, str) else f"{f[0]}-{f[1]}" + (f"…{f[2]}" if f[2] > f[1] else "") for f in found
-    ]
-
-
-def _numbered(name: str) -> tuple[str, int]:
-    """A name as its stem and its number; one without a number (`007` is none) is all stem, with -1."""
-    stem, _, tail = name.rpartition("-")
-    number = small_number(tail)
-    return (stem, number) if stem and number is not None and str(number) == tail else (name, -1)
+        amounts = f" {brief(resource, used)}/{brief(resource, there)}"
+        return Text.assemble(("█" * filled, colour), ("░" * (self._bar - filled), "dim"), amounts)

@@ -50,7 +50,7 @@ class Borrowing:
         """Whether somebody waits for room in their own pool; those who must leave another will, too."""
         if self._waiting.get(pool):
             return True
-        gone = [w for w in self._service.evicted if w.pool == pool and self._service.is_gone(w)]
+        gone = [workload for workload in self._service.departures.gone() if workload.pool == pool]
         self._feasibility.judge(gone)
         return any(self._feasibility.fits_home(workload) for workload in gone)
 

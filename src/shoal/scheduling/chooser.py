@@ -6,6 +6,7 @@ where the best ones lie too close together for floats to tell, they are worked o
 So the choice is that of exact arithmetic, ties going to the node whose name comes first.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,8 @@ Siblings = npt.NDArray[np.int64]
 """How many pods of a job each node has."""
 
 _CLOSE: Final = 1e-9
+_MANY: Final = 10
+"""So many nodes are rated all at once rather than one by one."""
 
 
 class Chooser:
@@ -41,7 +44,7 @@ class Chooser:
         self._score = score_for(policy, task)
         self._siblings, self._sign = siblings, sibling_sign(policy)
         self._rates = self._rate_all()
-        self._stale = NOWHERE
+        self._stale: set[int] = set()
 
     def choose(self) -> int:
         """The column of the best node, or NOWHERE."""
@@ -56,11 +59,19 @@ class Chooser:
     def put(self, column: int, most: int) -> int:
         """Put as many of the tasks on a node as would go there one after another; how many."""
         settles = self._score.settles and not self._minds
-        count = min(most, self._ledger.times(self._demand, column)) if settles else 1
+        count = min(most, self.capacity(column)) if settles else 1
         self._ledger.add(Occupant(column, self._task.shape, self._task.identity), count)
         self._siblings[column - self._span.start] += count
-        self._stale = column
+        self._stale.add(column)
         return count
+
+    def capacity(self, column: int) -> int:
+        """How many of the tasks a node has room for."""
+        return self._ledger.times(self._demand, column)
+
+    def touch(self, columns: Iterable[int]) -> None:
+        """Learn that others have come to nodes of the span."""
+        self._stale.update(columns)
 
     def _rate_all(self) -> Scores:
         fits = self._filters.fitting(self._task, self._span)
@@ -69,16 +80,19 @@ class Chooser:
         return np.where(fits, self._score.rate(self._ledger, self._demand, self._span), -np.inf)
 
     def _refresh(self) -> None:
-        """Rate again what has changed: the node that took a task; all, if tasks mind each other."""
-        column, self._stale = self._stale, NOWHERE
-        if column == NOWHERE:
-            return
-        if self._minds:
+        """Rate again what has changed: the nodes that took tasks; all, if tasks mind each other."""
+        if self._stale and (self._minds or len(self._stale) > _MANY):
             self._rates = self._rate_all()
-            return
-        fits = self._ledger.times(self._demand, column) > 0
-        rate = self._score.rate(self._ledger, self._demand, Span(column, column + 1))[0]
-        self._rates[column - self._span.start] = rate if fits else -np.inf
+        else:
+            for column in self._stale:
+                self._rates[column - self._span.start] = self._rate(column)
+        self._stale.clear()
+
+    def _rate(self, column: int) -> float:
+        """Rate one node, which took tasks before, anew."""
+        if not self.capacity(column) > 0 or not self._filters.suitable(self._task)[column]:
+            return -np.inf
+        return float(self._score.rate(self._ledger, self._demand, Span(column, column + 1))[0])
 
     def _preferred(self) -> Scores:
         """The rates of the nodes with the most, or the fewest, of the job's pods, where that matters."""

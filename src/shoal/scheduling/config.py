@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.scheduling.workload import QueuePolicy
+
+FULFILMENT: Final = "fulfilment"
+"""The elastic policy that the engine has itself."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
@@ -20,7 +23,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     queue_policy: QueuePolicy | None = None
     disable_preemption: bool = False
     order: Literal["PreemptFirst", "BorrowFirst"] = "PreemptFirst"
-    elastic_policy: str = "fulfilment"
+    elastic_policy: str = FULFILMENT
     max_load: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.97
     cooldown: str | Seconds = "30s"
     rebalance: bool = True

@@ -1,43 +1,57 @@
 """One cycle: a Snapshot goes in, a Plan comes out."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
 from shoal.scheduling.borrowing import Borrowing
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.ledger import Ledger
 from shoal.scheduling.neighbours import Neighbours
-from shoal.scheduling.plan import Eviction, Placement, Plan, Verdict
-from shoal.scheduling.queues import by_pool, queue_key
+from shoal.scheduling.plan import Eviction, Placement, Plan, Resize, Verdict
+from shoal.scheduling.queues import queue_key
+from shoal.scheduling.resizing import Resizing
 from shoal.scheduling.service import Service, Turn
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.verdicts import evicted_verdicts, verdict_of
+from shoal.scheduling.verdicts import verdicts_of
 from shoal.scheduling.workload import Workload
 
 
 def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     """Decide what happens now.
 
-    1. Room that earlier cycles reserved is kept.
+    1. Elastic workloads above their ceilings are cut. Room that earlier cycles reserved is kept.
     2. Every pool serves its home queue, in order; what does not fit makes room.
     3. What got nothing is judged: could it ever run?
     4. All that still lacks room asks to borrow, in one order.
-    5. Gangs that lost a part and did not get it back in time give up the rest.
+    5. Elastic workloads grow, and are made equal where nobody waits.
+    6. Gangs that lost a part and did not get it back in time give up the rest.
     """
-    ledger = Ledger(snapshot.nodes, snapshot.used, _neighbours(snapshot))
+    filters = Filters(Ledger(snapshot.nodes, snapshot.used, _neighbours(snapshot)))
     key = queue_key(snapshot, config.queue_policy)
-    queues = {pool: sorted(queue, key=key) for pool, queue in sorted(by_pool(snapshot.unsettled).items())}
-    queue = [workload for pool in queues.values() for workload in pool]
+    queue = sorted(snapshot.unsettled, key=lambda workload: (workload.pool, key(workload)))
+    elastic = sorted(snapshot.elastic, key=lambda workload: (workload.pool, key(workload)))
 
-    service = Service(snapshot, Filters(ledger), config)
+    service = Service(snapshot, filters, config)
+    resizing = Resizing(snapshot, filters, service, config)
+    resizing.cut(elastic)
     service.keep_reservations(queue)
     turns = {workload: service.serve(workload) for workload in queue}
-    feasibility = Feasibility(snapshot, Filters(ledger, ever=True))
+    feasibility = Feasibility(snapshot, Filters(filters.ledger, ever=True))
     feasibility.judge([w for w in queue if turns[w].unmet and not w.held])
     _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))
-    verdicts = {workload: verdict_of(turns[workload], snapshot, feasibility) for workload in queue}
-    return _plan(
-        snapshot, config, service, turns, verdicts | evicted_verdicts(service.evictions, feasibility)
-    )
+    resizing.resize(turns, elastic, _crowded(turns.values(), service, feasibility))
+    verdicts = verdicts_of(turns.values(), snapshot, feasibility, service.departures, resizing)
+    lost = _given_up(snapshot, config, verdicts, turns)
+    return _plan(turns, resizing, verdicts, [*service.departures.evictions, *lost])
+
+
+def _crowded(turns: Iterable[Turn], service: Service, feasibility: Feasibility) -> set[int]:
+    """Pools in which somebody waits for a minimum that could be had there."""
+    unmet = [turn.workload for turn in turns if turn.unmet and not turn.workload.held]
+    gone = service.departures.gone()
+    return {workload.pool for workload in (*unmet, *gone) if feasibility.fits_home(workload)}
 
 
 def _borrow(
@@ -53,13 +67,13 @@ def _borrow(
         waiting = [w for w in queue if turns[w].unmet and not w.held and feasibility.fits_home(w)]
         borrowing = Borrowing(snapshot, service, feasibility, waiting)
         for workload in asking:
-            if workload in service.evicted:
+            if workload in service.departures:
                 continue
             got = borrowing.serve(workload) or service.make_room_late(workload)
             if got is not None:
                 del turns[workload]
                 turns[workload] = got
-    feasibility.judge(service.evicted)
+    feasibility.judge(service.departures.gone())
 
 
 def _asks(turn: Turn, service: Service) -> bool:
@@ -73,36 +87,61 @@ def _asks(turn: Turn, service: Service) -> bool:
 def _neighbours(snapshot: Snapshot) -> Neighbours | None:
     """Who is where, if anybody minds."""
     shapes = {task.shape for workload in snapshot.unsettled for task in workload.missing}
+    shapes |= {workload.growth.series.shape for workload in snapshot.elastic if workload.growth}
     minded = bool(shapes) and (snapshot.guarded or any(shape.minds_neighbours for shape in shapes))
     return Neighbours(snapshot.nodes, snapshot.occupants) if minded else None
 
 
-def _plan(
+def _given_up(
     snapshot: Snapshot,
     config: SchedulerConfig,
-    service: Service,
-    turns: dict[Workload, Turn],
-    verdicts: dict[Workload, Verdict],
-) -> Plan:
-    lost = [
+    verdicts: Mapping[Workload, Verdict],
+    turns: Mapping[Workload, Turn],
+) -> list[Eviction]:
+    """What is left of gangs that lost a part and have waited for it long enough."""
+    since = {w: v.broken for w, v in verdicts.items() if v.broken is not None and not turns[w].nominated}
+    if config.disable_preemption:
+        return []
+    return [
         Eviction(workload, task, "GangLost")
-        for workload, verdict in verdicts.items()
-        if workload not in service.evicted and not turns[workload].nominated
-        if _is_given_up(verdict, snapshot.now, config)
+        for workload, broken in since.items()
+        if snapshot.now - broken >= config.gang_recovery_seconds
         for task in workload.placed
     ]
+
+
+def _plan(
+    turns: Mapping[Workload, Turn],
+    resizing: Resizing,
+    verdicts: dict[Workload, Verdict],
+    evictions: list[Eviction],
+) -> Plan:
+    growers = resizing.growers.values()
+    got = [(turn.workload, turn.placed) for turn in turns.values()]
+    got += [(grower.workload, grower.placed) for grower in growers]
+    kept = [(turn.workload, turn.nominated) for turn in turns.values()]
+    kept += [(grower.workload, grower.nominated) for grower in growers]
     return Plan(
-        placements=tuple(Placement(turn.workload, *put) for turn in turns.values() for put in turn.placed),
-        nominations=tuple(
-            Placement(turn.workload, *put) for turn in turns.values() for put in turn.nominated
-        ),
-        evictions=(*service.evictions, *lost),
+        placements=tuple(Placement(workload, *put) for workload, placed in got for put in placed),
+        nominations=tuple(Placement(workload, *put) for workload, placed in kept for put in placed),
+        evictions=tuple(evictions),
+        resizes=tuple(_resizes(turns, resizing, evictions)),
         verdicts=verdicts,
     )
 
 
-def _is_given_up(verdict: Verdict, now: float, config: SchedulerConfig) -> bool:
-    """Whether a gang that lost a part has waited long enough for it."""
-    if verdict.broken is None or config.disable_preemption:
-        return False
-    return now - verdict.broken >= config.gang_recovery_seconds
+def _resizes(
+    turns: Mapping[Workload, Turn], resizing: Resizing, evictions: Iterable[Eviction]
+) -> Iterator[Resize]:
+    """What growing and shrinking come to, for each workload that did; starting is neither."""
+    change: Counter[Workload] = Counter()
+    for grower in resizing.growers.values():
+        change[grower.workload] += sum(task.varying for task, _ in grower.placed)
+    for eviction in evictions:
+        change[eviction.workload] -= eviction.reason == "Shrunk" and eviction.task.varying
+    for workload, more in change.items():
+        if more:
+            fresh = turns[workload].placed if workload in turns else []
+            tasks = [*workload.placed, *(task for task, _ in fresh)]
+            before = workload.done + sum(task.varying for task in tasks)
+            yield Resize(workload, before, before + more)

@@ -84,7 +84,8 @@ class Feasibility:
         placer = Placer(self._filters, self._snapshot.pools[pool].span, workload.placement)
         with self._filters.ledger.attempt():
             least = max(workload.minimum - workload.done, 0)
-            outcome = placer.place(workload.tasks, least, minimum_only=True)
+            tasks = [task for task in workload.tasks if not task.follows]
+            outcome = placer.place(tasks, least, minimum_only=True)
         return outcome.misfit if outcome.placed is None else None
 
 

@@ -90,9 +90,7 @@ class Placer:
         placed: Placed = []
         misfit = None
         siblings = self._siblings(before)
-        for _, alike in groupby(
-            tasks, key=lambda task: (task.shape, task.identity, task.varying, task.leads)
-        ):
+        for _, alike in groupby(tasks, key=_likeness):
             run = list(alike)
             varying = run[0].varying
             run = run[:most] if varying else run

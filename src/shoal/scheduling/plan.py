@@ -28,6 +28,14 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
     beneficiary: Workload | None = None
 
 
+class Resize(msgspec.Struct, frozen=True, eq=False):
+    """An elastic workload changes its size."""
+
+    workload: Workload
+    before: int
+    after: int
+
+
 class Verdict(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How a workload stands after the plan, and why it does not stand better.
 
@@ -45,12 +53,14 @@ class Plan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What one cycle decided.
 
     `verdicts` has the workloads that were unsettled; all others stand where they stood. `nominations` are
-    all that hold after the plan, kept ones too.
+    all that hold after the plan, kept ones too. `resizes` tell of elastic workloads what placements and
+    evictions come to.
     """
 
     placements: tuple[Placement, ...]
     evictions: tuple[Eviction, ...]
     nominations: tuple[Placement, ...]
+    resizes: tuple[Resize, ...]
     verdicts: dict[Workload, Verdict]
 
     def verdict(self, workload: Workload) -> Verdict:

@@ -7,7 +7,7 @@ import msgspec
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.resources import CPU, MEMORY, PODS, UNLIMITED, Amounts, Layout, exact_sums
 from shoal.scheduling.snapshot import Pool, Snapshot
-from shoal.scheduling.workload import NOWHERE, Task
+from shoal.scheduling.workload import NOWHERE, Task, Workload
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,13 +28,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     """The figures of every pool after a plan."""
-    after, used = seats(plan), used_after(snapshot, plan)
+    after, used = tasks_after(snapshot, plan), used_after(snapshot, plan)
     numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
     shared: list[Counter[str]] = [Counter() for _ in snapshot.pools]
     pending: list[Counter[str]] = [Counter() for _ in snapshot.pools]
     for workload in snapshot.workloads:
-        for task in workload.tasks:
-            column = after.get(task, task.column)
+        for task, column in after[workload]:
             if column == NOWHERE:
                 _count(pending[workload.pool], task)
             elif (host := numbers[snapshot.nodes.pools[column]]) != workload.pool:
@@ -43,6 +42,21 @@ def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
         _figures(snapshot, pool, used, shared[number], pending[number])
         for number, pool in enumerate(snapshot.pools)
     ]
+
+
+def tasks_after(snapshot: Snapshot, plan: Plan) -> dict[Workload, list[tuple[Task, int]]]:
+    """The tasks of every workload after a plan, and where they are; new ones too, and none it gave."""
+    after = seats(plan)
+    given = {eviction.task for eviction in plan.evictions if eviction.reason == "Shrunk"}
+    tasks = {
+        workload: [(task, after.get(task, task.column)) for task in workload.tasks if task not in given]
+        for workload in snapshot.workloads
+    }
+    known = {task for some in tasks.values() for task, _ in some}
+    for new in (*plan.placements, *plan.nominations):
+        if new.task not in known:
+            tasks[new.workload].append((new.task, after.get(new.task, NOWHERE)))
+    return tasks
 
 
 def seats(plan: Plan) -> dict[Task, int]:

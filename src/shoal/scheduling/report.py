@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.plan import Eviction, Placement, Plan, State
-from shoal.scheduling.pools import Figures, figures, seats
+from shoal.scheduling.pools import Figures, figures, tasks_after
 from shoal.scheduling.queues import cluster_totals, dominant_share, queue_key
 from shoal.scheduling.reasons import Reason
 from shoal.scheduling.resources import shown
@@ -159,12 +159,12 @@ def _jobs(step: Step, config: SchedulerConfig) -> list[JobEntry]:
 def _describer(step: Step) -> Callable[[Workload, int | None], JobEntry]:
     snapshot, plan = step.snapshot, step.plan
     names, totals = snapshot.nodes.names, cluster_totals(snapshot)
-    after = seats(plan)
+    after = tasks_after(snapshot, plan)
     kept = {nomination.task: nomination.column for nomination in plan.nominations}
 
     def describe(workload: Workload, position: int | None) -> JobEntry:
         verdict = plan.verdict(workload)
-        seated = [(task, after.get(task, task.column)) for task in workload.tasks]
+        seated = after[workload]
         target = sum(t.varying for t, column in seated if column != NOWHERE or t in kept)
         hopeful = workload.optimistic and verdict.state == "Unscheduled" and not workload.held
         return JobEntry(
@@ -180,7 +180,7 @@ def _describer(step: Step) -> Callable[[Workload, int | None], JobEntry]:
             current=sum(task.varying for task in workload.placed),
             target=max(target, workload.minimum) if hopeful else target,
             allocation={task.name: names[column] for task, column in seated if column != NOWHERE},
-            nominated={task.name: names[kept[task]] for task in workload.tasks if task in kept},
+            nominated={task.name: names[kept[task]] for task, _ in seated if task in kept},
             reasons=verdict.reasons,
         )
 

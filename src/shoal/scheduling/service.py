@@ -4,23 +4,30 @@ First the room that was kept for it, then room that is free now, then room that 
 gets its minimum whole or nothing at all.
 """
 
-from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.scheduling.budgets import Budgets
 from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.departures import Departures
 from shoal.scheduling.filters import Filters
-from shoal.scheduling.neighbours import Occupant, amounts_of
+from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
-from shoal.scheduling.plan import Eviction, EvictionReason
+from shoal.scheduling.plan import EvictionReason
 from shoal.scheduling.preemption import Preemption
+from shoal.scheduling.shape import Shape
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.victims import Unit
+from shoal.scheduling.victims import Level
 from shoal.scheduling.workload import Task, Workload
+
+_REASONS: Final[dict[Level, EvictionReason]] = {
+    Level.FOREIGN: "Reclaimed",
+    Level.EXTRA: "Shrunk",
+    Level.HOME: "Preempted",
+}
 
 
 class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -46,34 +53,58 @@ class Service:
         """Serve from what the filters let through."""
         self._snapshot, self._filters, self._config = snapshot, filters, config
         self.ledger = filters.ledger
-        self.evictions: list[Eviction] = []
-        self._budgets = Budgets(snapshot.budgets)
-        self._preemption = Preemption(snapshot, filters, self._budgets)
-        self._leaving = list(snapshot.leaving)
-        self._leaving_amounts = amounts_of(snapshot.leaving, snapshot.nodes)
+        self.departures = Departures(snapshot, self.ledger)
+        self._preemption = Preemption(snapshot, filters, self.departures)
         self._reserved: dict[Task, int] = {}
         self._served: set[Workload] = set()
-        self.evicted: Counter[Workload] = Counter()
 
     def keep_reservations(self, queue: list[Workload]) -> None:
-        """Keep the room that earlier cycles reserved for minimums, where it can still become free."""
+        """Keep the room that earlier cycles reserved, where it can still become free."""
         for workload in queue:
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
-            idle = workload.held or not workload.unmet or self.is_astray(workload)
-            if not idle and suffices(workload, kept) and self._works(workload, kept):
+            if kept and self._may_keep(workload, kept) and self._works(workload, kept):
                 for task, column in kept:
-                    self._reserve(task, column)
+                    self.reserve(task, column)
+
+    def _may_keep(self, workload: Workload, kept: Placed) -> bool:
+        """Whether room is kept for all of a minimum, or for more than that but not for too much."""
+        if workload.held or self.is_astray(workload):
+            return False
+        if workload.unmet:
+            return suffices(workload, kept)
+        growth, all_kept = workload.growth, len(kept) == len(workload.nominated)
+        size = workload.done + sum(task.varying for task in self.departures.left(workload))
+        return growth is not None and all_kept and size + len(kept) <= growth.ceiling
 
     def serve(self, workload: Workload) -> Turn:
-        """Give a workload what it can have at home."""
+        """Give a workload what it can have at home; an elastic one that has its minimum gets more later."""
+        if workload.elastic and not workload.unmet:
+            return Turn(workload=workload)
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload.held or workload in self.evicted or self.is_astray(workload):
+        if workload.held or workload in self.departures or self.is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
         turn = self._as_kept(workload, kept) or self._now(workload)
         if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
             turn = self.make_room(workload) or turn
         return self.noted(turn)
+
+    def use_promised(self, workload: Workload) -> tuple[Placed, Placed]:
+        """Use the room that was kept for it beyond its minimum: what it got, and what is kept on."""
+        if workload.unmet:
+            return [], []
+        kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
+        if workload in self.departures:
+            return [], []
+        with self.ledger.attempt() as attempt:
+            if self._put(workload, kept):
+                attempt.keep()
+                return kept, []
+        if not self._works(workload, kept):
+            return [], []
+        for task, column in kept:
+            self.reserve(task, column)
+        return [], kept
 
     def serve_in(self, workload: Workload, pool: int) -> Turn | None:
         """Give a workload what it can have in another pool: its minimum at least, or nothing."""
@@ -87,16 +118,16 @@ class Service:
 
     def make_room(self, workload: Workload) -> Turn | None:
         """Have others leave its home pool, if that helps and may be."""
-        allowed = self._snapshot.pools[workload.pool].preemption and not self._config.disable_preemption
-        if not allowed or not workload.makes_room or workload.placed:
+        if self._config.disable_preemption or not workload.makes_room or workload.placed:
             return None
+        lawful = self._snapshot.pools[workload.pool].preemption
         with self.ledger.attempt():
-            self._clear_leaving(workload)
-            clearance = self._preemption.clear(workload, self._served | self.evicted.keys())
+            self.departures.clear(self._span(workload))
+            clearance = self._preemption.clear(workload, self._served, extras_only=not lawful)
         if clearance is None:
             return None
         for unit in clearance.victims:
-            self._evict(unit, workload)
+            self.departures.send(unit.workload, unit.tasks, _REASONS[unit.level], workload)
         turn = self._nominate(workload, clearance.placed)
         return self.noted(replace(turn, evicting=len(clearance.victims)))
 
@@ -105,21 +136,6 @@ class Service:
         if self._order_of(workload) != "BorrowFirst" or not workload.unmet or self.is_astray(workload):
             return None
         return self._soon(workload) or self.make_room(workload)
-
-    def is_gone(self, workload: Workload) -> bool:
-        """Whether a workload must leave with all it has."""
-        return self.evicted[workload] == len(workload.placed) > 0
-
-    def _evict(self, unit: Unit, beneficiary: Workload) -> None:
-        """Send tasks away; their room is theirs until they are gone, and from now on about to become free."""
-        victim = unit.resident.workload
-        reason: EvictionReason = "Reclaimed" if unit.resident.foreign else "Preempted"
-        self._budgets.spend(unit.tasks)
-        self.evicted[victim] += len(unit.tasks)
-        for task in unit.tasks:
-            self.evictions.append(Eviction(victim, task, reason, beneficiary))
-            self._leaving.append(Occupant(task.column, task.shape, task.identity))
-            self._leaving_amounts[:, task.column] += self.ledger.demand(task.shape).vector
 
     def noted(self, turn: Turn) -> Turn:
         """Remember who got something: nobody takes it away again in this cycle."""
@@ -146,7 +162,7 @@ class Service:
     def _works(self, workload: Workload, kept: Placed) -> bool:
         """Whether tasks fit on given nodes once terminating pods are gone."""
         with self.ledger.attempt():
-            self._clear_leaving(workload)
+            self.departures.clear(self._span(workload))
             return self._put(workload, kept)
 
     def _now(self, workload: Workload) -> Turn:
@@ -188,7 +204,7 @@ class Service:
 
     def _place_soon(self, workload: Workload) -> Placed | None:
         """Its minimum, with the terminating pods out of the way."""
-        if not self._clear_leaving(workload):
+        if not self.departures.clear(self._span(workload)):
             return None
         return self._place(workload, workload.missing, workload.lacking, minimum_only=True).placed
 
@@ -213,7 +229,7 @@ class Service:
 
     def _nominate(self, workload: Workload, placed: Placed) -> Turn:
         for task, column in placed:
-            self._reserve(task, column)
+            self.reserve(task, column)
         return Turn(workload=workload, nominated=placed, unmet=True)
 
     def _put(self, workload: Workload, tasks: Placed) -> bool:
@@ -225,18 +241,12 @@ class Service:
             self.ledger.add(Occupant(column, task.shape, task.identity))
         return True
 
-    def _clear_leaving(self, workload: Workload) -> bool:
-        """Take the terminating pods of its pool out; whether there were any."""
-        span = self._span(workload)
-        leaving = [occupant for occupant in self._leaving if occupant.column in span]
-        if self.ledger.neighbours is None and leaving:
-            self.ledger.remove_amounts(span, self._leaving_amounts[:, span.columns])
-        else:
-            for occupant in leaving:
-                self.ledger.remove(occupant)
-        return bool(leaving)
+    def reserved_shapes(self) -> list[Shape]:
+        """The shapes of all that room is kept for."""
+        return [task.shape for task in self._reserved]
 
-    def _reserve(self, task: Task, column: int) -> None:
+    def reserve(self, task: Task, column: int) -> None:
+        """Keep room on a node for a task."""
         self.ledger.reserve(column, task.shape)
         self._reserved[task] = column
 
@@ -252,5 +262,5 @@ class Service:
 def suffices(workload: Workload, placed: Placed) -> bool:
     """Whether its minimum is whole with these tasks placed."""
     chosen = {task for task, _ in placed}
-    fixed = all(task in chosen for task in workload.missing if not task.varying)
+    fixed = all(task in chosen for task in workload.missing if task.is_fixed)
     return fixed and sum(task.varying for task in chosen) >= workload.lacking

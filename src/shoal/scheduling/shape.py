@@ -53,10 +53,11 @@ class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a task asks of a node."""
+    """What a task asks of a node; `limits` is the most it may come to use of each resource."""
 
     requests: Mapping[str, int]
     nodes: NodeRules
+    limits: Mapping[str, int] = {}
     ports: tuple[HostPort, ...] = ()
     near: tuple[NeighbourTerm, ...] = ()
     apart: tuple[NeighbourTerm, ...] = ()

@@ -1,6 +1,6 @@
 """Snapshot: one consistent view of nodes, pools, pods and workloads, for one cycle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -34,8 +34,9 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     `pools` are ordered by name, and workloads refer to them by number. `used` is what all pods on nodes
     take, `system` the part of it that pods of other schedulers take. `leaving` are the occupants whose pods
     are terminating; `guarded` tells whether an occupant keeps others away from itself. `unsettled` are those
-    of `workloads` that a cycle has something to do for: it looks at no other, so its cost grows with what is
-    going on and not with the size of the cluster.
+    of `workloads` that a cycle has something to do for, and `elastic` those whose size it decides on: it
+    looks at no other, so its cost grows with what is going on and not with the size of the cluster. `limits`
+    is what all pods on ready nodes may come to use.
     """
 
     nodes: Nodes
@@ -48,4 +49,6 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     budgets: tuple[Budget, ...]
     workloads: tuple[Workload, ...]
     unsettled: tuple[Workload, ...]
+    elastic: tuple[Workload, ...]
+    limits: Mapping[str, int]
     now: float

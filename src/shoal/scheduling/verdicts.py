@@ -1,17 +1,41 @@
 """Verdicts: how a workload stands after its turn, in words that its owner can act on."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
+from shoal.api.fields import many
+from shoal.scheduling.departures import Departures
+from shoal.scheduling.elastic import Grower
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Misfit
 from shoal.scheduling.plan import Eviction, State, Verdict
 from shoal.scheduling.reasons import Reason
+from shoal.scheduling.resizing import Resizing
 from shoal.scheduling.service import Turn
 from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.victims import keeps_minimum
 from shoal.scheduling.workload import Workload
 
 
-def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
+def verdicts_of(
+    turns: Iterable[Turn],
+    snapshot: Snapshot,
+    feasibility: Feasibility,
+    departures: Departures,
+    resizing: Resizing,
+) -> dict[Workload, Verdict]:
+    """Judge all who had a turn, had to leave, or were resized or rest."""
+    verdicts = {turn.workload: _verdict_of(turn, snapshot, feasibility) for turn in turns}
+    for workload, lost in _losses(departures.evictions).items():
+        verdicts[workload] = _evicted(workload, lost, departures, feasibility)
+    for workload, grower in resizing.growers.items():
+        resting = workload in resizing.resting and grower.next is not None
+        if grower.nominated or resting:
+            verdicts[workload] = _resized(grower, verdicts.get(workload), resting=resting)
+    return verdicts
+
+
+def _verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
     """Judge a workload by what it got."""
     workload = turn.workload
     if not turn.unmet:
@@ -31,23 +55,39 @@ def verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verd
     return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
 
 
-def evicted_verdicts(evictions: list[Eviction], feasibility: Feasibility) -> dict[Workload, Verdict]:
-    """How those stand who had to leave."""
+def _losses(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
     lost: defaultdict[Workload, list[Eviction]] = defaultdict(list)
     for eviction in evictions:
         lost[eviction.workload].append(eviction)
-    return {workload: _evicted(workload, gone, feasibility) for workload, gone in lost.items()}
+    return lost
 
 
-def _evicted(workload: Workload, gone: list[Eviction], feasibility: Feasibility) -> Verdict:
-    whole = len(gone) == len(workload.placed)
-    beneficiary = gone[0].beneficiary
-    text = f"{len(gone)} of its pods must leave for {beneficiary.key if beneficiary else 'others'}"
+def _evicted(
+    workload: Workload, lost: list[Eviction], departures: Departures, feasibility: Feasibility
+) -> Verdict:
+    """How a workload stands that had to give up tasks; an elastic one that has its minimum lacks nothing."""
+    whole = keeps_minimum(workload, departures, without=())
+    if whole and workload.elastic:
+        return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
+    for_whom = sorted({eviction.beneficiary.key for eviction in lost if eviction.beneficiary})
+    text = f"{len(lost)} of its pods must leave for {', '.join(for_whom) or 'others'}"
     reasons = (*workload.remarks, Reason("NoRoom", text))
-    if not whole:
+    if whole:
         return Verdict(state="ScheduledPartly", reasons=reasons)
     waiting = not workload.held and feasibility.fits_home(workload)
     return Verdict(state="Unscheduled", reasons=reasons, waiting=waiting)
+
+
+def _resized(grower: Grower, known: Verdict | None, *, resting: bool) -> Verdict:
+    """How an elastic workload stands that waits for room to grow, or rests."""
+    reasons = known.reasons if known else grower.workload.remarks
+    if resting:
+        reasons += (Reason("Held", "it was resized a short while ago, and rests before it may grow"),)
+    if not grower.nominated:
+        return Verdict(state="ScheduledSucceed", reasons=reasons)
+    more = many(len(grower.nominated), "pod")
+    waits = Reason("WaitingForRoom", f"{more} more when others have left; the room is kept")
+    return Verdict(state="ScheduledPartly", reasons=(*reasons, waits))
 
 
 def _broken_since(workload: Workload, now: float) -> float | None:
@@ -116,7 +156,7 @@ def _why(turn: Turn) -> str:
 
 def _together(workload: Workload) -> str:
     """What must start together, in words."""
-    fixed = [task for task in workload.tasks if not task.varying]
+    fixed = [task for task in workload.tasks if task.is_fixed]
     names = [fixed[0].name] if len(fixed) == 1 else [f"{len(fixed)} pods"] if fixed else []
     least = workload.minimum - workload.done
     varying = next((task.role for task in workload.tasks if task.varying), "pod")

@@ -1,19 +1,50 @@
-"""Victims: who may have to leave a pool, what leaves together, and who is spared first."""
+"""Victims: who may have to leave a pool, what leaves together, and who is spared first.
 
-from collections.abc import Iterable
+Three kinds of pods may have to leave. Foreign ones, whose home is another pool; extra ones, instances that an
+elastic workload at home has beyond its minimum; and those at home of lower priority.
+"""
+
+from collections.abc import Collection, Iterable
+from enum import IntEnum
 
 import msgspec
 
+from shoal.scheduling.departures import Departures
+from shoal.scheduling.sizes import score, varying
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Task, Workload
 
+Turn = tuple[float, int]
+"""When an extra instance is taken: the more fulfilled its workload is by it, the earlier."""
 
-class Resident(msgspec.Struct, frozen=True, eq=False):
-    """A workload with tasks in a pool; `foreign` if its home is another."""
+NO_TURN: Turn = (-2.0, 0)
+
+
+class Level(IntEnum):
+    """How much it matters that a pod leaves."""
+
+    FOREIGN = 0
+    EXTRA = 1
+    HOME = 2
+
+
+class Unit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What leaves together: one task, or all of a workload that would keep too little to go on."""
+
+    workload: Workload
+    level: Level
+    tasks: tuple[Task, ...]
+    whole: bool = False
+    turn: Turn = NO_TURN
+
+
+class Candidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A workload that may lose tasks of a pool: any of `tasks`, or `extras`, whose turns come in order."""
 
     workload: Workload
     foreign: bool
     tasks: tuple[Task, ...]
+    extras: tuple[tuple[Turn, Task], ...] = ()
 
     @property
     def importance(self) -> tuple[bool, int, float, str, str, str]:
@@ -29,15 +60,7 @@ class Resident(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-class Unit(msgspec.Struct, frozen=True, eq=False):
-    """What leaves together: one task, or all of a workload that would keep too little to go on."""
-
-    resident: Resident
-    tasks: tuple[Task, ...]
-    whole: bool
-
-
-def residents_of(snapshot: Snapshot, pool: int) -> list[Resident]:
+def residents_of(snapshot: Snapshot, pool: int) -> list[Candidate]:
     """Those who have tasks in a pool and may have to leave it, the most important first."""
     span = snapshot.pools[pool].span
     found = []
@@ -45,22 +68,60 @@ def residents_of(snapshot: Snapshot, pool: int) -> list[Resident]:
         if workload.evictable:
             tasks = tuple(task for task in workload.placed if task.column in span)
             if tasks:
-                found.append(Resident(workload, workload.pool != pool, tasks))
-    return sorted(found, key=lambda resident: resident.importance)
+                found.append(Candidate(workload=workload, foreign=workload.pool != pool, tasks=tasks))
+    return sorted(found, key=lambda candidate: candidate.importance)
 
 
-def units_of(resident: Resident, tasks: Iterable[Task]) -> list[Unit]:
-    """What leaves if these tasks of a resident must: they alone, or, if too little would stay, everything."""
-    leaving = tuple(tasks)
-    if keeps_minimum(resident.workload, without=leaving):
-        return [Unit(resident, (task,), whole=False) for task in leaving]
-    return [Unit(resident, tuple(resident.workload.placed), whole=True)]
+def extras_of(workload: Workload, departures: Departures, rank: int) -> tuple[tuple[Turn, Task], ...]:
+    """Instances above the minimum, the highest number first, with their turns to be taken.
+
+    Only the highest is ever taken, so each has the score that the workload has with it and without those
+    above it. Among equally fulfilled workloads the one that grows last gives first.
+    """
+    if workload.growth is None or workload.held or not keeps_minimum(workload, departures, without=()):
+        return ()
+    seated = varying(departures.left(workload))
+    size = workload.done + len(seated)
+    extra = min(max(size - workload.minimum, 0), len(seated))
+    return (
+        tuple(((-score(workload, size - k), -rank), task) for k, task in enumerate(reversed(seated[-extra:])))
+        if extra
+        else ()
+    )
 
 
-def keeps_minimum(workload: Workload, *, without: Iterable[Task]) -> bool:
-    """Whether a workload has its minimum when it has lost some tasks."""
+def units_of(
+    candidate: Candidate, tasks: Iterable[Task], extras: Collection[tuple[Turn, Task]], departures: Departures
+) -> list[Unit]:
+    """What leaves if these tasks must: they alone, or all of a workload that would keep too little."""
+    workload = candidate.workload
+    run = {task for _, task in extras}
+    others = tuple(task for task in tasks if task not in run)
+    level = Level.FOREIGN if candidate.foreign else Level.HOME
+    units = [Unit(workload=workload, level=Level.EXTRA, tasks=(task,), turn=turn) for turn, task in extras]
+    if not others:
+        return units
+    if keeps_minimum(workload, departures, without=(*run, *others)):
+        return units + [Unit(workload=workload, level=level, tasks=(task,)) for task in others]
+    rest = tuple(task for task in departures.left(workload) if task not in run)
+    return [*units, Unit(workload=workload, level=level, tasks=rest, whole=True)]
+
+
+def in_order(units: list[Unit]) -> list[Unit]:
+    """Who is put back first: those at home, then extras in the reverse order of taking, then foreigners.
+
+    Within a level the order is kept, except that of extras.
+    """
+    home = [unit for unit in units if unit.level is Level.HOME]
+    extras = sorted((u for u in units if u.level is Level.EXTRA), key=lambda u: u.turn, reverse=True)
+    return home + extras + [unit for unit in units if unit.level is Level.FOREIGN]
+
+
+def keeps_minimum(workload: Workload, departures: Departures, *, without: Iterable[Task]) -> bool:
+    """Whether a workload has its minimum when it has lost some more tasks."""
     lost = set(without)
-    if any(not task.varying and task in lost for task in workload.tasks) or workload.unmet:
+    staying = [task for task in departures.left(workload) if task not in lost]
+    fixed = sum(task.is_fixed for task in workload.tasks)
+    if workload.unmet or sum(task.is_fixed for task in staying) < fixed:
         return False
-    staying = sum(task.varying for task in workload.placed if task not in lost)
-    return staying + workload.done >= workload.minimum
+    return sum(task.varying for task in staying) + workload.done >= workload.minimum

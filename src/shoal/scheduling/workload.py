@@ -1,5 +1,7 @@
 """Workload: the engine's view of one job, one loose pod or one gang of loose pods."""
 
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
 from typing import Literal
 
 import msgspec
@@ -16,8 +18,9 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One pod that has or needs a node.
 
     `varying` tells the role whose number may vary (workers, trainers, replicas) from what must always be
-    there (a leader, a master, parameter servers). `column` is the node it has, `nominated` the one whose
-    room is kept for it.
+    there (a leader, a master, parameter servers); what `follows` those that vary is there as long as they
+    need it. `number` is its place in its role, where that has one. `column` is the node it has, `nominated`
+    the one whose room is kept for it.
     """
 
     name: str
@@ -26,18 +29,80 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     identity: Identity
     varying: bool = True
     leads: bool = False
+    follows: bool = False
+    number: int = NOWHERE
     column: int = NOWHERE
     nominated: int = NOWHERE
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is no minimum without it."""
+        return not self.varying and not self.follows
+
+
+class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Numbered instances of one role, all alike, as many as are wanted.
+
+    `taken` are the numbers in use; `is_free` tells whether a pod of some name may be made.
+    """
+
+    prefix: str
+    role: str
+    shape: Shape
+    identity: Identity
+    taken: frozenset[int]
+    is_free: Callable[[str], bool]
+    varying: bool = True
+
+    def instances(self, also_free: Collection[int] = ()) -> Iterator[Task]:
+        """New instances, with the lowest numbers that are not in use; they end where a name is taken."""
+        for number in count():
+            if number not in self.taken or number in also_free:
+                name = f"{self.prefix}{number}"
+                if not self.is_free(name):
+                    return
+                yield Task(
+                    name=name,
+                    role=self.role,
+                    shape=self.shape,
+                    identity=self.identity,
+                    varying=self.varying,
+                    follows=not self.varying,
+                    number=number,
+                )
+
+
+class Following(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """A role whose number follows those that vary: `least` of it at the minimum, `most` at the ceiling."""
+
+    series: Series
+    least: int
+    most: int
+
+
+class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """How an elastic workload is resized.
+
+    `ceiling` is the size it may grow to, and `series` what it grows by. It was resized last at `changed`.
+    `settled`: none of its pods is terminating. `advised`: a policy of the user's decides on its size.
+    """
+
+    series: Series
+    ceiling: int
+    changed: float | None = None
+    following: Following | None = None
+    settled: bool = True
+    advised: bool = False
 
 
 class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One job as the engine plans it.
 
     `tasks` are all that it wants now, in the order in which they are placed; those that are done are left
-    out and counted in `done`. `minimum` and `maximum` count varying tasks, done ones included. An elastic
-    workload takes its minimum at its turn; any other takes all that fits. `optimistic`: its pods are made
-    even before there is room for them. `evictable`: it may have to leave for others; `makes_room`: others may
-    have to leave for it.
+    out and counted in `done`. `minimum` and `maximum` count varying tasks, done ones included. A workload
+    with `growth` is elastic: it takes its minimum at its turn and more when all minimums are served; any
+    other takes all that fits. `optimistic`: its pods are made even before there is room for them.
+    `evictable`: it may have to leave for others; `makes_room`: others may have to leave for it.
     """
 
     kind: str
@@ -49,7 +114,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     minimum: int
     maximum: int
     done: int = 0
-    elastic: bool = False
+    growth: Growth | None = None
     optimistic: bool = False
     priority: int = 0
     own_priority: int | None = None
@@ -66,6 +131,16 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def key(self) -> str:
         """What the workload is called in a plan: `TYJob/default/job-a`."""
         return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its size is decided apart from its minimum."""
+        return self.growth is not None
+
+    @property
+    def ceiling(self) -> int:
+        """The size it may grow to."""
+        return self.growth.ceiling if self.growth else self.maximum
 
     @property
     def placed(self) -> list[Task]:
@@ -85,13 +160,13 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @property
     def unmet(self) -> bool:
         """Whether its minimum is not whole."""
-        return self.lacking > 0 or any(not task.varying for task in self.missing)
+        return self.lacking > 0 or any(task.is_fixed for task in self.missing)
 
     @property
     def minimum_tasks(self) -> list[Task]:
         """The tasks that its minimum lacks: all that do not vary, and the first of those that do."""
         varying = [task for task in self.missing if task.varying][: self.lacking]
-        return [task for task in self.missing if not task.varying or task in varying]
+        return [task for task in self.missing if task.is_fixed or task in varying]
 
     @property
     def nominated(self) -> list[Task]:

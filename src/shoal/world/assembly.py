@@ -1,7 +1,7 @@
 """Assembly: a Snapshot made of a World, and the pod behind each of its tasks."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from shoal.api.core import Node
 from shoal.api.podspec import Resources, in_nano
 from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.neighbours import amounts_of
+from shoal.scheduling.neighbours import Occupant, amounts_of
 from shoal.scheduling.nodes import NodeFacts, Nodes
 from shoal.scheduling.resources import Layout, offered
 from shoal.scheduling.snapshot import Snapshot
@@ -32,10 +32,20 @@ _SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
-    """A snapshot, and the pod that each of its tasks is or will be."""
+    """A snapshot, and what its workloads and tasks were made of."""
 
     snapshot: Snapshot
-    pods: dict[Task, PodRecord]
+    _pods: dict[Task, PodRecord]
+    _sketches: dict[Workload, Sketch]
+
+    def pod(self, workload: Workload, task: Task) -> PodRecord:
+        """The pod that a task is or will be, also one that a plan has thought of."""
+        if task in self._pods:
+            return self._pods[task]
+        sketch = self._sketches[workload]
+        if sketch.elastic is None:
+            raise KeyError(task.name)
+        return sketch.pod(task.name, sketch.elastic.row_of(task.role).blueprint, task.number)
 
 
 def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
@@ -57,9 +67,11 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
         budgets=budgets(world.budgets.values(), desk.occupants),
         workloads=workloads,
         unsettled=tuple(workload for workload in workloads if _is_unsettled(workload)),
+        elastic=tuple(workload for workload in workloads if workload.elastic),
+        limits=_limits(desk.occupants, nodes),
         now=now,
     )
-    return Assembly(snapshot, desk.origins)
+    return Assembly(snapshot, desk.origins, desk.sketches)
 
 
 def _job_sketches(world: World, population: Population) -> Iterator[Sketch]:
@@ -113,6 +125,16 @@ def _facts(node: Node, pool: str) -> NodeFacts:
 
 def _offered(amounts: Resources) -> dict[str, int]:
     return offered(in_nano(amounts))
+
+
+def _limits(occupants: Iterable[Occupant], nodes: Nodes) -> Counter[str]:
+    """What all pods on ready nodes may come to use; those that are alike are counted first."""
+    ready = nodes.ready.tolist()
+    pods = Counter(occupant.shape for occupant in occupants if ready[occupant.column])
+    sums: Counter[str] = Counter()
+    for shape, count in pods.items():
+        sums.update({name: amount * count for name, amount in shape.limits.items()})
+    return sums
 
 
 def _is_unsettled(workload: Workload) -> bool:

@@ -15,6 +15,7 @@ from shoal.api.podspec import (
     TopologySpreadConstraint,
     decode_template,
     host_ports,
+    limits,
     requests,
 )
 from shoal.api.pool import POOL_ANNOTATION
@@ -101,13 +102,15 @@ class Book:
         )
         shape = Shape(
             requests=asked(requests(spec)),
+            limits=asked(limits(spec)),
             nodes=self._rules(spec),
             ports=host_ports(spec),
             near=near,
             apart=apart,
             spread=spread,
         )
-        return self._one((*shape.requests.items(), shape.nodes, shape.ports, near, apart, spread), shape)
+        amounts = (tuple(shape.requests.items()), tuple(shape.limits.items()))
+        return self._one((amounts, shape.nodes, shape.ports, near, apart, spread), shape)
 
     def _rules(self, spec: PodSpec) -> NodeRules:
         affinity = spec.affinity.node_affinity.required

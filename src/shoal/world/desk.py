@@ -1,18 +1,22 @@
 """Desk: where a Sketch becomes a Workload, once it is known which pods there are and where."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from shoal.api.meta import ObjectMeta, OwnerReference
+from msgspec.structs import replace
+
+from shoal.api.meta import ObjectMeta
 from shoal.api.pool import POOL_ANNOTATION
-from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Nodes
 from shoal.scheduling.reasons import Reason
-from shoal.scheduling.workload import NOWHERE, Task, Workload
+from shoal.scheduling.workload import NOWHERE, Growth, Task, Workload
+from shoal.world.elastic import growth_of
 from shoal.world.membership import Membership
 from shoal.world.pods import PodRecord
 from shoal.world.population import Population
-from shoal.world.sketch import Sketch, Slot
+from shoal.world.sketch import Sketch
+from shoal.world.slots import Slot
 from shoal.world.world import Key, World
 
 
@@ -31,6 +35,7 @@ class Desk:
         self._world, self._config, self._population = world, config, population
         self._membership, self._nodes = membership, nodes
         self.origins: dict[Task, PodRecord] = {}
+        self.sketches: dict[Workload, Sketch] = {}
         self._claims: dict[Key, Sketch] = {}
         seated = [pod for pod in population.pods.values() if pod.node and not pod.finished]
         self.occupants = [self._occupant(pod) for pod in seated]
@@ -49,22 +54,25 @@ class Desk:
         ended = {name for name, pod in pods.items() if pod.phase == "Succeeded"}
         done = [slot for slot in slots if slot.name in ended]
         wanted = [slot for slot in slots if slot.name not in ended]
-        tasks = tuple(self._task(sketch, slot, pods.get(slot.name)) for slot in wanted)
+        tasks = [self._task(sketch, slot, pods.get(slot.name)) for slot in wanted]
+        minimum, ended_ones = _minimum(sketch, slots), sum(slot.varying for slot in done)
+        if sketch.elastic:
+            tasks = _present(tasks, minimum - ended_ones)
         meta = sketch.metadata
         pool, remarks = self._membership.home(
             self._pool_name(sketch), meta.namespace, self._namespace_labels(meta)
         )
-        return Workload(
+        made = Workload(
             kind=sketch.kind,
             namespace=meta.namespace,
             name=meta.name,
             pool=pool,
             created=sketch.created,
-            tasks=tasks,
-            minimum=_minimum(sketch, slots),
+            tasks=tuple(tasks),
+            minimum=minimum,
             maximum=sketch.maximum,
-            done=sum(slot.varying for slot in done),
-            elastic=sketch.elastic,
+            done=ended_ones,
+            growth=self._growth(sketch, [*tasks, *done], pods),
             optimistic=sketch.optimistic,
             priority=self._priority(sketch),
             own_priority=sketch.own_priority,
@@ -77,6 +85,25 @@ class Desk:
             remarks=remarks,
             broken_since=sketch.broken_since,
         )
+        self.sketches[made] = sketch
+        return made
+
+    def _growth(
+        self, sketch: Sketch, taken: list[Task | Slot], pods: Mapping[str, PodRecord]
+    ) -> Growth | None:
+        """How a workload is resized; new pods get names that nobody has or claims."""
+        if sketch.elastic is None:
+            return None
+
+        def is_free(name: str) -> bool:
+            key = sketch.metadata.namespace, name
+            unclaimed = key not in self._population.pods and self._claims.get(key, sketch) is sketch
+            return name in pods or unclaimed
+
+        growth = growth_of(sketch.elastic, taken, is_free)
+        settled = not any(pod.leaving for pod in pods.values())
+        advised = sketch.kind == "DIJob" and self._config.elastic_policy != FULFILMENT
+        return replace(growth, settled=settled, advised=advised)
 
     def _is_ours(self, slot: Slot) -> bool:
         """Whether a pod is ours to place; a template that names no scheduler is left to us."""
@@ -92,15 +119,7 @@ class Desk:
 
     def _task(self, sketch: Sketch, slot: Slot, pod: PodRecord | None) -> Task:
         if pod is None or pod.finished:
-            pod = PodRecord(
-                namespace=sketch.metadata.namespace,
-                name=slot.name,
-                blueprint=slot.blueprint,
-                created=sketch.created,
-                owner=OwnerReference(
-                    kind=sketch.kind, name=sketch.metadata.name, uid=sketch.metadata.uid, controller=True
-                ),
-            )
+            pod = sketch.pod(slot.name, slot.blueprint, slot.number)
         task = Task(
             name=slot.name,
             role=slot.role,
@@ -108,6 +127,8 @@ class Desk:
             identity=pod.blueprint.identity,
             varying=slot.varying,
             leads=slot.leads,
+            follows=slot.follows,
+            number=slot.number,
             column=self._column(sketch, pod),
             nominated=self._nodes.columns.get(sketch.nominations.get(slot.name, ""), NOWHERE),
         )
@@ -195,3 +216,12 @@ def _minimum(sketch: Sketch, slots: list[Slot]) -> int:
     if len(slots) == len(sketch.slots):
         return sketch.minimum
     return min(sketch.minimum, sum(slot.varying for slot in slots))
+
+
+def _present(tasks: list[Task], least: int) -> list[Task]:
+    """Tasks of an elastic workload: those with nodes, those its minimum lacks, or else the promised ones."""
+    lacking = max(least - sum(task.varying and task.column != NOWHERE for task in tasks), 0)
+    missing = [task for task in tasks if task.varying and task.column == NOWHERE]
+    promised = [task for task in missing if task.nominated != NOWHERE]
+    wanted = set(missing[:lacking] if lacking else promised)
+    return [task for task in tasks if not task.varying or task.column != NOWHERE or task in wanted]

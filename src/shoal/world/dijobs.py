@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from shoal.api.dijob import PRIORITIES, DIJob
 from shoal.scheduling.reasons import Reason
 from shoal.world.book import Book
+from shoal.world.elastic import Elastic
 from shoal.world.pods import PodRecord, created
-from shoal.world.sketch import Sketch, Slot, timestamp, with_lowest
+from shoal.world.sketch import Sketch, timestamp
+from shoal.world.slots import Row, Slot, seats
 
 
 def sketch(job: DIJob, book: Book, pods: Sequence[PodRecord], now: float) -> Sketch | None:
@@ -14,59 +18,69 @@ def sketch(job: DIJob, book: Book, pods: Sequence[PodRecord], now: float) -> Ske
     spec, status = job.spec, job.status
     if status.phase in ("Succeeded", "Failed"):
         return None
-    slots = _ranks(job, book, pods) if spec.template is not None else _tasks(job, book)
+    slots = _tasks(job, book) if spec.tasks else _ranks(job, book, pods)
     nodes = dict(enumerate(status.allocation)) if spec.preemptible else {}
     return Sketch(
         kind="DIJob",
         metadata=job.metadata,
         created=created(job.metadata, now),
-        slots=tuple(slots.values()),
+        slots=tuple(slots),
         minimum=len(slots) if spec.tasks else min(spec.min_replicas, len(slots)),
         maximum=len(slots) if spec.tasks else spec.maximum,
-        elastic=spec.preemptible and not spec.tasks,
+        elastic=_elastic(job, book) if spec.preemptible and not spec.tasks else None,
         own_priority=PRIORITIES[spec.priority],
         may_borrow=spec.preemptible,
         evictable=spec.preemptible,
         held=Reason("Held", "it is suspended") if spec.suspend else None,
-        allocations={slot.name: nodes[rank] for rank, slot in slots.items() if rank in nodes},
+        allocations={slot.name: nodes[slot.number] for slot in slots if slot.number in nodes},
         nominations=status.nominations,
         broken_since=timestamp(status.broken_since),
     )
 
 
-def _ranks(job: DIJob, book: Book, pods: Sequence[PodRecord]) -> dict[int, Slot]:
+def _elastic(job: DIJob, book: Book) -> Elastic:
+    """It grows up to its maximum, or to what was asked for through the server."""
+    spec, status = job.spec, job.status
+    asked = spec.maximum if status.requested_replicas is None else status.requested_replicas
+    ceiling = min(max(asked, spec.min_replicas), spec.maximum)
+    return Elastic(row=_row(job, book), ceiling=ceiling, records=status.scale_records)
+
+
+def _row(job: DIJob, book: Book) -> Row:
+    meta = job.metadata
+    return Row(
+        prefix=f"{meta.name}-{job.status.generation}-",
+        role="replica",
+        blueprint=book.template(meta.namespace, job.spec.template or {}),
+    )
+
+
+def _ranks(job: DIJob, book: Book, pods: Sequence[PodRecord]) -> list[Slot]:
     """A rank whose pod is there, or has succeeded, keeps its pod's name, of whatever generation that is."""
-    meta, blueprint = job.metadata, book.template(job.metadata.namespace, job.spec.template or {})
     standing = [pod for pod in pods if not pod.leaving and pod.phase != "Failed"]
     names = {pod.rank: pod.name for pod in sorted(standing, key=lambda pod: (not pod.finished, pod.created))}
     seated = {pod.rank for pod in standing if pod.rank is not None and pod.keeps_place}
-    return {
-        rank: Slot(
-            name=names.get(rank, f"{meta.name}-{job.status.generation}-{rank}"),
-            role="replica",
-            blueprint=blueprint,
-        )
-        for rank in _wanted(job, seated)
-    }
+    return [replace(slot, name=names.get(slot.number, slot.name)) for slot in _wanted(job, book, seated)]
 
 
-def _wanted(job: DIJob, seated: set[int]) -> list[int]:
+def _wanted(job: DIJob, book: Book, seated: set[int]) -> list[Slot]:
     """The ranks there are to be: as many as was decided; those that have nodes, and the minimum."""
-    spec, status = job.spec, job.status
+    spec, status, row = job.spec, job.status, _row(job, book)
     if not spec.preemptible:
-        return list(range(spec.min_replicas if status.replicas is None else status.replicas))
-    return with_lowest(seated | set(range(len(status.allocation))), spec.min_replicas)
+        decided = spec.min_replicas if status.replicas is None else status.replicas
+        return [row.slot(rank) for rank in range(decided)]
+    present = seated | set(range(len(status.allocation)))
+    return seats(row, present, spec.min_replicas, status.nominations)
 
 
-def _tasks(job: DIJob, book: Book) -> dict[int, Slot]:
+def _tasks(job: DIJob, book: Book) -> list[Slot]:
     meta = job.metadata
     slots = (
-        Slot(
-            name=f"{meta.name}-{task.title}-{i}",
-            role=task.title,
-            blueprint=book.template(meta.namespace, task.template),
-        )
+        (task, i, book.template(meta.namespace, task.template))
         for task in job.spec.tasks
         for i in range(task.replicas)
     )
-    return dict(enumerate(slots))
+    return [
+        Slot(name=f"{meta.name}-{task.title}-{i}", role=task.title, blueprint=blueprint, number=rank)
+        for rank, (task, i, blueprint) in enumerate(slots)
+    ]

@@ -7,7 +7,8 @@ from shoal.api.batch import Job, indices
 from shoal.api.meta import ObjectMeta, OwnerReference
 from shoal.world.book import Book
 from shoal.world.pods import PodRecord, created
-from shoal.world.sketch import Sketch, Slot
+from shoal.world.sketch import Sketch
+from shoal.world.slots import Slot
 
 
 def pending_pods(

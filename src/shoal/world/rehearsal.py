@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from shoal.api.meta import Object
+from shoal.api.meta import Object, ScaleRecord
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
-from shoal.scheduling.plan import Plan
+from shoal.scheduling.plan import Plan, Resize
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import NOWHERE, Workload
 from shoal.world.assembly import Assembly, assemble
@@ -22,6 +22,7 @@ from shoal.world.pods import PodRecord
 from shoal.world.world import World
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC).timestamp()
+_MOST_RECORDS: Final = 20
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
@@ -65,10 +66,26 @@ def _apply(world: World, made: Assembly, plan: Plan) -> None:
     for workload in made.snapshot.workloads:
         _run_allocated(world, made, workload)
     for placement in plan.placements:
-        _run(world, made.pods[placement.task], names[placement.column])
+        _run(world, made.pod(placement.workload, placement.task), names[placement.column])
     for eviction in plan.evictions:
-        _evict(world, made.pods[eviction.task])
+        _evict(world, made.pod(eviction.workload, eviction.task))
     _note(world, made, plan)
+    for resize in plan.resizes:
+        _record(world, resize, made.snapshot.now)
+
+
+def _record(world: World, resize: Resize, now: float) -> None:
+    """Write down a change of size."""
+    workload = resize.workload
+    record = ScaleRecord(
+        time=_moment(now),
+        from_=resize.before,
+        to=resize.after,
+        reason="Grown" if resize.after > resize.before else "Shrunk",
+    )
+    known = world.jobs[workload.kind][workload.namespace, workload.name].status
+    records = (*getattr(known, "scale_records", ()), record)
+    _restate(world, workload, scale_records=records[-_MOST_RECORDS:])
 
 
 def _run(world: World, pod: PodRecord, node: str) -> None:
@@ -79,7 +96,7 @@ def _run(world: World, pod: PodRecord, node: str) -> None:
 def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
     """Allocated pods run, and from then on it is the pods that say where they are."""
     for task in workload.tasks:
-        pod = made.pods[task]
+        pod = made.pod(workload, task)
         if task.column != NOWHERE and not pod.node:
             _run(world, pod, made.snapshot.nodes.names[task.column])
     if workload.kind == "TYJob":
@@ -107,7 +124,7 @@ def _note(world: World, made: Assembly, plan: Plan) -> None:
             since = None if broken is None else _moment(broken)
             _restate(world, workload, nominations=nominations[workload], broken_since=since)
             continue
-        for pod in (made.pods[task] for task in workload.tasks):
+        for pod in (made.pod(workload, task) for task in workload.tasks):
             key = pod.namespace, pod.name
             nominated = nominations[workload].get(pod.name, "")
             if key in world.pods or nominated:

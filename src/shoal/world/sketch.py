@@ -6,24 +6,16 @@ the way to a Workload is the same for all kinds.
 
 from collections.abc import Mapping
 from datetime import datetime
-from itertools import count, islice
 
 import msgspec
 
-from shoal.api.meta import ObjectMeta
+from shoal.api.meta import ObjectMeta, OwnerReference
 from shoal.scheduling.reasons import Reason
-from shoal.scheduling.workload import PlacementPolicy, QueuePolicy
+from shoal.scheduling.workload import NOWHERE, PlacementPolicy, QueuePolicy
 from shoal.world.book import Blueprint
-
-
-class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A pod that a job wants: whether it exists is found out by its name."""
-
-    name: str
-    role: str
-    blueprint: Blueprint
-    varying: bool = True
-    leads: bool = False
+from shoal.world.elastic import Elastic
+from shoal.world.pods import PodRecord
+from shoal.world.slots import Slot
 
 
 class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -39,7 +31,7 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     slots: tuple[Slot, ...]
     minimum: int
     maximum: int
-    elastic: bool = False
+    elastic: Elastic | None = None
     optimistic: bool = False
     priority_class: str = ""
     own_priority: int | None = None
@@ -52,13 +44,19 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     nominations: Mapping[str, str] = {}
     broken_since: float | None = None
 
+    def pod(self, name: str, blueprint: Blueprint, number: int) -> PodRecord:
+        """A pod that the job is to make."""
+        meta = self.metadata
+        return PodRecord(
+            namespace=meta.namespace,
+            name=name,
+            blueprint=blueprint,
+            created=self.created,
+            owner=OwnerReference(kind=self.kind, name=meta.name, uid=meta.uid, controller=True),
+            rank=None if number == NOWHERE else number,
+        )
+
 
 def timestamp(time: datetime | None) -> float | None:
     """A time in seconds."""
     return None if time is None else time.timestamp()
-
-
-def with_lowest(present: set[int], least: int) -> list[int]:
-    """Indices that are present, and the lowest others until there are `least`."""
-    missing = (index for index in count() if index not in present)
-    return sorted([*present, *islice(missing, max(least - len(present), 0))])

@@ -1,58 +1,70 @@
 """TrainingJobs as workloads: master and parameter servers must be there, trainers may vary."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from shoal.api.podspec import Container, ContainerPort, PodSpec, is_gpu
 from shoal.api.trainingjob import Role, TrainingJob
 from shoal.world.book import Blueprint, Book
+from shoal.world.elastic import Elastic, Followers
 from shoal.world.pods import PodRecord, created
-from shoal.world.sketch import Sketch, Slot, timestamp, with_lowest
+from shoal.world.sketch import Sketch, timestamp
+from shoal.world.slots import Row, Slot, numbered, seats
 
 
-def sketch(job: TrainingJob, book: Book, pods: Iterable[PodRecord], now: float) -> Sketch | None:
+def sketch(job: TrainingJob, book: Book, pods: Sequence[PodRecord], now: float) -> Sketch | None:
     """What a TrainingJob wants; None when it has ended."""
     spec, status, trainer = job.spec, job.status, job.spec.trainer
     if status.phase in ("Succeeded", "Failed"):
         return None
-    name = job.metadata.name
-    fixed: list[Slot] = []
-    if spec.master:
-        fixed.append(_fixed(f"{name}-master-0", "master", _blueprint(job, spec.master, book)))
-    if spec.pserver:
-        blueprint = _blueprint(job, spec.pserver, book)
+    trainers, fixed = _row(job, "trainer", trainer, book), _fixed(job, book)
+    pserver = spec.pserver
+    followers = None
+    if pserver and pserver.scale_with_trainers:
+        row = _row(job, "pserver", pserver, book)
+        followers = Followers(row=row, least=pserver.min_instance, most=pserver.max_instance)
         fixed += [
-            _fixed(f"{name}-pserver-{i}", "pserver", blueprint) for i in range(spec.pserver.min_instance)
+            row.slot(number, varying=False, follows=True)
+            for number in sorted(_seated(row, pods))
+            if number >= pserver.min_instance
         ]
-    blueprint = _blueprint(job, trainer, book)
-    trainers = [
-        Slot(name=f"{name}-trainer-{i}", role="trainer", blueprint=blueprint) for i in _trainers(job, pods)
-    ]
     return Sketch(
         kind="TrainingJob",
         metadata=job.metadata,
         created=created(job.metadata, now),
-        slots=(*fixed, *trainers),
+        slots=(*fixed, *seats(trainers, _seated(trainers, pods), trainer.min_instance, status.nominations)),
         minimum=trainer.min_instance,
         maximum=trainer.max_instance,
-        elastic=True,
-        optimistic=not any(is_gpu(resource) for resource in blueprint.shape.requests),
+        elastic=Elastic(
+            row=trainers,
+            ceiling=trainer.max_instance,
+            records=status.scale_records,
+            followers=followers,
+        ),
+        optimistic=not any(is_gpu(resource) for resource in trainers.blueprint.shape.requests),
         priority_class=spec.priority_class_name,
         nominations=status.nominations,
         broken_since=timestamp(status.broken_since),
     )
 
 
-def _trainers(job: TrainingJob, pods: Iterable[PodRecord]) -> list[int]:
-    """The indices of the trainers that have nodes, and the lowest others until the minimum is met."""
-    prefix = f"{job.metadata.name}-trainer-"
-    seated = (pod.name for pod in pods if pod.keeps_place)
-    texts = (name.removeprefix(prefix) for name in seated if name.startswith(prefix))
-    found = {int(text) for text in texts if text.isascii() and text.isdigit() and str(int(text)) == text}
-    return with_lowest(found, job.spec.trainer.min_instance)
+def _fixed(job: TrainingJob, book: Book) -> list[Slot]:
+    """The master and the parameter servers that must be there."""
+    spec = job.spec
+    slots = [_row(job, "master", spec.master, book).slot(0, varying=False)] if spec.master else []
+    if spec.pserver:
+        row = _row(job, "pserver", spec.pserver, book)
+        slots += [row.slot(number, varying=False) for number in range(spec.pserver.min_instance)]
+    return slots
 
 
-def _fixed(name: str, role: str, blueprint: Blueprint) -> Slot:
-    return Slot(name=name, role=role, blueprint=blueprint, varying=False)
+def _row(job: TrainingJob, role: str, said: Role, book: Book) -> Row:
+    return Row(prefix=f"{job.metadata.name}-{role}-", role=role, blueprint=_blueprint(job, said, book))
+
+
+def _seated(row: Row, pods: Iterable[PodRecord]) -> set[int]:
+    """The numbers of a row whose pods have nodes, or need not run again."""
+    found = (numbered(pod.name, row.prefix) for pod in pods if pod.keeps_place)
+    return {number for number in found if number is not None}
 
 
 def _blueprint(job: TrainingJob, role: Role, book: Book) -> Blueprint:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from shoal.api.tyjob import TYJob
 from shoal.world.book import Book
 from shoal.world.pods import PodRecord, created
-from shoal.world.sketch import Sketch, Slot, timestamp
+from shoal.world.sketch import Sketch, timestamp
+from shoal.world.slots import Slot
 
 
 def sketch(job: TYJob, book: Book, _: Iterable[PodRecord], now: float) -> Sketch | None:

@@ -1,0 +1,79 @@
+"""Elastic workloads in the course of a cycle, as they grow, give and receive."""
+
+from itertools import islice
+
+from shoal.scheduling.nodes import Span
+from shoal.scheduling.placement import Placed
+from shoal.scheduling.sizes import followers, score, varying
+from shoal.scheduling.workload import NOWHERE, Task, Workload
+
+
+class Grower:
+    """An elastic workload whose minimum is whole.
+
+    `size` counts its instances, `next` is what it would grow by, `seated` are the instances that have had
+    nodes since before the cycle, the highest number last. `placed` and `nominated` is what it gets beyond its
+    minimum.
+    """
+
+    def __init__(
+        self, workload: Workload, span: Span, rank: int, tasks: list[Task], promised: tuple[Placed, Placed]
+    ) -> None:
+        """Begin with `tasks`, those of its minimum that are new too, and what it had been promised."""
+        growth = workload.growth
+        if growth is None:
+            raise ValueError(f"{workload.key} is not elastic")
+        self.workload, self.span, self.rank = workload, span, rank
+        self.placed, self.nominated = list(promised[0]), list(promised[1])
+        self.seated = varying(task for task in tasks if task.column != NOWHERE)
+        got = [*tasks, *(task for task, _ in (*self.placed, *self.nominated))]
+        self.size = workload.done + len(varying(got))
+        following = growth.following
+        self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
+        dropped = {task.number for task in workload.nominated} - {task.number for task in got}
+        self._instances = growth.series.instances(dropped)
+        self._followers = following.series.instances() if following else iter(())
+        self._ready: list[Task] = []
+        self.is_followed = following is not None
+        self.next = self._another()
+
+    @property
+    def score(self) -> float:
+        """How fulfilled it is."""
+        return score(self.workload, self.size)
+
+    def step(self) -> list[Task] | None:
+        """All that one step takes: an instance, and what must follow it; None if it may not grow."""
+        lacking = max(followers(self.workload, self.size + 1) - self._following, 0)
+        self._ready += islice(self._followers, max(lacking - len(self._ready), 0))
+        if self.next is None or len(self._ready) < lacking:
+            return None
+        return [self.next, *self._ready[:lacking]]
+
+    def grow(self, placed: Placed) -> None:
+        """Take a step that has found its nodes."""
+        self.placed += placed
+        self._following += len(placed) - 1
+        self._ready = self._ready[len(placed) - 1 :]
+        self._count_one()
+
+    def promise(self, column: int) -> Task:
+        """Take a step once a node has room for it."""
+        if self.next is None:
+            raise ValueError(f"{self.workload.key} may not grow")
+        task = self.next
+        self.nominated.append((task, column))
+        self._count_one()
+        return task
+
+    def give(self) -> Task:
+        """Lose the instance with the highest number."""
+        self.size -= 1
+        return self.seated.pop()
+
+    def _count_one(self) -> None:
+        self.size += 1
+        self.next = self._another()
+
+    def _another(self) -> Task | None:
+        return next(self._instances, None) if self.size < self.workload.ceiling else None

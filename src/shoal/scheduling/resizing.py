@@ -1,0 +1,118 @@
+"""Resizing: elastic workloads are cut to their ceilings, grow by fulfilment, and are made equal.
+
+Cutting comes first in a cycle, so that what it frees needs no other victims. Growing comes when every minimum
+has been served, and rebalancing last, where nobody waits.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from shoal.scheduling.config import SchedulerConfig, seconds
+from shoal.scheduling.elastic import Grower
+from shoal.scheduling.filters import Filters
+from shoal.scheduling.growing import Growing
+from shoal.scheduling.load import Load
+from shoal.scheduling.placement import Placed
+from shoal.scheduling.rebalancing import Rebalancing
+from shoal.scheduling.service import Service, Turn
+from shoal.scheduling.sizes import followers, ranks, varying
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Workload
+
+
+class Resizing:
+    """Decides on the sizes of elastic workloads."""
+
+    def __init__(
+        self, snapshot: Snapshot, filters: Filters, service: Service, config: SchedulerConfig
+    ) -> None:
+        """Resize what the filters let through."""
+        self._snapshot, self._filters, self._service, self._config = snapshot, filters, service, config
+        self._departures = service.departures
+        self._cooldown = seconds(config.cooldown)
+        self.growers: dict[Workload, Grower] = {}
+        self.resting: set[Workload] = set()
+
+    def cut(self, workloads: Iterable[Workload]) -> None:
+        """Send away what is above the ceilings, and what follows nobody any more."""
+        for workload in workloads:
+            growth = workload.growth
+            if growth is None or workload.held:
+                continue
+            seated = varying(workload.placed)
+            size = workload.done + len(seated)
+            over = min(max(size - growth.ceiling, 0), len(seated))
+            if over:
+                self._departures.send(workload, reversed(seated[-over:]), "Shrunk")
+            elif growth.following and growth.settled:
+                self._cut_followers(workload, growth.following.least, followers(workload, size))
+
+    def _cut_followers(self, workload: Workload, least: int, wanted: int) -> None:
+        """Those who follow instances that have left go after them, and not before."""
+        present = sorted((t for t in workload.placed if t.follows), key=lambda task: task.number)
+        over = min(least + len(present) - wanted, len(present))
+        if over > 0:
+            self._departures.send(workload, reversed(present[-over:]), "Shrunk")
+
+    def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
+        """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
+        promised = {workload: self._service.use_promised(workload) for workload in queue}
+        whole = [w for w in queue if self._may_be_resized(w, turns.get(w))]
+        places = ranks(whole)
+        for workload in whole:
+            fresh = [task for task, _ in turns[workload].placed] if workload in turns else []
+            tasks = [*self._departures.left(workload), *fresh]
+            span = self._snapshot.pools[workload.pool].span
+            self.growers[workload] = Grower(workload, span, places[workload], tasks, promised[workload])
+        self.resting = {workload for workload in whole if self._rests(workload)}
+        free = {w: g for w, g in self.growers.items() if w not in self.resting and w not in self._departures}
+        load = self._load(turns)
+        Growing(self._filters, load, free.values()).run()
+        if self._config.rebalance and not self._config.disable_preemption:
+            donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
+            self._rebalance(free, donors, load, crowded)
+
+    def _may_be_resized(self, workload: Workload, turn: Turn | None) -> bool:
+        """Whether a workload has its minimum, at home, and its size is ours to decide."""
+        unmet = turn.unmet if turn else workload.unmet
+        if unmet or workload.held or (workload.growth and workload.growth.advised):
+            return False
+        span = self._snapshot.pools[workload.pool].span
+        fresh = turn.placed if turn else []
+        columns = [task.column for task in workload.placed] + [column for _, column in fresh]
+        return all(column in span for column in columns)
+
+    def _rests(self, workload: Workload) -> bool:
+        """Whether a workload was resized a short while ago."""
+        growth = workload.growth
+        if growth is None or growth.changed is None:
+            return False
+        return self._snapshot.now - growth.changed < self._cooldown
+
+    def _load(self, turns: Mapping[Workload, Turn]) -> Load:
+        """What all pods may use: those on nodes, those that got nodes, and those that room is kept for."""
+        placed: list[Placed] = [turn.placed for turn in turns.values()]
+        placed += [grower.placed for grower in self.growers.values()]
+        shapes = [task.shape for some in placed for task, _ in some]
+        return Load(self._snapshot, self._config.max_load, [*shapes, *self._service.reserved_shapes()])
+
+    def _rebalance(
+        self,
+        receivers: Mapping[Workload, Grower],
+        donors: Mapping[Workload, Grower],
+        load: Load,
+        crowded: Collection[int],
+    ) -> None:
+        ledger = self._filters.ledger
+        for shape in self._departures.shapes():
+            load.add(shape, -1)
+        for number, pool in enumerate(self._snapshot.pools):
+            taking = [g for w, g in receivers.items() if w.pool == number]
+            giving = [g for w, g in donors.items() if w.pool == number and w.evictable and not g.placed]
+            if number in crowded or not taking or not giving:
+                continue
+            with ledger.attempt():
+                self._departures.clear(pool.span)
+                exchanges = Rebalancing(self._filters, pool.span, load, receivers=taking, donors=giving).run()
+            for one in exchanges:
+                self._departures.send(one.donor.workload, [one.leaving], "Shrunk", one.receiver.workload)
+                self._service.reserve(one.coming, one.leaving.column)

@@ -1,0 +1,32 @@
+"""A world planned and drawn, as text."""
+
+import io
+from typing import NamedTuple
+
+from rich.console import Console
+
+from shoal.api.intake import take
+from shoal.cli import drawing
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.report import Report, Step, report
+from shoal.world.rehearsal import plan_objects
+from tests.builders import Object
+
+
+class Planned(NamedTuple):
+    last: Step
+    answer: Report
+
+
+def planned(*objects: Object) -> Planned:
+    settings = SchedulerConfig()
+    intake = take(("test", raw) for raw in objects)
+    assert not intake.errors, intake.errors
+    steps = plan_objects([view for _, view in intake.views], settings)
+    return Planned(steps[-1], report(steps, settings))
+
+
+def drawn(*objects: Object, width: int = 120, wide: bool = False) -> str:
+    page = io.StringIO()
+    drawing.draw(Console(file=page, width=width), *planned(*objects), wide=wide)
+    return page.getvalue()

@@ -1,0 +1,164 @@
+"""The examples: each is good, and tells the story that it promises."""
+
+import json
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import shoal
+
+WORLDS = Path(__file__).parents[1] / "examples" / "worlds"
+EXAMPLES = sorted(WORLDS.glob("*.yaml"))
+
+every_example = pytest.mark.parametrize("world", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+
+Answer = dict[str, Any]
+
+
+@cache
+def planned(name: str, cycles: int = 1) -> Answer:
+    """The plan of an example."""
+    done = shoal("plan", "-f", str(WORLDS / f"{name}.yaml"), "--cycles", str(cycles), "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer: Answer = json.loads(done.stdout)
+    return answer
+
+
+def evicted(answer: Answer) -> list[tuple[str, str, str]]:
+    """Who had to leave which node, and why."""
+    return [(entry["pod"], entry["node"], entry["reason"]) for entry in answer["evictions"]]
+
+
+def placed(answer: Answer) -> dict[str, str]:
+    """Pod to node, of what was placed."""
+    return {entry["pod"]: entry["node"] for entry in answer["placements"]}
+
+
+def job(answer: Answer, name: str) -> Answer:
+    """What is said of one job."""
+    (found,) = [entry for entry in answer["jobs"] if entry["job"] == name]
+    return dict(found)
+
+
+def codes(answer: Answer, name: str) -> list[str]:
+    """Why a job waits."""
+    return [reason["code"] for reason in job(answer, name)["reasons"]]
+
+
+# --- all of them -------------------------------------------------------------------------------------------
+
+
+@every_example
+def test_it_is_valid_without_a_warning(world: Path) -> None:
+    done = shoal("validate", "--quiet", "-f", str(world))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@every_example
+def test_it_opens_with_its_story_and_the_command_to_run(world: Path) -> None:
+    head = re.match(r"(#.*\n)+", world.read_text())
+    assert head, "the first line is the headline that `make demo` prints"
+    assert f"shoal plan -f examples/worlds/{world.name}" in head[0]
+    assert "Look for: " in head[0]
+
+
+@every_example
+def test_it_comes_to_rest(world: Path) -> None:
+    assert planned(world.stem, cycles=20)["stable"]
+
+
+# --- each of them ------------------------------------------------------------------------------------------
+
+
+def test_cpu_work_leaves_a_gpu_machine_when_gpu_work_comes() -> None:
+    first, last = planned("cpu-on-gpu-machines"), planned("cpu-on-gpu-machines", cycles=10)
+    leaving = [(f"ads/features-{number}", "gpu-1", "Reclaimed") for number in (58, 59)]
+    assert evicted(first) == evicted(last) == leaving
+    assert {entry["for"] for entry in last["evictions"]} == {"DIJob/research/atari"}
+    assert placed(first) == {}
+    assert placed(last) == {f"research/atari-0-{rank}": "gpu-1" for rank in range(8)}
+    assert job(last, "Pod/ads/features-57")["allocation"] == {"features-57": "gpu-1"}
+    assert codes(last, "Pod/ads/features-58") == codes(last, "Pod/ads/features-59") == ["NoRoom"]
+
+
+def test_the_machine_with_the_fewest_guests_is_cleared_for_eight_gpus() -> None:
+    answer = planned("one-gpu-on-eight", cycles=10)
+    assert evicted(answer) == [("search/trial-5", "big-2", "Reclaimed")]
+    assert placed(answer) == {"language/pretrain-0": "big-2", "search/trial-5": "big-1"}
+    assert [entry["pod"] for entry in answer["placements"] if entry["borrowed"]] == ["search/trial-5"]
+
+
+def test_what_team_b_lent_comes_back_to_it() -> None:
+    first, last = planned("two-teams"), planned("two-teams", cycles=10)
+    assert evicted(first) == evicted(last) == [("a/sweep-1", "b-1", "Reclaimed")]
+    assert codes(first, "DIJob/b/chess") == ["WaitingForRoom"]
+    assert placed(last) == {"b/chess-0-0": "b-1", "b/chess-0-1": "b-1"}
+    assert job(last, "Pod/a/sweep-0")["allocation"] == {"sweep-0": "a-1"}
+    assert (job(last, "Pod/a/sweep-1")["pool"], codes(last, "Pod/a/sweep-1")) == ("team-a", ["NoRoom"])
+
+
+def test_the_masters_lend_nothing_however_idle_they_are() -> None:
+    answer = planned("masters", cycles=10)
+    assert list(placed(answer)) == ["kube-system/etcd-backup-0"]
+    assert placed(answer)["kube-system/etcd-backup-0"].startswith("master-")
+    (reason,) = job(answer, "Pod/physics/simulation")["reasons"]
+    assert reason["code"] == "NoRoom"
+    assert "worker-1" in reason["message"]
+    assert "master" not in reason["message"]
+    (masters,) = [pool for pool in answer["pools"] if pool["pool"] == "masters"]
+    idle = int(masters["allocatable"]["cpu"]) - int(masters["used"]["cpu"])
+    assert idle > 2 * 16, "there is room enough, if only it were lent"
+
+
+def test_all_kinds_run() -> None:
+    answer = planned("all-kinds", cycles=10)
+    kinds = Counter(entry["job"].partition("/")[0] for entry in answer["jobs"])
+    assert kinds == {"TYJob": 1, "DIJob": 2, "TrainingJob": 1, "Gang": 1, "Pod": 5}
+    assert {entry["state"] for entry in answer["jobs"]} == {"ScheduledSucceed"}
+    homes = {entry["job"]: entry["pool"] for entry in answer["jobs"]}
+    asked = ("TYJob/", "DIJob/", "Gang/")
+    assert {name for name, pool in homes.items() if pool == "gpu"} == {
+        name for name in homes if name.startswith(asked)
+    }
+    assert not any(entry["borrowed"] for entry in answer["placements"])
+    assert "Pod/ads/website" not in homes
+    assert job(answer, "TrainingJob/ads/click-rate")["target"] == 4, "it grows as far as it may"
+
+
+def test_a_gang_waits_whole_for_the_room_of_who_is_leaving() -> None:
+    first, last = planned("team"), planned("team", cycles=10)
+    assert codes(first, "DIJob/research/atari") == ["WaitingForRoom"]
+    assert job(first, "DIJob/research/atari")["allocation"] == {}
+    assert len(job(last, "DIJob/research/atari")["allocation"]) == 8
+    assert codes(last, "Pod/research/dreamer") == ["NeverFits"]
+
+
+# --- elastic sizes -----------------------------------------------------------------------------------------
+
+
+def trainers(answer: Answer) -> dict[str, int]:
+    """How many trainers each job has or is promised."""
+    return {entry["job"].rpartition("/")[2]: entry["target"] for entry in answer["jobs"]}
+
+
+def test_a_newcomer_gets_its_minimum_from_the_most_fulfilled() -> None:
+    answer = planned("edl")
+    assert sorted(evicted(answer)) == [
+        ("paddle/ranking-trainer-6", "gpu-2", "Shrunk"),
+        ("paddle/ranking-trainer-7", "gpu-2", "Shrunk"),
+    ]
+    assert {entry["for"] for entry in answer["evictions"]} == {"TrainingJob/paddle/ocr"}
+    assert trainers(answer) == {"ranking": 6, "speech": 4, "ocr": 2}
+
+
+def test_elastic_jobs_end_equal() -> None:
+    answer = planned("edl", cycles=20)
+    assert trainers(answer) == {"ranking": 4, "speech": 4, "ocr": 4}
+    assert {reason for _, _, reason in evicted(answer)} == {"Shrunk"}
+    assert sorted(pod for pod, _, _ in evicted(answer)) == [
+        f"paddle/ranking-trainer-{i}" for i in range(4, 8)
+    ]
