@@ -8,6 +8,7 @@ import msgspec
 
 from shoal.api.decode import decode
 from shoal.api.intake import take
+from shoal.policies import Policy
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import plan_objects
@@ -23,6 +24,7 @@ def plan(
     config: Mapping[str, Any] | None = None,
     cycles: int = 1,
     now: str | None = None,
+    policy: Policy | None = None,
 ) -> dict[str, Any]:
     """What `shoal plan -o json` prints for these objects."""
     intake = take(("test", raw) for raw in objects)
@@ -31,6 +33,6 @@ def plan(
     settings = decode(SchedulerConfig, dict(config or {}))
     moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
     views = [view for _, view in intake.views]
-    steps = plan_objects(views, settings, cycles=cycles, now=moment)
+    steps = plan_objects(views, settings, cycles=cycles, now=moment, policy=policy)
     result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report(steps, settings)))
     return result

@@ -1,6 +1,7 @@
 """`shoal plan`: what the scheduler would do with the objects in files, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,10 @@ from shoal.api.fields import FieldError, InvalidObjectError, shown
 from shoal.api.intake import Unreadable
 from shoal.api.meta import Time
 from shoal.cli import files
-from shoal.scheduling.config import SchedulerConfig, config_errors, seconds
+from shoal.policies.contract import Policy
+from shoal.policies.registry import policy_errors
+from shoal.policies.worker import PolicyProcess
+from shoal.scheduling.config import FULFILMENT, SchedulerConfig, config_errors, seconds
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import plan_objects
 
@@ -89,7 +93,9 @@ def plan(  # noqa: PLR0913 - one parameter an option
     settings = _read_config(config) if config else SchedulerConfig()
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
-    steps = plan_objects((view for _, view in intake.views), settings, cycles=cycles, step=step, now=now)
+    views = [view for _, view in intake.views]
+    with _policy(settings) as policy:
+        steps = plan_objects(views, settings, cycles=cycles, step=step, now=now, policy=policy)
     answer = report(steps, settings)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
@@ -101,10 +107,22 @@ def plan(  # noqa: PLR0913 - one parameter an option
         draw(console(), steps[-1], answer, wide=output == "wide")
 
 
+def _policy(settings: SchedulerConfig) -> AbstractContextManager[Policy | None]:
+    """The policy for elastic jobs, in a process of its own; None for the engine's own."""
+    if settings.elastic_policy == FULFILMENT:
+        return nullcontext()
+    return PolicyProcess(settings.elastic_policy)
+
+
+def _config_errors(settings: SchedulerConfig) -> Iterator[FieldError]:
+    yield from config_errors(settings)
+    yield from policy_errors(settings)
+
+
 def _read_config(path: Path) -> SchedulerConfig:
     """The configuration in a file; exits with 2 and everything that is wrong with it otherwise."""
     try:
-        return decode(SchedulerConfig, _mapping_in(path), check=config_errors)
+        return decode(SchedulerConfig, _mapping_in(path), check=_config_errors)
     except InvalidObjectError as problem:
         for error in problem.errors:
             click.echo(f"error: {path}: {error}", err=True)

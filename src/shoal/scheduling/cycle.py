@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from shoal.scheduling.advice import NO_ADVICE, Advice, Counsel
 from shoal.scheduling.borrowing import Borrowing
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.feasibility import Feasibility
@@ -18,8 +19,8 @@ from shoal.scheduling.verdicts import verdicts_of
 from shoal.scheduling.workload import Workload
 
 
-def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
-    """Decide what happens now.
+def cycle(snapshot: Snapshot, config: SchedulerConfig, advice: Advice = NO_ADVICE) -> Plan:
+    """Decide what happens now; `advice` is what a policy of the user's answered for this snapshot.
 
     1. Elastic workloads above their ceilings are cut. Room that earlier cycles reserved is kept.
     2. Every pool serves its home queue, in order; what does not fit makes room.
@@ -33,8 +34,9 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     queue = sorted(snapshot.unsettled, key=lambda workload: (workload.pool, key(workload)))
     elastic = sorted(snapshot.elastic, key=lambda workload: (workload.pool, key(workload)))
 
-    service = Service(snapshot, filters, config)
-    resizing = Resizing(snapshot, filters, service, config)
+    counsel = Counsel(snapshot, advice)
+    service = Service(snapshot, filters, config, counsel)
+    resizing = Resizing(snapshot, filters, service, config, counsel)
     resizing.cut(elastic)
     service.keep_reservations(queue)
     turns = {workload: service.serve(workload) for workload in queue}
@@ -139,8 +141,9 @@ def _resizes(
         change[grower.workload] += sum(task.varying for task, _ in grower.placed)
     for eviction in evictions:
         change[eviction.workload] -= eviction.reason == "Shrunk" and eviction.task.varying
+    moved = {eviction.workload for eviction in evictions if eviction.reason == "Moved"}
     for workload, more in change.items():
-        if more:
+        if more or workload in moved:
             fresh = turns[workload].placed if workload in turns else []
             tasks = [*workload.placed, *(task for task, _ in fresh)]
             before = workload.done + sum(task.varying for task in tasks)

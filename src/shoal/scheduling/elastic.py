@@ -23,11 +23,12 @@ class Grower:
         growth = workload.growth
         if growth is None:
             raise ValueError(f"{workload.key} is not elastic")
-        self.workload, self.span, self.rank = workload, span, rank
+        self.workload, self.span, self.rank, self._growth = workload, span, rank, growth
         self.placed, self.nominated = list(promised[0]), list(promised[1])
         self.seated = varying(task for task in tasks if task.column != NOWHERE)
         got = [*tasks, *(task for task, _ in (*self.placed, *self.nominated))]
         self.size = workload.done + len(varying(got))
+        self._numbers = {task.number for task in varying(tasks)}
         following = growth.following
         self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
         dropped = {task.number for task in workload.nominated} - {task.number for task in got}
@@ -41,6 +42,12 @@ class Grower:
     def score(self) -> float:
         """How fulfilled it is."""
         return score(self.workload, self.size)
+
+    def absent(self, size: int) -> list[Task]:
+        """The instances with numbers below a size that have no nodes, as far as their names are free."""
+        series = self._growth.series
+        made = (series.instance(number) for number in range(size) if number not in self._numbers)
+        return [task for task in made if task]
 
     def step(self) -> list[Task] | None:
         """All that one step takes: an instance, and what must follow it; None if it may not grow."""

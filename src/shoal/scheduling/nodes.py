@@ -74,7 +74,7 @@ class Nodes:
         self.capacity = self._amounts([node.capacity for node in ordered])
         self.ready = np.array([node.ready for node in ordered], dtype=bool)
         self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
-        self._labels = tuple(node.labels for node in ordered)
+        self.labels = tuple(node.labels for node in ordered)
         self._taints = tuple(
             tuple(t for t in node.taints if t.effect != "PreferNoSchedule") for node in ordered
         )
@@ -87,7 +87,7 @@ class Nodes:
     def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
         """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
         if key not in self._codes:
-            values = [labels.get(key) for labels in self._labels]
+            values = [labels.get(key) for labels in self.labels]
             meaning = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
             codes = [_ABSENT if value is None else meaning[value] for value in values]
             self._codes[key] = np.array(codes, dtype=np.int32), meaning

@@ -6,9 +6,11 @@ has been served, and rebalancing last, where nobody waits.
 
 from collections.abc import Collection, Iterable, Mapping
 
+from shoal.scheduling.advice import Counsel
 from shoal.scheduling.config import SchedulerConfig, seconds
 from shoal.scheduling.elastic import Grower
 from shoal.scheduling.filters import Filters
+from shoal.scheduling.following import Following
 from shoal.scheduling.growing import Growing
 from shoal.scheduling.load import Load
 from shoal.scheduling.placement import Placed
@@ -23,11 +25,16 @@ class Resizing:
     """Decides on the sizes of elastic workloads."""
 
     def __init__(
-        self, snapshot: Snapshot, filters: Filters, service: Service, config: SchedulerConfig
+        self,
+        snapshot: Snapshot,
+        filters: Filters,
+        service: Service,
+        config: SchedulerConfig,
+        counsel: Counsel,
     ) -> None:
         """Resize what the filters let through."""
         self._snapshot, self._filters, self._service, self._config = snapshot, filters, service, config
-        self._departures = service.departures
+        self._departures, self.counsel = service.departures, counsel
         self._cooldown = seconds(config.cooldown)
         self.growers: dict[Workload, Grower] = {}
         self.resting: set[Workload] = set()
@@ -64,17 +71,21 @@ class Resizing:
             span = self._snapshot.pools[workload.pool].span
             self.growers[workload] = Grower(workload, span, places[workload], tasks, promised[workload])
         self.resting = {workload for workload in whole if self._rests(workload)}
-        free = {w: g for w, g in self.growers.items() if w not in self.resting and w not in self._departures}
+        awake = {w: g for w, g in self.growers.items() if w not in self.resting and w not in self._departures}
+        told = {w: g for w, g in awake.items() if w.growth and w.growth.advised}
+        evicts = not self._config.disable_preemption
+        Following(self._filters, self._service, self.counsel).follow(told, may_evict=evicts)
+        free = {w: g for w, g in awake.items() if w not in told}
         load = self._load(turns)
         Growing(self._filters, load, free.values()).run()
-        if self._config.rebalance and not self._config.disable_preemption:
+        if self._config.rebalance and evicts:
             donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
             self._rebalance(free, donors, load, crowded)
 
     def _may_be_resized(self, workload: Workload, turn: Turn | None) -> bool:
-        """Whether a workload has its minimum, at home, and its size is ours to decide."""
+        """Whether a workload has its minimum, at home."""
         unmet = turn.unmet if turn else workload.unmet
-        if unmet or workload.held or (workload.growth and workload.growth.advised):
+        if unmet or workload.held:
             return False
         span = self._snapshot.pools[workload.pool].span
         fresh = turn.placed if turn else []

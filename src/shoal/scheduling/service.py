@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.scheduling.advice import Counsel
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.departures import Departures
 from shoal.scheduling.filters import Filters
@@ -49,9 +50,11 @@ class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Service:
     """Serves workloads from one ledger, one after another."""
 
-    def __init__(self, snapshot: Snapshot, filters: Filters, config: SchedulerConfig) -> None:
-        """Serve from what the filters let through."""
-        self._snapshot, self._filters, self._config = snapshot, filters, config
+    def __init__(
+        self, snapshot: Snapshot, filters: Filters, config: SchedulerConfig, counsel: Counsel
+    ) -> None:
+        """Serve from what the filters let through; where there is advice, try that first."""
+        self._snapshot, self._filters, self._config, self._counsel = snapshot, filters, config, counsel
         self.ledger = filters.ledger
         self.departures = Departures(snapshot, self.ledger)
         self._preemption = Preemption(snapshot, filters, self.departures)
@@ -84,7 +87,7 @@ class Service:
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
         if workload.held or workload in self.departures or self.is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
-        turn = self._as_kept(workload, kept) or self._now(workload)
+        turn = self._as_kept(workload, kept) or self._as_advised(workload) or self._now(workload)
         if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
             turn = self.make_room(workload) or turn
         return self.noted(turn)
@@ -158,6 +161,19 @@ class Service:
                 more = self._place(workload, rest, 0, minimum_only=workload.elastic, before=kept)
                 return self._got(workload, Outcome([*kept, *(more.placed or ())], more.misfit))
         return self._nominate(workload, kept) if self._works(workload, kept) else None
+
+    def _as_advised(self, workload: Workload) -> Turn | None:
+        """Start a workload that has nothing yet on the nodes that a policy wants for it."""
+        columns = self._counsel.of(workload)
+        if columns is None or workload.placed:
+            return None
+        wanted = [(task, columns[task.number]) for task in workload.minimum_tasks]
+        with self.ledger.attempt() as attempt:
+            if self._put(workload, wanted):
+                attempt.keep()
+                return Turn(workload=workload, placed=wanted)
+        self._counsel.refuse(workload, "its minimum does not fit on the nodes that were chosen")
+        return None
 
     def _works(self, workload: Workload, kept: Placed) -> bool:
         """Whether tasks fit on given nodes once terminating pods are gone."""

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from shoal.api.fields import many
 from shoal.scheduling.departures import Departures
 from shoal.scheduling.elastic import Grower
@@ -32,6 +34,9 @@ def verdicts_of(
         resting = workload in resizing.resting and grower.next is not None
         if grower.nominated or resting:
             verdicts[workload] = _resized(grower, verdicts.get(workload), resting=resting)
+    for workload, why in resizing.counsel.refusals.items():
+        known = verdicts.get(workload, Verdict(state="ScheduledSucceed", reasons=workload.remarks))
+        verdicts[workload] = replace(known, reasons=(*known.reasons, Reason("PolicyRefused", why)))
     return verdicts
 
 

@@ -58,18 +58,25 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """New instances, with the lowest numbers that are not in use; they end where a name is taken."""
         for number in count():
             if number not in self.taken or number in also_free:
-                name = f"{self.prefix}{number}"
-                if not self.is_free(name):
+                task = self.instance(number)
+                if task is None:
                     return
-                yield Task(
-                    name=name,
-                    role=self.role,
-                    shape=self.shape,
-                    identity=self.identity,
-                    varying=self.varying,
-                    follows=not self.varying,
-                    number=number,
-                )
+                yield task
+
+    def instance(self, number: int) -> Task | None:
+        """The instance of a number; None if its name is taken."""
+        name = f"{self.prefix}{number}"
+        if not self.is_free(name):
+            return None
+        return Task(
+            name=name,
+            role=self.role,
+            shape=self.shape,
+            identity=self.identity,
+            varying=self.varying,
+            follows=not self.varying,
+            number=number,
+        )
 
 
 class Following(msgspec.Struct, frozen=True, eq=False, kw_only=True):

@@ -12,12 +12,15 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shoal.api.meta import Object, ScaleRecord
+from shoal.policies.contract import Policy
+from shoal.scheduling.advice import NO_ADVICE
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.plan import Plan, Resize
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import NOWHERE, Workload
 from shoal.world.assembly import Assembly, assemble
+from shoal.world.counselling import ask
 from shoal.world.pods import PodRecord
 from shoal.world.world import World
 
@@ -26,19 +29,23 @@ _MOST_RECORDS: Final = 20
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
-def plan_objects(
+def plan_objects(  # noqa: PLR0913 - one parameter for each option of `shoal plan`
     views: Iterable[Object],
     config: SchedulerConfig,
     *,
     cycles: int = 1,
     step: float = 30,
     now: float | None = None,
+    policy: Policy | None = None,
 ) -> list[Step]:
-    """Plan objects as they stand, and as they would come to stand within some cycles."""
+    """Plan objects as they stand, and as they would come to stand within some cycles.
+
+    `policy` is asked about elastic jobs where the configuration names another than the engine's own.
+    """
     objects = list(views)
     world = World(newest(objects) if now is None else now)
     world.put(*objects)
-    return list(rehearse(world, config, cycles=cycles, step=step))
+    return list(rehearse(world, config, cycles=cycles, step=step, policy=policy))
 
 
 def newest(views: Iterable[Object]) -> float:
@@ -46,12 +53,15 @@ def newest(views: Iterable[Object]) -> float:
     return max((time.timestamp() for view in views for time in _times(view)), default=0.0)
 
 
-def rehearse(world: World, config: SchedulerConfig, *, cycles: int, step: float) -> Iterator[Step]:
+def rehearse(
+    world: World, config: SchedulerConfig, *, cycles: int, step: float, policy: Policy | None = None
+) -> Iterator[Step]:
     """Run up to `cycles` cycles, and no more after one that is stable. The world changes."""
     now = world.now
     for number in range(1, cycles + 1):
         made = assemble(world, config, now)
-        done = Step(made.snapshot, cycle(made.snapshot, config))
+        advice = ask(policy, world, made.snapshot) if policy else NO_ADVICE
+        done = Step(made.snapshot, cycle(made.snapshot, config, advice))
         yield done
         if done.stable or number == cycles:
             return

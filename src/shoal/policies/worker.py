@@ -1,0 +1,109 @@
+"""A policy in a process of its own: it may hang, crash or exit, and whoever asked goes on."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from shoal.policies import registry
+from shoal.policies.contract import Allocation, JobInfo, NodeInfo
+from shoal.policies.registry import PolicyError
+
+DEADLINE: Final = 10.0
+"""Seconds that a policy has for one answer."""
+
+
+class _Reply(msgspec.Struct):
+    """An answer, as plain data: nothing that a policy makes is run on this side; or why there is none."""
+
+    answer: Any = None
+    problem: str = ""
+
+
+class PolicyProcess:
+    """A registered policy, asked through a pipe. It starts when it is asked, anew after a failure."""
+
+    def __init__(self, name: str, deadline: float = DEADLINE) -> None:
+        """Ask the policy of this name."""
+        self._name, self._deadline = name, deadline
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._pipe: Connection[Any, Any] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
+        """See `Policy`; PolicyError if there is no answer."""
+        answer: Allocation = self._ask("allocate", job, nodes)
+        return answer
+
+    def optimize(
+        self,
+        jobs: Mapping[str, JobInfo],
+        nodes: Mapping[str, NodeInfo],
+        previous: Mapping[str, Allocation],
+    ) -> Mapping[str, Allocation]:
+        """See `Policy`; PolicyError if there is no answer."""
+        answer: Mapping[str, Allocation] = self._ask("optimize", jobs, nodes, previous)
+        return answer
+
+    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever a policy answers
+        pipe = self._pipe or self._start()
+        try:
+            pipe.send((method, arguments))
+            in_time = pipe.poll(self._deadline)
+            reply = msgspec.json.decode(pipe.recv_bytes(), type=_Reply) if in_time else None
+        except (EOFError, OSError):
+            self._stop()
+            raise PolicyError("its process ended without an answer") from None
+        if reply is None:
+            self._stop()
+            raise PolicyError(f"it gave no answer within {self._deadline:g} s")
+        if reply.problem:
+            raise PolicyError(reply.problem)
+        return reply.answer
+
+    def _start(self) -> "Connection[Any, Any]":
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(self._name, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        return self._pipe
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._pipe is not None:
+            self._pipe.close()
+        self._process = self._pipe = None
+
+
+def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
+    """Answer questions until nobody asks any more. What the policy prints must not mix with our output."""
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    policy: Any = None
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            policy = policy or registry.load(name)
+            reply = msgspec.json.encode(_Reply(answer=getattr(policy, method)(*arguments)))
+        except PolicyError as problem:
+            reply = msgspec.json.encode(_Reply(problem=str(problem)))
+        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises is its answer
+            reply = msgspec.json.encode(_Reply(problem=f"it raised {type(problem).__name__}: {problem}"))
+        pipe.send_bytes(reply)

@@ -1,0 +1,102 @@
+"""Following advice: workloads get the nodes that a policy wants for them, as far as there is room.
+
+What all advice comes to together is tried first. If a workload does not find its room in that, its part of
+the advice is refused, and the rest is tried again without it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from shoal.scheduling.advice import Counsel
+from shoal.scheduling.elastic import Grower
+from shoal.scheduling.filters import Filters
+from shoal.scheduling.neighbours import Occupant
+from shoal.scheduling.nodes import Span
+from shoal.scheduling.service import Service
+from shoal.scheduling.workload import Task, Workload
+
+
+class Change(msgspec.Struct, frozen=True, eq=False):
+    """What a workload's advice comes to: who goes for good, who goes elsewhere, and who comes where."""
+
+    grower: Grower
+    shed: list[Task]
+    moved: list[Task]
+    coming: list[tuple[Task, int]]
+
+    @property
+    def leaving(self) -> list[Task]:
+        """All who leave their nodes."""
+        return [*self.shed, *self.moved]
+
+
+class Following:
+    """Follows advice for workloads that have their minimum at home."""
+
+    def __init__(self, filters: Filters, service: Service, counsel: Counsel) -> None:
+        """Put what the filters let through."""
+        self._filters, self._ledger, self._service = filters, filters.ledger, service
+        self._departures, self._counsel = service.departures, counsel
+
+    def follow(self, growers: Mapping[Workload, Grower], *, may_evict: bool) -> None:
+        """Do what can be done of the advice."""
+        changes = [change for grower in growers.values() if (change := self._change(grower))]
+        for change in changes:
+            if change.leaving and not may_evict:
+                self._counsel.refuse(change.grower.workload, "it takes nodes away, and eviction is disabled")
+        for change in self._possible(changes):
+            self._carry_out(change)
+
+    def _change(self, grower: Grower) -> Change | None:
+        """How the advice differs from what is; None if it does not, or if there is none."""
+        columns = self._counsel.of(grower.workload)
+        if columns is None or grower.nominated or grower.placed:
+            return None
+        shed = [task for task in reversed(grower.seated) if task.number >= len(columns)]
+        moved = [t for t in grower.seated if t.number < len(columns) and columns[t.number] != t.column]
+        coming = [(task, columns[task.number]) for task in (*moved, *grower.absent(len(columns)))]
+        return Change(grower, shed, moved, coming) if shed or coming else None
+
+    def _possible(self, changes: list[Change]) -> list[Change]:
+        """The changes that fit together; one that does not is refused, and the others are tried again."""
+        while True:
+            left = [change for change in changes if change.grower.workload not in self._counsel.refusals]
+            misfit = self._first_misfit(left)
+            if misfit is None:
+                return left
+            change, task = misfit
+            where = self._filters.ledger.nodes.names[dict(change.coming)[task]]
+            self._counsel.refuse(change.grower.workload, f"{task.name} does not fit on node {where}")
+
+    def _first_misfit(self, changes: list[Change]) -> tuple[Change, Task] | None:
+        """The first task that finds no room when all who leave are gone."""
+        with self._ledger.attempt():
+            for span in {change.grower.span for change in changes}:
+                self._departures.clear(span)
+            for task in (task for change in changes for task in change.leaving):
+                self._ledger.remove(Occupant(task.column, task.shape, task.identity))
+            for change in changes:
+                for task, column in change.coming:
+                    if not self._fits(task, column, change.grower.span):
+                        return change, task
+                    self._ledger.add(Occupant(column, task.shape, task.identity))
+        return None
+
+    def _carry_out(self, change: Change) -> None:
+        """Send away who leaves. Who comes gets its node now, or the room is kept until it can come."""
+        grower = change.grower
+        if change.shed:
+            self._departures.send(grower.workload, change.shed, "Shrunk")
+        if change.moved:
+            self._departures.send(grower.workload, change.moved, "Moved")
+        for task, column in change.coming:
+            if task not in change.moved and self._fits(task, column, grower.span):
+                self._ledger.add(Occupant(column, task.shape, task.identity))
+                grower.placed.append((task, column))
+            else:
+                self._service.reserve(task, column)
+                grower.nominated.append((task, column))
+
+    def _fits(self, task: Task, column: int, span: Span) -> bool:
+        return self._filters.fits_on(task, column, span)

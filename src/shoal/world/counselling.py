@@ -1,0 +1,121 @@
+"""Asking a policy: what it is told of a world, and what becomes of its answers.
+
+Whatever a policy does, there is an Advice: what it raises, and what is no allocation, is written down as the
+reason why its answer is not followed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from shoal.api.dijob import DIJob
+from shoal.api.fields import shown
+from shoal.policies.contract import JobInfo, NodeInfo, Policy
+from shoal.policies.registry import PolicyError
+from shoal.scheduling.advice import Advice
+from shoal.scheduling.resources import Amounts
+from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Growth, Workload
+from shoal.world.world import World
+
+
+def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
+    """What a policy wants for the workloads whose size it decides on."""
+    advised = [(w, w.growth) for w in snapshot.elastic if w.growth and w.growth.advised and not w.held]
+    if not advised:
+        return Advice()
+    minutes = _Minutes()
+    nodes = {node.name: node for node in _node_infos(snapshot)}
+    jobs = {w.key: _job_info(w, growth, world, snapshot) for w, growth in advised}
+    previous = {w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed}
+    for job in (job for key, job in jobs.items() if key not in previous):
+        minutes.take_one(job.key, partial(policy.allocate, job, nodes))
+    if previous:
+        running = {key: jobs[key] for key in previous}
+        minutes.take_all(previous, partial(policy.optimize, running, nodes, previous))
+    return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
+
+
+class _Minutes:
+    """What was answered, and why some of it cannot be."""
+
+    def __init__(self) -> None:
+        self.allocations: dict[str, tuple[str, ...]] = {}
+        self.refusals: dict[str, str] = {}
+
+    def take_one(self, key: str, question: Callable[[], object]) -> None:
+        """Ask about one job; an empty answer is no opinion."""
+        answer = self._answer([key], question)
+        if key not in self.refusals and answer != []:
+            self._note(key, answer)
+
+    def take_all(self, keys: Iterable[str], question: Callable[[], object]) -> None:
+        """Ask about several jobs at once."""
+        answer = self._answer(keys, question)
+        for key in keys:
+            if key not in self.refusals:
+                self._note(key, answer.get(key) if isinstance(answer, Mapping) else answer)
+
+    def _answer(self, keys: Iterable[str], question: Callable[[], object]) -> object:
+        try:
+            return question()
+        except PolicyError as problem:
+            failure = str(problem)
+        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises, the cycle goes on
+            failure = f"it raised {type(problem).__name__}: {problem}"
+        self.refusals.update(dict.fromkeys(keys, f"the policy failed: {failure}"))
+        return None
+
+    def _note(self, key: str, answer: object) -> None:
+        if isinstance(answer, list | tuple) and all(isinstance(name, str) for name in answer):
+            self.allocations[key] = tuple(answer)
+        else:
+            said = "nothing" if answer is None else shown(repr(answer))
+            self.refusals[key] = f"the policy must answer with a list of node names, and answered {said}"
+
+
+def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapshot) -> JobInfo:
+    job = world.jobs[workload.kind][workload.namespace, workload.name]
+    known: dict[str, Any] = {"requested": None, "profilings": {}}
+    if isinstance(job, DIJob):
+        known = {"requested": job.status.requested_replicas, "profilings": job.status.profilings}
+    return JobInfo(
+        key=workload.key,
+        min=workload.minimum,
+        max=workload.maximum,
+        preemptible=workload.evictable,
+        resources=growth.series.shape.requests,
+        priority=workload.priority,
+        created=workload.created,
+        node_filter=_open_nodes(workload, growth, snapshot),
+        **known,
+    )
+
+
+def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> frozenset[str]:
+    """The nodes at home that a workload may use."""
+    nodes, rules, span = snapshot.nodes, growth.series.shape.nodes, snapshot.pools[workload.pool].span
+    mask = nodes.ready & nodes.open & nodes.selected(rules) & nodes.tolerated(rules)
+    return frozenset(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
+
+
+def _node_infos(snapshot: Snapshot) -> Iterator[NodeInfo]:
+    nodes, free = snapshot.nodes, snapshot.nodes.alloc - snapshot.used
+    for column, name in enumerate(nodes.names):
+        yield NodeInfo(
+            name=name,
+            labels=nodes.labels[column],
+            pool=nodes.pools[column],
+            allocatable=_amounts(nodes.alloc, column, nodes.layout.names),
+            free=_amounts(free, column, nodes.layout.names),
+        )
+
+
+def _amounts(table: Amounts, column: int, names: Iterable[str]) -> dict[str, int]:
+    return {name: int(table[row, column]) for row, name in enumerate(names)}
+
+
+def _ranks(workload: Workload, names: tuple[str, ...]) -> list[str]:
+    """The node of each rank; "" for one that has none."""
+    nodes = {task.number: names[task.column] for task in workload.placed}
+    return [nodes.get(rank, "") for rank in range(max(nodes) + 1)]
