@@ -1,4 +1,4 @@
-"""Policies from packages of their own: installed, named in scheduler.yaml, asked in a process of their own."""
+"""Policies from packages of their own: installed, named in scheduler.yaml, asked in another process."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_what_a_policy_prints_does_not_mix_with_the_plan(tmp_path: Path, site: P
 
 
 @pytest.mark.parametrize(
-    ("policy", "why"),
+    "policy, why",
     [
         ("exits", "its process ended without an answer"),
         ("raises", "it raised SystemError: broken"),

@@ -69,7 +69,7 @@ def _borrow(
         waiting = [w for w in queue if turns[w].unmet and not w.held and feasibility.fits_home(w)]
         borrowing = Borrowing(snapshot, service, feasibility, waiting)
         for workload in asking:
-            if workload in service.departures:
+            if service.departures.is_victim(workload):
                 continue
             got = borrowing.serve(workload) or service.make_room_late(workload)
             if got is not None:
@@ -118,13 +118,11 @@ def _plan(
     verdicts: dict[Workload, Verdict],
     evictions: list[Eviction],
 ) -> Plan:
-    growers = resizing.growers.values()
-    got = [(turn.workload, turn.placed) for turn in turns.values()]
-    got += [(grower.workload, grower.placed) for grower in growers]
+    got = [Placement(turn.workload, *put) for turn in turns.values() for put in turn.placed]
     kept = [(turn.workload, turn.nominated) for turn in turns.values()]
-    kept += [(grower.workload, grower.nominated) for grower in growers]
+    kept += [(grower.workload, grower.nominated) for grower in resizing.growers.values()]
     return Plan(
-        placements=tuple(Placement(workload, *put) for workload, placed in got for put in placed),
+        placements=(*got, *resizing.placements),
         nominations=tuple(Placement(workload, *put) for workload, placed in kept for put in placed),
         evictions=tuple(evictions),
         resizes=tuple(_resizes(turns, resizing, evictions)),
@@ -137,8 +135,8 @@ def _resizes(
 ) -> Iterator[Resize]:
     """What growing and shrinking come to, for each workload that did; starting is neither."""
     change: Counter[Workload] = Counter()
-    for grower in resizing.growers.values():
-        change[grower.workload] += sum(task.varying for task, _ in grower.placed)
+    for placement in resizing.placements:
+        change[placement.workload] += placement.task.varying
     for eviction in evictions:
         change[eviction.workload] -= eviction.reason == "Shrunk" and eviction.task.varying
     moved = {eviction.workload for eviction in evictions if eviction.reason == "Moved"}

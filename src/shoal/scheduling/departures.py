@@ -27,12 +27,17 @@ class Departures:
         self.evictions: list[Eviction] = []
         self.tasks: set[Task] = set()
         self._lost: Counter[Workload] = Counter()
+        self._victims: set[Workload] = set()
         self._leaving = list(snapshot.leaving)
         self._amounts = amounts_of(snapshot.leaving, snapshot.nodes)
 
     def __contains__(self, workload: Workload) -> bool:
         """Whether a workload has lost any task in this cycle."""
         return workload in self._lost
+
+    def is_victim(self, workload: Workload) -> bool:
+        """Whether a workload has lost tasks to somebody else."""
+        return workload in self._victims
 
     def send(
         self,
@@ -46,6 +51,8 @@ class Departures:
         self.budgets.spend(leaving)
         self._lost[workload] += len(leaving)
         self.tasks.update(leaving)
+        if beneficiary:
+            self._victims.add(workload)
         for task in leaving:
             self.evictions.append(Eviction(workload, task, reason, beneficiary))
             self._leaving.append(Occupant(task.column, task.shape, task.identity))

@@ -12,8 +12,8 @@ class Grower:
     """An elastic workload whose minimum is whole.
 
     `size` counts its instances, `next` is what it would grow by, `seated` are the instances that have had
-    nodes since before the cycle, the highest number last. `placed` and `nominated` is what it gets beyond its
-    minimum.
+    nodes since before the cycle, the highest number last. `nominated` is room that is kept for more of them;
+    `gained`: it got nodes beyond its minimum in this cycle.
     """
 
     def __init__(
@@ -24,9 +24,10 @@ class Grower:
         if growth is None:
             raise ValueError(f"{workload.key} is not elastic")
         self.workload, self.span, self.rank, self._growth = workload, span, rank, growth
-        self.placed, self.nominated = list(promised[0]), list(promised[1])
+        placed, self.nominated = promised[0], list(promised[1])
+        self.gained = bool(placed)
         self.seated = varying(task for task in tasks if task.column != NOWHERE)
-        got = [*tasks, *(task for task, _ in (*self.placed, *self.nominated))]
+        got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
         self.size = workload.done + len(varying(got))
         self._numbers = {task.number for task in varying(tasks)}
         following = growth.following
@@ -57,11 +58,11 @@ class Grower:
             return None
         return [self.next, *self._ready[:lacking]]
 
-    def grow(self, placed: Placed) -> None:
-        """Take a step that has found its nodes."""
-        self.placed += placed
-        self._following += len(placed) - 1
-        self._ready = self._ready[len(placed) - 1 :]
+    def grow(self, tasks: int) -> None:
+        """Take a step whose tasks have found their nodes."""
+        self._following += tasks - 1
+        self._ready = self._ready[tasks - 1 :]
+        self.gained = True
         self._count_one()
 
     def promise(self, column: int) -> Task:

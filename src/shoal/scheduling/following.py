@@ -13,6 +13,7 @@ from shoal.scheduling.elastic import Grower
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
+from shoal.scheduling.plan import Placement
 from shoal.scheduling.service import Service
 from shoal.scheduling.workload import Task, Workload
 
@@ -39,19 +40,18 @@ class Following:
         self._filters, self._ledger, self._service = filters, filters.ledger, service
         self._departures, self._counsel = service.departures, counsel
 
-    def follow(self, growers: Mapping[Workload, Grower], *, may_evict: bool) -> None:
-        """Do what can be done of the advice."""
+    def follow(self, growers: Mapping[Workload, Grower], *, may_evict: bool) -> list[Placement]:
+        """Do what can be done of the advice; who got which node."""
         changes = [change for grower in growers.values() if (change := self._change(grower))]
         for change in changes:
             if change.leaving and not may_evict:
                 self._counsel.refuse(change.grower.workload, "it takes nodes away, and eviction is disabled")
-        for change in self._possible(changes):
-            self._carry_out(change)
+        return [placement for change in self._possible(changes) for placement in self._carry_out(change)]
 
     def _change(self, grower: Grower) -> Change | None:
         """How the advice differs from what is; None if it does not, or if there is none."""
         columns = self._counsel.of(grower.workload)
-        if columns is None or grower.nominated or grower.placed:
+        if columns is None or grower.nominated or grower.gained:
             return None
         shed = [task for task in reversed(grower.seated) if task.number >= len(columns)]
         moved = [t for t in grower.seated if t.number < len(columns) and columns[t.number] != t.column]
@@ -83,20 +83,22 @@ class Following:
                     self._ledger.add(Occupant(column, task.shape, task.identity))
         return None
 
-    def _carry_out(self, change: Change) -> None:
+    def _carry_out(self, change: Change) -> list[Placement]:
         """Send away who leaves. Who comes gets its node now, or the room is kept until it can come."""
         grower = change.grower
         if change.shed:
             self._departures.send(grower.workload, change.shed, "Shrunk")
         if change.moved:
             self._departures.send(grower.workload, change.moved, "Moved")
+        placed = []
         for task, column in change.coming:
             if task not in change.moved and self._fits(task, column, grower.span):
                 self._ledger.add(Occupant(column, task.shape, task.identity))
-                grower.placed.append((task, column))
+                placed.append(Placement(grower.workload, task, column))
             else:
                 self._service.reserve(task, column)
                 grower.nominated.append((task, column))
+        return placed
 
     def _fits(self, task: Task, column: int, span: Span) -> bool:
         return self._filters.fits_on(task, column, span)

@@ -15,7 +15,8 @@ from shoal.scheduling.filters import Filters
 from shoal.scheduling.load import Load
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
-from shoal.scheduling.placement import Placed, Placer
+from shoal.scheduling.placement import Placer
+from shoal.scheduling.plan import Placement
 from shoal.scheduling.shape import Shape
 from shoal.scheduling.workload import NOWHERE, Task
 
@@ -29,9 +30,10 @@ class Growing:
         self._heap = [(grower.score, grower.rank, grower) for grower in growers if grower.next]
         self._packings: dict[Span, Packing] = {}
         self._put_off: list[Grower] = []
+        self._steps: list[Placement] = []
 
-    def run(self) -> None:
-        """Grow until nobody can."""
+    def run(self) -> list[Placement]:
+        """Grow until nobody can; who grew by what on which node, one step after another."""
         heapq.heapify(self._heap)
         while self._heap:
             grower = self._heap[0][2]
@@ -40,6 +42,7 @@ class Growing:
             else:
                 heapq.heappop(self._heap)
                 self._grow_one(grower)
+        return self._steps
 
     def _grow_alike(self, task: Task, span: Span) -> None:
         """Grow those whose turn it is, as long as they need the same as a task, on one node."""
@@ -52,7 +55,8 @@ class Growing:
                 break
             if grower.is_followed:
                 break
-            grower.grow([(grower.next, column)])
+            self._steps.append(Placement(grower.workload, grower.next, column))
+            grower.grow(1)
             self._put_back(grower)
             count += 1
         if count:
@@ -79,16 +83,14 @@ class Growing:
             if step[0].shape.near or step[0].shape.spread:
                 self._put_off.append(grower)
             return
-        self._load_up(outcome.placed)
-        grower.grow(outcome.placed)
+        for put, column in outcome.placed:
+            self._load.add(put.shape)
+            self._steps.append(Placement(grower.workload, put, column))
+        grower.grow(len(outcome.placed))
         for other in (grower, *self._put_off):
             if other.next:
                 heapq.heappush(self._heap, (other.score, other.rank, other))
         self._put_off.clear()
-
-    def _load_up(self, placed: Placed) -> None:
-        for task, _ in placed:
-            self._load.add(task.shape)
 
 
 class Packing:

@@ -13,11 +13,12 @@ from shoal.scheduling.filters import Filters
 from shoal.scheduling.following import Following
 from shoal.scheduling.growing import Growing
 from shoal.scheduling.load import Load
-from shoal.scheduling.placement import Placed
+from shoal.scheduling.plan import Placement
 from shoal.scheduling.rebalancing import Rebalancing
 from shoal.scheduling.service import Service, Turn
 from shoal.scheduling.sizes import followers, ranks, varying
 from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.victims import keeps_minimum
 from shoal.scheduling.workload import Workload
 
 
@@ -37,28 +38,17 @@ class Resizing:
         self._departures, self.counsel = service.departures, counsel
         self._cooldown = seconds(config.cooldown)
         self.growers: dict[Workload, Grower] = {}
+        self.placements: list[Placement] = []
         self.resting: set[Workload] = set()
 
     def cut(self, workloads: Iterable[Workload]) -> None:
-        """Send away what is above the ceilings, and what follows nobody any more."""
+        """Send away what is above the ceilings."""
         for workload in workloads:
-            growth = workload.growth
-            if growth is None or workload.held:
-                continue
             seated = varying(workload.placed)
             size = workload.done + len(seated)
-            over = min(max(size - growth.ceiling, 0), len(seated))
-            if over:
+            over = min(max(size - workload.ceiling, 0), len(seated))
+            if over and not workload.held:
                 self._departures.send(workload, reversed(seated[-over:]), "Shrunk")
-            elif growth.following and growth.settled:
-                self._cut_followers(workload, growth.following.least, followers(workload, size))
-
-    def _cut_followers(self, workload: Workload, least: int, wanted: int) -> None:
-        """Those who follow instances that have left go after them, and not before."""
-        present = sorted((t for t in workload.placed if t.follows), key=lambda task: task.number)
-        over = min(least + len(present) - wanted, len(present))
-        if over > 0:
-            self._departures.send(workload, reversed(present[-over:]), "Shrunk")
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
         """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
@@ -70,22 +60,41 @@ class Resizing:
             tasks = [*self._departures.left(workload), *fresh]
             span = self._snapshot.pools[workload.pool].span
             self.growers[workload] = Grower(workload, span, places[workload], tasks, promised[workload])
+            self.placements += [Placement(workload, *put) for put in promised[workload][0]]
         self.resting = {workload for workload in whole if self._rests(workload)}
-        awake = {w: g for w, g in self.growers.items() if w not in self.resting and w not in self._departures}
+        victims = self._departures.is_victim
+        awake = {w: g for w, g in self.growers.items() if w not in self.resting and not victims(w)}
         told = {w: g for w, g in awake.items() if w.growth and w.growth.advised}
         evicts = not self._config.disable_preemption
-        Following(self._filters, self._service, self.counsel).follow(told, may_evict=evicts)
+        self.placements += Following(self._filters, self._service, self.counsel).follow(
+            told, may_evict=evicts
+        )
         free = {w: g for w, g in awake.items() if w not in told}
         load = self._load(turns)
-        Growing(self._filters, load, free.values()).run()
+        self.placements += Growing(self._filters, load, free.values()).run()
         if self._config.rebalance and evicts:
             donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
             self._rebalance(free, donors, load, crowded)
+        for workload in queue:
+            if workload not in turns or not turns[workload].nominated:
+                self._cut_followers(workload)
+
+    def _cut_followers(self, workload: Workload) -> None:
+        """Those who follow instances that are gone go after them, and not before."""
+        growth, grower = workload.growth, self.growers.get(workload)
+        if not growth or not growth.following or not growth.settled or workload in self._departures:
+            return
+        size = grower.size if grower else workload.done + len(varying(workload.placed))
+        present = sorted((task for task in workload.placed if task.follows), key=lambda task: task.number)
+        over = growth.following.least + len(present) - followers(workload, size)
+        if over > 0 and not workload.held:
+            self._departures.send(workload, present[::-1][:over], "Shrunk")
 
     def _may_be_resized(self, workload: Workload, turn: Turn | None) -> bool:
         """Whether a workload has its minimum, at home."""
         unmet = turn.unmet if turn else workload.unmet
-        if unmet or workload.held:
+        lost = workload in self._departures and not keeps_minimum(workload, self._departures, without=())
+        if unmet or lost or workload.held:
             return False
         span = self._snapshot.pools[workload.pool].span
         fresh = turn.placed if turn else []
@@ -101,9 +110,8 @@ class Resizing:
 
     def _load(self, turns: Mapping[Workload, Turn]) -> Load:
         """What all pods may use: those on nodes, those that got nodes, and those that room is kept for."""
-        placed: list[Placed] = [turn.placed for turn in turns.values()]
-        placed += [grower.placed for grower in self.growers.values()]
-        shapes = [task.shape for some in placed for task, _ in some]
+        shapes = [task.shape for turn in turns.values() for task, _ in turn.placed]
+        shapes += [placement.task.shape for placement in self.placements]
         return Load(self._snapshot, self._config.max_load, [*shapes, *self._service.reserved_shapes()])
 
     def _rebalance(
@@ -118,7 +126,7 @@ class Resizing:
             load.add(shape, -1)
         for number, pool in enumerate(self._snapshot.pools):
             taking = [g for w, g in receivers.items() if w.pool == number]
-            giving = [g for w, g in donors.items() if w.pool == number and w.evictable and not g.placed]
+            giving = [g for w, g in donors.items() if w.pool == number and w.evictable and not g.gained]
             if number in crowded or not taking or not giving:
                 continue
             with ledger.attempt():

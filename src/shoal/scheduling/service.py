@@ -76,16 +76,18 @@ class Service:
             return False
         if workload.unmet:
             return suffices(workload, kept)
-        growth, all_kept = workload.growth, len(kept) == len(workload.nominated)
-        size = workload.done + sum(task.varying for task in self.departures.left(workload))
-        return growth is not None and all_kept and size + len(kept) <= growth.ceiling
+        if not workload.elastic or len(kept) < len(workload.nominated):
+            return False
+        span, left = self._span(workload), self.departures.left(workload)
+        size = workload.done + sum(task.varying for task in left) + len(kept)
+        return size <= workload.ceiling and all(task.column in span for task in left)
 
     def serve(self, workload: Workload) -> Turn:
         """Give a workload what it can have at home; an elastic one that has its minimum gets more later."""
         if workload.elastic and not workload.unmet:
             return Turn(workload=workload)
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload.held or workload in self.departures or self.is_astray(workload):
+        if workload.held or self.departures.is_victim(workload) or self.is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
         turn = self._as_kept(workload, kept) or self._as_advised(workload) or self._now(workload)
         if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
@@ -97,7 +99,7 @@ class Service:
         if workload.unmet:
             return [], []
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if workload in self.departures:
+        if self.departures.is_victim(workload):
             return [], []
         with self.ledger.attempt() as attempt:
             if self._put(workload, kept):

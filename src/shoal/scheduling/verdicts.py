@@ -29,7 +29,8 @@ def verdicts_of(
     """Judge all who had a turn, had to leave, or were resized or rest."""
     verdicts = {turn.workload: _verdict_of(turn, snapshot, feasibility) for turn in turns}
     for workload, lost in _losses(departures.evictions).items():
-        verdicts[workload] = _evicted(workload, lost, departures, feasibility)
+        if departures.is_victim(workload):
+            verdicts[workload] = _evicted(workload, lost, departures, feasibility)
     for workload, grower in resizing.growers.items():
         resting = workload in resizing.resting and grower.next is not None
         if grower.nominated or resting:

@@ -157,7 +157,7 @@ class Desk:
         namespace = self._world.namespaces.get(meta.namespace)
         return (
             meta.annotations.get(POOL_ANNOTATION)
-            or next((slot.blueprint.pool for slot in sketch.slots if slot.blueprint.pool), "")
+            or next((blueprint.pool for blueprint in sketch.blueprints if blueprint.pool), "")
             or next(self._pools_of_batch_jobs(sketch), "")
             or (namespace.metadata.annotations.get(POOL_ANNOTATION, "") if namespace else "")
         )
@@ -178,7 +178,7 @@ class Desk:
     def _priority(self, sketch: Sketch) -> int:
         """The value of the class that a job has; what its pods say of it goes first; else the default."""
         named = _class_of(sketch)
-        said = (slot.blueprint.priority for slot in sketch.slots if slot.blueprint.priority_class == named)
+        said = (blueprint.priority for blueprint in sketch.blueprints if blueprint.priority_class == named)
         value = next((priority for priority in said if priority is not None), None)
         if value is not None:
             return value
@@ -186,7 +186,7 @@ class Desk:
 
     def _makes_room(self, sketch: Sketch) -> bool:
         """Whether others may have to leave for a job: not if its class, or a pod of its, says Never."""
-        if any(slot.blueprint.patient for slot in sketch.slots):
+        if any(blueprint.patient for blueprint in sketch.blueprints):
             return False
         return not self._world.is_patient(_class_of(sketch))
 
@@ -207,7 +207,7 @@ class Desk:
 
 def _class_of(sketch: Sketch) -> str:
     """The PriorityClass that a job names, or the first of its pods that names one."""
-    named = (slot.blueprint.priority_class for slot in sketch.slots)
+    named = (blueprint.priority_class for blueprint in sketch.blueprints)
     return sketch.priority_class or next(filter(None, named), "")
 
 

@@ -4,7 +4,7 @@ A kind says in a Sketch which pods its job wants, in which order, and how many o
 the way to a Workload is the same for all kinds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -43,6 +43,13 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     allocations: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     broken_since: float | None = None
+
+    @property
+    def blueprints(self) -> Iterator[Blueprint]:
+        """What its pods are made by, those it may grow by too."""
+        yield from (slot.blueprint for slot in self.slots)
+        if self.elastic:
+            yield self.elastic.row.blueprint
 
     def pod(self, name: str, blueprint: Blueprint, number: int) -> PodRecord:
         """A pod that the job is to make."""
