@@ -75,7 +75,7 @@ class Growing:
     def _grow_one(self, grower: Grower) -> None:
         """Grow one workload by one step, whoever its neighbours are and whatever must follow."""
         step = grower.step()
-        if step is None or not self._load.times(step[0].shape):
+        if step is None or not self._load.bears([task.shape for task in step]):
             return
         placer = Placer(self._filters, grower.span, "BinPack")
         outcome = placer.place(step, 1)

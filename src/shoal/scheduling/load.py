@@ -1,7 +1,7 @@
 """Load: how far workloads without GPUs may grow, by what all pods may come to use together."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from shoal.api.podspec import is_gpu
@@ -32,6 +32,14 @@ class Load:
             return UNLIMITED
         left = ((self._caps.get(name, 0) - self._sums[name]) // n for name, n in shape.limits.items())
         return max(min(left, default=UNLIMITED), 0)
+
+    def bears(self, shapes: Sequence[Shape]) -> bool:
+        """Whether a pod and those that must follow it stay within bounds together."""
+        added: Counter[str] = Counter()
+        for shape in shapes:
+            added.update(shape.limits)
+        free = any(map(is_gpu, shapes[0].requests))
+        return free or all(self._sums[name] + n <= self._caps.get(name, 0) for name, n in added.items())
 
 
 def _caps(nodes: Nodes, most: float) -> Mapping[str, int]:
