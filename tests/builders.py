@@ -399,8 +399,10 @@ def trainingjob(
     *,
     trainer: Object,
     trainers: tuple[int, int] = (1, 1),
+    limits: Object | None = None,
     pserver: Object | None = None,
     pservers: int = 1,
+    scaled_to: int | None = None,
     master: Object | None = None,
     namespace: str = "default",
     selector: Mapping[str, str] | None = None,
@@ -409,7 +411,10 @@ def trainingjob(
     created: str | None = None,
     status: Object | None = None,
 ) -> Object:
-    """A TrainingJob; `trainer`, `pserver` and `master` are resource requests, `trainers` is (min, max)."""
+    """A TrainingJob; `trainer`, `pserver` and `master` are resource requests, `trainers` is (min, max).
+
+    `limits` are those of a trainer; `scaled_to` is how many pservers go with the largest number of trainers.
+    """
     low, high = trainers
     spec: Object = {
         "trainer": {
@@ -417,7 +422,7 @@ def trainingjob(
             "workspace": "/work",
             "min-instance": low,
             "max-instance": high,
-            "resources": {"requests": trainer},
+            "resources": {"requests": trainer} | ({"limits": limits} if limits else {}),
         }
     }
     if pserver is not None:
@@ -426,6 +431,8 @@ def trainingjob(
             "max-instance": pservers,
             "resources": {"requests": pserver},
         }
+        if scaled_to is not None:
+            spec["pserver"] |= {"max-instance": scaled_to, "scaleWithTrainers": True}
     if master is not None:
         spec["master"] = {"resources": {"requests": master}}
     if selector:
@@ -483,8 +490,8 @@ class Case:
     """Jobs in the order in which their first pod was placed."""
     evicted: Mapping[str, str] = field(default_factory=dict)
     """Exactly the evictions: pod → reason."""
-    evicted_for: Mapping[str, str] = field(default_factory=dict)
-    """For whom some of them were: pod → job."""
+    evicted_for: Mapping[str, str | None] = field(default_factory=dict)
+    """For whom some of them were: pod → job, None where it was for nobody."""
     borrowed: Sequence[str] | None = None
     """Exactly the pods placed outside their home pool."""
     absent: Sequence[str] = ()

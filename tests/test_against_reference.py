@@ -11,24 +11,40 @@ from hypothesis.strategies import SearchStrategy
 from tests import reference
 from tests.builders import Case, Object, check, codes
 from tests.support import plan
+from tests.test_cases_elastic import CASES as ELASTIC_CASES
 from tests.test_cases_others import CASES as OTHER_CASES
 from tests.test_cases_pools import CASES as POOL_CASES
 from tests.test_cases_tyjob import CASES as TYJOB_CASES
-from tests.worlds import World, puzzles, shared_worlds, worlds
+from tests.worlds import World, elastic_worlds, puzzles, shared_worlds, worlds
 
 WORLDS_A_PART = 400
 PARTS = [
-    (kind, part) for kind, parts in ((worlds, 8), (puzzles, 2), (shared_worlds, 8)) for part in range(parts)
+    (kind, part, cycles)
+    for kind, parts, cycles in (
+        (worlds, 8, 1),
+        (puzzles, 2, 1),
+        (shared_worlds, 8, 1),
+        (shared_worlds, 1, 4),
+        (elastic_worlds, 6, 1),
+        (elastic_worlds, 3, 4),
+    )
+    for part in range(parts)
 ]
 SAID = ("state", "pool", "priority", "jobPriority", "position", "min", "max", "current", "target")
 PLACED = ("pod", "job", "role", "node", "pool", "home", "borrowed")
 WHERE = ("allocation", "nominated")
-CASES = TYJOB_CASES | OTHER_CASES | {f"lending: {name}": case for name, case in POOL_CASES.items()}
-ONE_CYCLE = {name: case for name, case in CASES.items() if case.cycles == 1}
+CASES = (
+    TYJOB_CASES
+    | OTHER_CASES
+    | {f"lending: {name}": case for name, case in POOL_CASES.items()}
+    | {f"elastic: {name}": case for name, case in ELASTIC_CASES.items()}
+)
 
 
-@pytest.mark.parametrize("kind, part", PARTS)
-def test_engine_and_reference_agree(kind: Callable[[], SearchStrategy[World]], part: int) -> None:
+@pytest.mark.parametrize("kind, part, cycles", PARTS)
+def test_engine_and_reference_agree(
+    kind: Callable[[], SearchStrategy[World]], part: int, cycles: int
+) -> None:
     @seed(part)
     @settings(
         max_examples=WORLDS_A_PART,
@@ -39,18 +55,20 @@ def test_engine_and_reference_agree(kind: Callable[[], SearchStrategy[World]], p
     )
     @given(kind())
     def agree(world: World) -> None:
-        engine = plan(world.objects, config=world.config, now=world.now)
-        expected = reference.plan(world.objects, world.config, world.now)
+        engine = plan(world.objects, config=world.config, now=world.now, cycles=cycles)
+        expected = reference.plan(world.objects, world.config, world.now, cycles=cycles)
         assert decided(engine) == decided(expected)
         assert verdicts(engine) == verdicts(expected)
+        assert ended(engine) == ended(expected)
         assert shares(engine) == pytest.approx(shares(expected), abs=1e-3)
 
     agree()
 
 
-@pytest.mark.parametrize("case", ONE_CYCLE.values(), ids=ONE_CYCLE.keys())
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_reference_satisfies_the_cases(case: Case) -> None:
-    check(case, reference.plan(list(case.objects), case.config, case.now), messages=False)
+    answer = reference.plan(list(case.objects), case.config, case.now, cycles=case.cycles)
+    check(case, answer, messages=False)
 
 
 def decided(answer: Object) -> dict[str, Any]:
@@ -68,6 +86,10 @@ def verdicts(answer: Object) -> dict[str, Object]:
         job["job"]: {key: job[key] for key in SAID + WHERE} | {"reasons": sorted(codes(job))}
         for job in answer["jobs"]
     }
+
+
+def ended(answer: Object) -> tuple[int, bool]:
+    return answer["cycles"], answer["stable"]
 
 
 def shares(answer: Object) -> dict[str, float]:

@@ -4,7 +4,7 @@ Numbers are small so that ties happen. What already runs never oversubscribes a 
 `puzzles` it stands in its home pool, and nobody can borrow, preempt, grow or shrink, so that they are about
 queueing and placing alone: pools are closed; either preemption is off, or all priorities are equal (then
 gangs may be lost). In `shared_worlds` pools lend, borrow and take back, and pods stand anywhere. Elastic jobs
-have min = max everywhere.
+have min = max there; in `elastic_worlds` they grow, shrink and give to each other.
 """
 
 from collections.abc import Callable
@@ -744,3 +744,213 @@ def _shared_progress(making: Making, place: Place, kind: str, names: dict[str, S
             made["metadata"]["ownerReferences"] = [owner(kind, place.name)]
             making.objects.append(made)
     return {"brokenSince": making.one(JUST_NOW, LONG_AGO)}
+
+
+# --- worlds in which sizes change --------------------------------------------------------------------------
+
+CHANGES = (
+    "2024-05-01T00:00:00Z",
+    "2024-05-01T00:59:30Z",
+    "2024-05-01T00:59:31Z",
+    "2024-05-01T00:59:55Z",
+    NOW,
+)
+ELASTIC_CLASSES = (None, None, None, "low", "high")
+
+
+@st.composite
+def elastic_worlds(draw: Callable[[st.SearchStrategy[Any]], Any]) -> World:
+    """Elastic jobs of all sizes beside each other, on few nodes, and others that need room."""
+    making = Making(draw, pools=draw(st.sampled_from([(), (), (), ("a",), ("a",), ("a", "b")])))
+    _elastic_cluster(making)
+    for number in range(making.one(0, 0, 1, 2)):
+        _bystander(making, f"x{number}")
+    for number in range(making.number(2, 6)):
+        kind = making.one(_trainers, _trainers, _trainers, _any_ranks, _any_ranks, _member, _team, _crew)
+        kind(making, f"w{number}")
+    if making.chance(1, 5):
+        making.objects.append(_budget(making, "budget"))
+    return World(making.objects, _elastic_config(making))
+
+
+def _elastic_config(making: Making) -> Object:
+    choices: Object = {
+        "disablePreemption": making.chance(1, 16) or None,
+        "maxLoad": making.one(None, 1, 1, 1, 0.97, 0.5),
+        "rebalance": None if making.chance(3, 4) else False,
+        "cooldown": making.one(None, None, "0s", 45, "1m30s"),
+        "order": making.one(None, None, None, "BorrowFirst"),
+        "gangRecoverySeconds": 86400,
+    }
+    return {key: value for key, value in choices.items() if value is not None}
+
+
+def _elastic_cluster(making: Making) -> None:
+    making.objects += [_shared_pool(making, name) for name in making.pools]
+    if making.chance(1, 6):
+        making.objects.append(_shared_pool(making, "default"))
+    making.objects += [priority_class("low", -1), priority_class("high", 10)]
+    making.objects.append(priority_class("patient", 20, never=True))
+    with_gpus = making.chance(1, 2)
+    for number in range(making.one(1, 2, 2, 3, 3, 4, 5)):
+        name, homes = f"n{number + 1}", (*making.pools, *making.pools, "default")
+        home = homes[number] if number < len(making.pools) else making.one(*homes)
+        cpu, memory = making.number(3, 8), making.one(16, 8, 4)
+        gpu, pods = making.one(0, 2, 4) if with_gpus else 0, making.one(*(None,) * 6, 4)
+        kind = making.number(0, 30)
+        made = node(
+            name,
+            cpu=cpu,
+            memory=_gi(memory),
+            gpu=gpu,
+            pods=pods,
+            labels={"pool": home},
+            ready={0: "False", 1: "True"}.get(kind),
+            unschedulable=kind == 2,
+        )
+        making.objects.append(made)
+        making.free[name] = [cpu, memory, gpu, pods or 99]
+        making.pool_of[name] = home
+
+
+def _instance(making: Making, priority: str | None) -> Shape:
+    sizes = [(1, 0, 0), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    with_gpus = any(left[2] for left in making.free.values())
+    cpu, memory, gpu = making.one(*sizes, *([(1, 0, 1), (1, 0, 1), (1, 1, 2)] if with_gpus else []))
+    labels = {"app": making.one("a", "b")}
+    shape = template(cpu=cpu, memory=_gi(memory), gpu=gpu, labels=labels, priority=priority)
+    return Shape(cpu, memory, gpu, shape)
+
+
+def _with_limits(making: Making, shape: Shape) -> Object | None:
+    """Limits above the requests, now and then; in the template as well."""
+    if not making.chance(1, 4):
+        return None
+    limits = resources(shape.cpu + making.one(0, 1, 2), _gi(shape.memory), shape.gpu)
+    shape.template["spec"]["containers"][0]["resources"]["limits"] = limits
+    return limits
+
+
+def _seat(making: Making, shape: Shape, home: str) -> str | None:
+    """Some node with room for the shape, nearly always at home."""
+    asked, elsewhere = (shape.cpu, shape.memory, shape.gpu, 1), making.chance(1, 24)
+    able = [
+        name
+        for name, left in making.free.items()
+        if all(a <= b for a, b in zip(asked, left, strict=True))
+        and (elsewhere or making.pool_of[name] == home)
+    ]
+    where = making.one(*able) if able else None
+    if where is not None:
+        making.free[where] = [b - a for a, b in zip(asked, making.free[where], strict=True)]
+    return where
+
+
+def _trainers(making: Making, name: str) -> None:
+    """A TrainingJob, not started or of any size, also above its largest."""
+    place, priority = _shared_place(making, name), making.one(*ELASTIC_CLASSES)
+    low = making.one(1, 1, 2)
+    high = low + making.number(0, 4)
+    shape, server = _instance(making, None), _instance(making, None)
+    limits, servers = _with_limits(making, shape), making.one(0, 0, 0, 0, 1, 2)
+    scaled = servers + making.number(1, 2) if servers and making.chance(2, 3) else None
+    master = making.chance(1, 8)
+    size = making.one(0, 0, low, making.number(low, high), making.number(low, high), high, high, high + 1)
+    names = {f"{name}-master-0": server} if master and size else {}
+    names |= {
+        f"{name}-pserver-{i}": server for i in range(making.number(servers, scaled or servers) if size else 0)
+    }
+    names |= {f"{name}-trainer-{i}": shape for i in range(size)}
+    _run(making, place, "TrainingJob", names)
+    made = trainingjob(
+        name,
+        trainer=shape.resources(),
+        trainers=(low, high),
+        limits=limits,
+        pserver=server.resources() if servers else None,
+        pservers=servers,
+        scaled_to=scaled,
+        master=server.resources() if master else None,
+        priority=priority,
+        pool=place.pool,
+        created=place.created,
+        status=_history(making, place, [f"{name}-trainer-{i}" for i in range(high)]),
+    )
+    making.objects.append(made)
+
+
+def _any_ranks(making: Making, name: str) -> None:
+    """A preemptible DIJob, not started or of any size."""
+    place, shape = _shared_place(making, name), _instance(making, making.one(*ELASTIC_CLASSES))
+    _with_limits(making, shape)
+    low = making.number(0, 2)
+    high = max(1, low) + making.number(0, 3)
+    size = making.one(0, 0, low, making.number(low, high), making.number(low, high), high, high, high + 1)
+    names = {f"{name}-0-{rank}": shape for rank in range(size)}
+    nodes = _run(making, place, "DIJob", names)
+    status = _history(making, place, [f"{name}-0-{rank}" for rank in range(high)])
+    if making.chance(1, 6):
+        status["allocation"] = _ranks_given(making, place, names, nodes, making.number(0, high))
+    if making.chance(1, 4):
+        status["requestedReplicas"] = making.number(0, high + 1)
+    made = dijob(
+        name,
+        shape.template,
+        replicas=(low, high),
+        preemptible=True,
+        priority=making.one(None, None, "high"),
+        suspend=making.chance(1, 24),
+        pool=place.pool,
+        created=place.created,
+        status=status,
+    )
+    making.objects.append(made)
+
+
+def _run(making: Making, place: Place, kind: str, names: dict[str, Shape]) -> dict[str, str]:
+    """Give the tasks their pods where there is room; now and then one lacks, leaves, is done or failed."""
+    nodes, pool = {}, making.one(*(place.home,) * 7, *making.pool_of.values())
+    for name, shape in names.items():
+        state = making.one(*("running",) * 24, "none", "leaving", "leaving", "done", "failed")
+        where = None if state == "none" else _seat(making, shape, pool)
+        if where is None:
+            continue
+        nodes[name] = where
+        phase = {"done": "Succeeded", "failed": "Failed"}.get(state)
+        made = pod_of(name, shape.template, node=where, phase=phase, created=place.created)
+        if state == "leaving":
+            made["metadata"] |= {"deletionTimestamp": LONG_AGO, "deletionGracePeriodSeconds": 30}
+        if kind == "DIJob":
+            made["metadata"]["labels"]["diengine/rank"] = name.rpartition("-")[2]
+        made["metadata"]["ownerReferences"] = [owner(kind, place.name)]
+        making.objects.append(made)
+    return nodes
+
+
+def _ranks_given(
+    making: Making, place: Place, names: dict[str, Shape], nodes: dict[str, str], size: int
+) -> list[str]:
+    """The nodes of the first ranks: where their pods are, or where they will be made."""
+    given = []
+    for rank in range(size):
+        name, shape = f"{place.name}-0-{rank}", next(iter(names.values()), None)
+        where = nodes.get(name) or (_seat(making, shape, place.home) if shape else None)
+        if where is None:
+            break
+        given.append(where)
+    return given
+
+
+def _history(making: Making, place: Place, names: list[str]) -> Object:
+    """When its size changed, and what it was promised."""
+    status: Object = {}
+    if making.chance(1, 3):
+        record = {"time": making.one(*CHANGES), "from": 1, "to": 2, "reason": "Grown"}
+        status["scaleRecords"] = [record]
+    if making.chance(1, 6):
+        pods = {one["metadata"]["name"] for one in making.objects if one["kind"] == "Pod"}
+        free = [name for name in names if name not in pods]
+        at_home = [name for name, home in making.pool_of.items() if home == place.home]
+        if at_home:
+            status["nominations"] = {name: making.one(*at_home) for name in free[: making.one(1, 1, 2)]}
+    return status

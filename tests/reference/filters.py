@@ -30,11 +30,15 @@ def _fits_in_principle(room: Room, node: Object, task: Task, *, ever: bool = Fal
     )
 
 
-def _is_open(node: Object) -> bool:
-    """Ready (or silent about it) and not cordoned."""
+def is_ready(node: Object) -> bool:
+    """Ready, or silent about it."""
     conditions = node.get("status", {}).get("conditions") or ()
-    ready = [one["status"] for one in conditions if one["type"] == "Ready"]
-    return all(status == "True" for status in ready) and not node.get("spec", {}).get("unschedulable", False)
+    return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
+
+
+def _is_open(node: Object) -> bool:
+    """Ready and not cordoned."""
+    return is_ready(node) and not node.get("spec", {}).get("unschedulable", False)
 
 
 def _tolerated(node: Object, task: Task, *, ever: bool) -> bool:

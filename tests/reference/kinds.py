@@ -1,10 +1,11 @@
 """How each kind becomes workloads: what tasks it has, in which order, and how many it needs."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.reference.model import Task, Workload
-from tests.reference.objects import Input, annotations, is_terminating, labels, moment, namespace, owns, phase
+from tests.reference.model import Elastic, Task, Workload, up_to
+from tests.reference.objects import Input, is_terminating, labels, moment, namespace, owns, phase
 
 Object = dict[str, Any]
 Named = tuple[str, str, Object]
@@ -18,7 +19,7 @@ def jobs(world: Input) -> list[Workload]:
     made = {"TYJob": _tyjob, "DIJob": _dijob, "TrainingJob": _trainingjob}
     active = [one for kind in JOB_KINDS for one in world.of_kind(kind) if not _is_over(one)]
     found = [made[one["kind"]](world, one) for one in active]
-    return [workload for workload in found if workload.tasks]
+    return [workload for workload in found if workload.tasks or workload.elastic]
 
 
 def _is_over(job: Object) -> bool:
@@ -73,34 +74,88 @@ def _dijob_of_replicas(world: Input, job: Object) -> Workload:
     spec, status, name = job["spec"], job.get("status") or {}, job["metadata"]["name"]
     low = spec.get("minReplicas", 1)
     high = spec.get("maxReplicas", max(1, low))
-    preemptible = spec.get("preemptible", False)
-    nodes = (status.get("allocation") or []) if preemptible else []
-    size = min(high, max(low, len(nodes))) if preemptible else status.get("replicas", low)
-    names = [f"{name}-{status.get('generation', 0)}-{rank}" for rank in range(size)]
+    if spec.get("preemptible", False):
+        return _dijob_of_any_size(world, job, low, high)
+    names = [f"{name}-{status.get('generation', 0)}-{rank}" for rank in range(status.get("replicas", low))]
     replicas = [(one, "replica", spec["template"]) for one in names]
-    making = _Making(world, job, dict(zip(names, nodes, strict=False)))
-    return making.workload([], replicas, low, maximum=high)
+    return _Making(world, job, {}).workload([], replicas, low, maximum=high)
+
+
+def _dijob_of_any_size(world: Input, job: Object, low: int, high: int) -> Workload:
+    status, stem = job.get("status") or {}, job["metadata"]["name"]
+    ranks = _Ranks(world, job, f"{stem}-{status.get('generation', 0)}-")
+    nodes = {ranks.name(rank): node for rank, node in enumerate(status.get("allocation") or [])}
+    making = _Making(world, job, nodes)
+    role = _Role(making, "replica", job["spec"]["template"], ranks.name)
+    found = {rank for pod in world.pods if (rank := ranks.rank(pod)) is not None} | set(range(len(nodes)))
+    asked = status.get("requestedReplicas")
+    ceiling = high if asked is None else min(high, max(low, asked))
+    return _elastic(
+        making.workload([], [], low, maximum=high, templates=[role.template]), role, found, ceiling
+    )
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """Which pod of a DIJob has which rank: its label says it, else its name."""
+
+    world: Input
+    job: Object
+    stem: str
+
+    def rank(self, pod: Object) -> int | None:
+        name = pod["metadata"]["name"]
+        written = labels(pod).get("diengine/rank") or _number(name, self.stem)
+        return int(written) if written and owns(self.job, pod) else None
+
+    def name(self, rank: int) -> str:
+        pods = [pod for pod in self.world.pods if self.rank(pod) == rank and not is_terminating(pod)]
+        return str(pods[0]["metadata"]["name"]) if pods else f"{self.stem}{rank}"
 
 
 def _trainingjob(world: Input, job: Object) -> Workload:
     spec, name = job["spec"], job["metadata"]["name"]
     low, high = spec["trainer"]["min-instance"], spec["trainer"]["max-instance"]
     pservers = spec["pserver"]["min-instance"] if spec.get("pserver") else 0
-    masters = 1 if spec.get("master") is not None else 0
-    counts = {"master": masters, "pserver": pservers}
+    counts = {"master": 1 if spec.get("master") is not None else 0, "pserver": pservers}
     fixed = [
         (f"{name}-{role}-{index}", role, _paddle_template(spec, role))
         for role, count in counts.items()
         for index in range(count)
     ]
-    pods = [pod["metadata"]["name"] for pod in world.pods if owns(job, pod)]
-    existing = [index for index in range(high) if f"{name}-trainer-{index}" in pods]
-    size = max([low, *(index + 1 for index in existing)])
-    trainers = [(f"{name}-trainer-{i}", "trainer", _paddle_template(spec, "trainer")) for i in range(size)]
-    made = _Making(world, job, {}).workload(fixed, trainers, low, maximum=high)
+    making = _Making(world, job, {})
+    trainers = _paddle_role(making, "trainer")
+    made = making.workload(fixed, [], low, maximum=high, templates=[trainers.template])
+    for number, task in enumerate(task for task in made.tasks if task.role == "pserver"):
+        task.index = number
     made.priority = world.priority([spec.get("priorityClassName")])
     made.makes_room = world.makes_room([spec.get("priorityClassName")], [])
+    made = _elastic(made, trainers, trainers.found(), high)
+    return _with_servers(made, making) if _scales_servers(spec) else made
+
+
+def _scales_servers(spec: Object) -> bool:
+    servers = spec.get("pserver") or {}
+    return bool(servers.get("scaleWithTrainers")) and servers["min-instance"] < servers["max-instance"]
+
+
+def _with_servers(made: Workload, making: "_Making") -> Workload:
+    """A TrainingJob whose parameter servers come and go with the trainers."""
+    assert made.elastic is not None
+    role, spec = _paddle_role(making, "pserver"), making.job["spec"]["pserver"]
+    low, high = spec["min-instance"], spec["max-instance"]
+    more = [role.task(index) for index in sorted(role.found()) if index >= low]
+    for task in more:
+        if task.met:
+            task.scaled = True
+            made.add(task)
+    made.elastic = replace(made.elastic, servers=(low, high), server=role.fresh)
     return made
+
+
+def _paddle_role(making: "_Making", role: str) -> "_Role":
+    stem = f"{making.job['metadata']['name']}-{role}-"
+    return _Role(making, role, _paddle_template(making.job["spec"], role), lambda index: f"{stem}{index}")
 
 
 def _paddle_template(spec: Object, role: str) -> Object:
@@ -122,12 +177,19 @@ class _Making:
     """The nodes that the job's status gives to its tasks."""
 
     def workload(
-        self, fixed: list[Named], varying: list[Named], minimum: int, *, maximum: int | None = None
+        self,
+        fixed: list[Named],
+        varying: list[Named],
+        minimum: int,
+        *,
+        maximum: int | None = None,
+        templates: Sequence[Object] = (),
     ) -> Workload:
+        """`templates` are those of tasks that are added later."""
         world, job = self.world, self.job
-        templates = [template for _, _, template in (*fixed, *varying)]
-        tasks = [self._task(one, fixed=True) for one in fixed if self._is_ours(one)]
-        tasks += [self._task(one, fixed=False) for one in varying if self._is_ours(one)]
+        templates = [*(template for _, _, template in (*fixed, *varying)), *templates]
+        tasks = [self.task(one, fixed=True) for one in fixed if self.is_ours(one)]
+        tasks += [self.task(one, fixed=False) for one in varying if self.is_ours(one)]
         broken = (job.get("status") or {}).get("brokenSince")
         return Workload(
             kind=job["kind"],
@@ -147,11 +209,11 @@ class _Making:
             broken_since=moment(broken) if broken else None,
         )
 
-    def _is_ours(self, wanted: Named) -> bool:
+    def is_ours(self, wanted: Named) -> bool:
         scheduler = wanted[2]["spec"].get("schedulerName")
         return not scheduler or self.world.is_ours(scheduler)
 
-    def _task(self, wanted: Named, *, fixed: bool) -> Task:
+    def task(self, wanted: Named, *, fixed: bool) -> Task:
         name, role, template = wanted
         pods = [pod for pod in self.world.pods if pod["metadata"]["name"] == name and owns(self.job, pod)]
         going = any(map(is_terminating, pods))
@@ -161,17 +223,76 @@ class _Making:
         nominated = nominations.get(name) or ((live or {}).get("status") or {}).get("nominatedNodeName")
         if not node and not going:
             node = self.allocation.get(name)
-        made = _task(live or template, namespace(self.job), name, role)
-        return _stand(made, node if node in self.world.nodes else None, nominated, fixed=fixed)
+        made = as_task(live or template, namespace(self.job), name, role)
+        return stand(made, node if node in self.world.nodes else None, nominated, fixed=fixed)
 
 
-def _task(shape: Object, within: str, name: str, role: str) -> Task:
+@dataclass(frozen=True)
+class _Role:
+    """The instances of one role, by their index."""
+
+    making: _Making
+    role: str
+    template: Object
+    name: Callable[[int], str]
+
+    def task(self, index: int) -> Task:
+        made = self.making.task((self.name(index), self.role, self.template), fixed=False)
+        return replace(made, index=index)
+
+    def fresh(self, index: int) -> Task:
+        """One that has no node yet."""
+        return replace(self.task(index), node=None, done=False)
+
+    def found(self) -> set[int]:
+        """The indices of those that exist."""
+        stem = self.name(0)[:-1]
+        names = [pod["metadata"]["name"] for pod in self.making.world.pods if owns(self.making.job, pod)]
+        return {int(number) for name in names if (number := _number(name, stem))}
+
+
+def _number(name: str, stem: str) -> str:
+    """What follows the stem in a name, if it is a number."""
+    number = name.removeprefix(stem)
+    return number if name.startswith(stem) and number.isdigit() else ""
+
+
+def _elastic(made: Workload, role: _Role, found: set[int], ceiling: int) -> Workload:
+    """The workload with the instances that it has, and new ones up to its minimum."""
+    job, world = role.making.job, role.making.world
+    if not role.making.is_ours(("", role.role, role.template)):
+        return made
+    tasks = [role.task(index) for index in sorted(found)]
+    status = job.get("status") or {}
+    seated = {task.index for task in tasks if task.met}
+    promised = status.get("nominations") or {}
+    indices = range(max([0, *seated]) + ceiling + 1)
+    times = [moment(record["time"]) for record in status.get("scaleRecords") or ()]
+    pods = [pod for pod in world.pods if namespace(pod) == namespace(job)]
+    made.elastic = Elastic(
+        ceiling=ceiling,
+        instance=role.fresh,
+        promised=[(role.fresh(i), promised[role.name(i)]) for i in indices if role.name(i) in promised],
+        changed=max(times, default=None),
+        blocked=frozenset(pod["metadata"]["name"] for pod in pods if not owns(job, pod)),
+        leaving=any(is_terminating(pod) and _is_one_of(role, pod, found) for pod in pods),
+    )
+    made.tasks += up_to(made.minimum, tasks, role.fresh)
+    made.held = any(map(is_held, made.tasks))
+    return made
+
+
+def _is_one_of(role: _Role, pod: Object, found: set[int]) -> bool:
+    return owns(role.making.job, pod) and pod["metadata"]["name"] in {role.name(index) for index in found}
+
+
+def as_task(shape: Object, within: str, name: str, role: str) -> Task:
     """A task as a pod or a template describes it."""
     done = phase(shape) == "Succeeded"
     return Task(namespace=within, name=name, role=role, labels=labels(shape), spec=shape["spec"], done=done)
 
 
-def _stand(task: Task, node: str | None, nominated: str | None, *, fixed: bool = False) -> Task:
+def stand(task: Task, node: str | None, nominated: str | None, *, fixed: bool = False) -> Task:
     """The task where it is, or where it was promised to be."""
     here = None if task.done else node
     return replace(task, fixed=fixed, node=here, nominated=None if here or task.done else nominated)
@@ -181,130 +302,3 @@ def is_held(task: Task) -> bool:
     """Gated, or with claims that are not understood: nothing for us yet."""
     waits = task.spec.get("schedulingGates") or task.spec.get("resourceClaims")
     return bool(waits) and not task.met
-
-
-# --- pods without a job of ours ----------------------------------------------------------------------------
-
-
-def loose(world: Input) -> list[Workload]:
-    """Loose pods and gangs of them; the pods that a batch Job has yet to make are among them."""
-    pods = [pod for pod in world.pods if _is_loose(world, pod)]
-    pods += [pod for job in world.of_kind("Job") for pod in pending_pods(world, job)]
-    pods.sort(key=lambda pod: (world.created(pod), pod["metadata"]["name"]))
-    gangs: dict[tuple[str, str], list[Object]] = {}
-    single: list[Workload] = []
-    for pod in pods:
-        gang = annotations(pod).get("shoal.io/gang")
-        if gang:
-            gangs.setdefault((namespace(pod), gang), []).append(pod)
-        elif phase(pod) != "Succeeded":
-            single.append(_of_pods(world, "Pod", pod["metadata"]["name"], [pod], 1))
-    found = single + [_gang(world, name, members) for (_, name), members in gangs.items()]
-    return [one for one in found if not all(task.done for task in one.tasks)]
-
-
-def _is_loose(world: Input, pod: Object) -> bool:
-    if is_terminating(pod) or phase(pod) == "Failed" or not world.is_ours(pod["spec"].get("schedulerName")):
-        return False
-    return not any(owns(job, pod) for kind in JOB_KINDS for job in world.of_kind(kind))
-
-
-def _gang(world: Input, name: str, pods: list[Object]) -> Workload:
-    minima = [annotations(pod).get("shoal.io/gang-min") for pod in pods]
-    written = [int(minimum) for minimum in minima if minimum]
-    return _of_pods(world, "Gang", name, pods, max(written, default=len(pods)))
-
-
-def _of_pods(world: Input, kind: str, name: str, pods: list[Object], minimum: int) -> Workload:
-    tasks = [_pod_task(pod) for pod in pods]
-    return Workload(
-        kind=kind,
-        namespace=namespace(pods[0]),
-        name=name,
-        created=world.created(pods[0]),
-        tasks=tasks,
-        minimum=minimum,
-        maximum=len(tasks),
-        priority=world.priority(pod["spec"].get("priorityClassName") for pod in pods),
-        makes_room=world.makes_room(
-            (pod["spec"].get("priorityClassName") for pod in pods), (pod["spec"] for pod in pods)
-        ),
-        wished_pool=world.wished_pool(namespace(pods[0]), pods),
-        held=any(map(is_held, tasks)),
-    )
-
-
-def _pod_task(pod: Object) -> Task:
-    made = _task(pod, namespace(pod), pod["metadata"]["name"], "pod")
-    return _stand(made, pod["spec"].get("nodeName"), (pod.get("status") or {}).get("nominatedNodeName"))
-
-
-# --- batch Jobs --------------------------------------------------------------------------------------------
-
-_INDEX = "batch.kubernetes.io/job-completion-index"
-
-
-def pending_pods(world: Input, job: Object) -> list[Object]:
-    """The pods that a batch Job has yet to make, if they are ours."""
-    spec, status = job["spec"], job.get("status") or {}
-    template = spec["template"]
-    ended = any(
-        c["status"] == "True" and c["type"] in {"Complete", "Failed"} for c in status.get("conditions") or ()
-    )
-    if (
-        ended
-        or is_terminating(job)
-        or spec.get("suspend")
-        or not world.is_ours(template["spec"].get("schedulerName"))
-    ):
-        return []
-    pods = [pod for pod in world.pods if owns(job, pod)]
-    active = [pod for pod in pods if not is_terminating(pod) and phase(pod) in {"Pending", "Running"}]
-    if spec.get("completionMode") == "Indexed":
-        wanted = _missing_indices(job, pods, active)
-    else:
-        wanted = list(range(len(pods), len(pods) + _missing(job, pods, active)))
-    return [_pod_to_make(job, template, number) for number in wanted]
-
-
-def _missing(job: Object, pods: list[Object], active: list[Object]) -> int:
-    """As many as may run at once and are still to be completed, less those that are there."""
-    spec = job["spec"]
-    parallelism = int(spec.get("parallelism", 1))
-    counted = (job.get("status") or {}).get("succeeded", 0)
-    succeeded = max(counted, sum(phase(pod) == "Succeeded" for pod in pods))
-    left = parallelism if spec.get("completions") is None else int(spec["completions"]) - succeeded
-    return max(0, min(parallelism, left) - len(active))
-
-
-def _missing_indices(job: Object, pods: list[Object], active: list[Object]) -> list[int]:
-    done = {_index(pod) for pod in pods if phase(pod) == "Succeeded"}
-    done |= _ranges((job.get("status") or {}).get("completedIndexes") or "")
-    there = {_index(pod) for pod in active}
-    left = [index for index in range(job["spec"]["completions"]) if index not in done]
-    room = max(0, min(job["spec"].get("parallelism", 1), len(left)) - len(active))
-    return [index for index in left if index not in there][:room]
-
-
-def _index(pod: Object) -> int | None:
-    written = annotations(pod).get(_INDEX, labels(pod).get(_INDEX))
-    return int(written) if written else None
-
-
-def _ranges(text: str) -> set[int | None]:
-    """`0,2-4`."""
-    pairs = [part.split("-") for part in text.split(",") if part]
-    return {index for pair in pairs for index in range(int(pair[0]), int(pair[-1]) + 1)}
-
-
-def _pod_to_make(job: Object, template: Object, number: int) -> Object:
-    """A pod as the Job would make it; it counts as created when its Job was."""
-    shaped = template.get("metadata") or {}
-    metadata = {
-        "name": f"{job['metadata']['name']}-{number}",
-        "namespace": namespace(job),
-        "labels": shaped.get("labels") or {},
-        "annotations": shaped.get("annotations") or {},
-        "creationTimestamp": job["metadata"].get("creationTimestamp"),
-    }
-    return {"kind": "Pod", "metadata": metadata, "spec": template["spec"], "status": {"phase": "Pending"}}

@@ -1,11 +1,12 @@
 """What the reference thinks in: tasks, workloads, and the room they stand in."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from tests.reference.quantities import Resources, allocatable, pod_requests, total
+from tests.reference.quantities import Resources, allocatable, pod_limits, pod_requests, total
 
 Object = dict[str, Any]
 
@@ -24,13 +25,39 @@ class Task:
     node: str | None = None
     done: bool = False
     nominated: str | None = None
+    index: int = 0
+    """Of those of its role."""
+    scaled: bool = False
+    """A parameter server that comes and goes with the trainers: neither fixed nor counted."""
 
     def __post_init__(self) -> None:
         self.requests: Resources = pod_requests(self.spec)
+        self.limits: Resources = pod_limits(self.spec)
 
     @property
     def met(self) -> bool:
         return self.done or self.node is not None
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """What an elastic workload may become."""
+
+    ceiling: int
+    """Not more instances than this: its maximum, or the size that was asked for."""
+    instance: Callable[[int], Task]
+    """A new instance with this index."""
+    promised: list[tuple[Task, str]] = field(default_factory=list)
+    """New instances that earlier cycles promised a node."""
+    changed: datetime | None = None
+    """When its size last changed."""
+    servers: tuple[int, int] | None = None
+    """How few and how many parameter servers go with its trainers."""
+    server: Callable[[int], Task] | None = None
+    blocked: frozenset[str] = frozenset()
+    """Names in its namespace that belong to somebody else."""
+    leaving: bool = False
+    """Whether one of its instances is terminating."""
 
 
 @dataclass(eq=False)
@@ -57,6 +84,7 @@ class Workload:
     makes_room: bool = True
     """Its class (or a pod of its own) does not say `preemptionPolicy: Never`."""
     broken_since: datetime | None = None
+    elastic: Elastic | None = None
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -65,7 +93,12 @@ class Workload:
 
     @property
     def varying(self) -> list[Task]:
-        return [task for task in self.tasks if not task.fixed]
+        return [task for task in self.tasks if not task.fixed and not task.scaled]
+
+    @property
+    def size(self) -> int:
+        """How many varying tasks have a node or are done."""
+        return sum(task.met for task in self.varying)
 
     @property
     def needing(self) -> list[Task]:
@@ -74,7 +107,7 @@ class Workload:
     @property
     def missing(self) -> int:
         """How many varying tasks are still short of the minimum."""
-        return max(0, self.minimum - sum(task.met for task in self.varying))
+        return max(0, self.minimum - self.size)
 
     @property
     def minimum_met(self) -> bool:
@@ -88,6 +121,29 @@ class Workload:
         """Whether it has its minimum when these tasks are gone."""
         fixed = all(task.met and task not in gone for task in self.tasks if task.fixed)
         return fixed and sum(task.met and task not in gone for task in self.varying) >= self.minimum
+
+    def add(self, task: Task) -> None:
+        """One more, in its place: what is fixed, parameter servers that come and go, instances."""
+        self.tasks = sorted([*self.tasks, task], key=lambda one: (not one.fixed, not one.scaled, one.index))
+
+    def settle(self) -> None:
+        """After a loss: an elastic workload wants what it has left, and new ones up to its minimum."""
+        if self.elastic is not None:
+            others = [task for task in self.tasks if task.fixed or (task.scaled and task.met)]
+            self.tasks = others + up_to(self.minimum, self.varying, self.elastic.instance)
+
+
+def up_to(minimum: int, tasks: Iterable[Task], instance: Callable[[int], Task]) -> list[Task]:
+    """The tasks that have a node or are done, and new ones of the lowest indices until they are enough."""
+    kept = [task for task in tasks if task.met]
+    while len(kept) < minimum:
+        kept.append(instance(lowest_free(task.index for task in kept)))
+    return sorted(kept, key=lambda task: task.index)
+
+
+def lowest_free(used: Iterable[int]) -> int:
+    taken = set(used)
+    return next(index for index in range(len(taken) + 1) if index not in taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +166,7 @@ class Reservation:
     owner: str
     node: str
     requests: Resources
+    limits: Resources
 
 
 @dataclass
@@ -141,7 +198,7 @@ class Room:
         self.standing.append(pod)
 
     def reserve(self, owner: str, task: Task, node: str) -> None:
-        self.reserved.append(Reservation(owner, node, task.requests))
+        self.reserved.append(Reservation(owner, node, task.requests, task.limits))
 
     def lift(self, owner: str) -> None:
         self.reserved = [one for one in self.reserved if one.owner != owner]

@@ -51,7 +51,7 @@ def place_minimum(room: Room, pool: list[Object], job: Workload) -> Choice | Non
 
 def fits_empty(room: Room, pool: list[Object], job: Workload) -> bool:
     """Whether the minimum would fit the pool if it were empty."""
-    afresh = replace(job, tasks=[_afresh(task) for task in job.tasks])
+    afresh = replace(job, tasks=[_afresh(task) for task in job.tasks if not task.scaled])
     return _place_minimum(Trial(room.empty(), pool, afresh, fits_when_empty)) is not None
 
 

@@ -71,8 +71,12 @@ def shares(world: Input, pool: str) -> bool:
 
 
 def may_make_room(world: Input, job: Workload) -> bool:
-    off = world.config.get("disablePreemption") or specs(world)[job.pool].get("disablePreemption")
-    return job.makes_room and not off
+    return job.makes_room and not world.config.get("disablePreemption")
+
+
+def preempts(world: Input, pool: str) -> bool:
+    """Whether strangers and lower classes may have to leave it; extra instances may in any case."""
+    return not specs(world)[pool].get("disablePreemption")
 
 
 def borrows_first(world: Input, pool: str) -> bool:

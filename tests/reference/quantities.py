@@ -44,24 +44,34 @@ def allocatable(node: Object) -> Resources:
 
 
 def pod_requests(spec: Object) -> Resources:
+    """What a pod asks for; limits stand in for missing requests."""
+    return _of_pod(spec, ("limits", "requests"))
+
+
+def pod_limits(spec: Object) -> Resources:
+    """How much a pod may use; requests stand in for missing limits."""
+    return _of_pod(spec, ("requests", "limits"))
+
+
+def _of_pod(spec: Object, written: tuple[str, str]) -> Resources:
     """The Kubernetes rule: the larger of what runs together and the largest step before it, plus overhead."""
     together: Resources = {}
     before: Resources = {}
     for init in spec.get("initContainers") or ():
         if init.get("restartPolicy") == "Always":
-            together = total([together, _container(init)])
+            together = total([together, _container(init, written)])
             before = largest(before, together)
         else:
-            before = largest(before, total([together, _container(init)]))
-    together = total([together, *map(_container, spec.get("containers") or ())])
+            before = largest(before, total([together, _container(init, written)]))
+    together = total([together, *(_container(one, written) for one in spec.get("containers") or ())])
     asked = total([largest(before, together), amounts(spec.get("overhead"))])
     return {name: amount for name, amount in _rounded(asked, math.ceil).items() if amount > 0}
 
 
-def _container(container: Object) -> Resources:
-    """Limits stand in for missing requests."""
-    written = container.get("resources") or {}
-    return amounts(written.get("limits")) | amounts(written.get("requests"))
+def _container(container: Object, written: tuple[str, str]) -> Resources:
+    """The second of the two that are written, where it is; else the first."""
+    found = container.get("resources") or {}
+    return amounts(found.get(written[0])) | amounts(found.get(written[1]))
 
 
 def total(parts: Iterable[Resources]) -> Resources:

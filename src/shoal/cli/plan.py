@@ -68,6 +68,11 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
     "--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml)."
 )
 @click.option(
+    "--explain",
+    metavar="JOB",
+    help="Tell of one job why each node takes it or not, and what would let it run: TYJob/ns/name, or name.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "wide", "json", "yaml"]),
@@ -83,6 +88,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
     step: float,
     now: float | None,
     config: Path | None,
+    explain: str | None,
     output: str,
 ) -> None:
     """Plan the objects in files: what would run where, and why the rest waits.
@@ -95,6 +101,12 @@ def plan(  # noqa: PLR0913 - one parameter an option
     files.report(intake)
     views = [view for _, view in intake.views]
     with _policy(settings) as policy:
+        if explain is not None:
+            from shoal.cli.explaining import explained, print_explanation
+
+            found = explained(explain, views, settings, cycles=cycles, step=step, now=now, policy=policy)
+            print_explanation(found, output)
+            return
         steps = plan_objects(views, settings, cycles=cycles, step=step, now=now, policy=policy)
     answer = report(steps, settings)
     if output == "json":

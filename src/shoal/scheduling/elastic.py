@@ -32,7 +32,8 @@ class Grower:
         self._numbers = {task.number for task in varying(tasks)}
         following = growth.following
         self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
-        dropped = {task.number for task in workload.nominated} - {task.number for task in got}
+        numbers = {task.number for task in varying(got)}
+        dropped = {task.number for task in varying(workload.nominated)} - numbers
         self._instances = growth.series.instances(dropped)
         self._followers = following.series.instances() if following else iter(())
         self._ready: list[Task] = []

@@ -83,7 +83,10 @@ class Growing:
             if step[0].shape.near or step[0].shape.spread:
                 self._put_off.append(grower)
             return
+        packing = self._packings.get(grower.span)
         for put, column in outcome.placed:
+            if packing:
+                packing.touch(column)
             self._load.add(put.shape)
             self._steps.append(Placement(grower.workload, put, column))
         grower.grow(len(outcome.placed))
@@ -117,4 +120,8 @@ class Packing:
     def put(self, task: Task, column: int, count: int) -> None:
         """Put so many of a task on a node."""
         self._filters.ledger.add(Occupant(column, task.shape, task.identity), count)
+        self.touch(column)
+
+    def touch(self, column: int) -> None:
+        """Learn that something came to a node."""
         self._changed.append(column)

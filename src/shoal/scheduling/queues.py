@@ -40,9 +40,9 @@ def cluster_totals(snapshot: Snapshot) -> Mapping[str, int]:
 
 
 def dominant_share(workload: Workload, totals: Mapping[str, int]) -> Fraction:
-    """The largest part of any resource of the cluster that the workload's tasks ask for."""
+    """The largest part of any resource of the cluster that its tasks ask for; growth counts once there."""
     asked: dict[str, int] = {}
-    for task in workload.tasks:
+    for task in (*workload.placed, *workload.minimum_tasks) if workload.elastic else workload.tasks:
         for name, amount in task.shape.requests.items():
             asked[name] = asked.get(name, 0) + amount
     return max((Fraction(n, totals[name]) for name, n in asked.items() if totals[name]), default=Fraction(0))

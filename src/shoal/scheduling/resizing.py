@@ -76,8 +76,7 @@ class Resizing:
             donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
             self._rebalance(free, donors, load, crowded)
         for workload in queue:
-            if workload not in turns or not turns[workload].nominated:
-                self._cut_followers(workload)
+            self._cut_followers(workload)
 
     def _cut_followers(self, workload: Workload) -> None:
         """Those who follow instances that are gone go after them, and not before."""

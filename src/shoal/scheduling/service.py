@@ -62,8 +62,8 @@ class Service:
         self._served: set[Workload] = set()
 
     def keep_reservations(self, queue: list[Workload]) -> None:
-        """Keep the room that earlier cycles reserved, where it can still become free."""
-        for workload in queue:
+        """Keep the room that earlier cycles reserved, where it can still become free; minimums go first."""
+        for workload in sorted(queue, key=lambda workload: not workload.unmet):
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
             if kept and self._may_keep(workload, kept) and self._works(workload, kept):

@@ -91,7 +91,7 @@ class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How an elastic workload is resized.
 
     `ceiling` is the size it may grow to, and `series` what it grows by. It was resized last at `changed`.
-    `settled`: none of its pods is terminating. `advised`: a policy of the user's decides on its size.
+    `settled`: none of its instances is terminating. `advised`: a policy of the user's decides on its size.
     """
 
     series: Series

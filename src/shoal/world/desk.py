@@ -101,7 +101,8 @@ class Desk:
             return name in pods or unclaimed
 
         growth = growth_of(sketch.elastic, taken, is_free)
-        settled = not any(pod.leaving for pod in pods.values())
+        prefix = sketch.elastic.row.prefix
+        settled = not any(pod.leaving and pod.name.startswith(prefix) for pod in pods.values())
         advised = sketch.kind == "DIJob" and self._config.elastic_policy != FULFILMENT
         return replace(growth, settled=settled, advised=advised)
 

@@ -59,7 +59,7 @@ def _ranks(job: DIJob, book: Book, pods: Sequence[PodRecord]) -> list[Slot]:
     """A rank whose pod is there, or has succeeded, keeps its pod's name, of whatever generation that is."""
     standing = [pod for pod in pods if not pod.leaving and pod.phase != "Failed"]
     names = {pod.rank: pod.name for pod in sorted(standing, key=lambda pod: (not pod.finished, pod.created))}
-    seated = {pod.rank for pod in standing if pod.rank is not None and pod.keeps_place}
+    seated = {pod.rank for pod in pods if pod.rank is not None and pod.keeps_place}
     return [replace(slot, name=names.get(slot.number, slot.name)) for slot in _wanted(job, book, seated)]
 
 

@@ -35,7 +35,8 @@ class PodRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @property
     def keeps_place(self) -> bool:
         """Whether its rank or index is taken: by a pod that has a node, or that need not run again."""
-        return self.phase == "Succeeded" or (bool(self.node) and not self.leaving)
+        has_node = bool(self.node) and not self.leaving and self.phase != "Failed"
+        return has_node or self.phase == "Succeeded"
 
 
 def record(pod: Pod, book: Book, now: float) -> PodRecord:

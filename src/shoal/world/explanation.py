@@ -1,0 +1,63 @@
+"""Explanation: one job after a plan, node by node, and what would let it run (`docs/explain.md`)."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.scheduling.aftermath import Aftermath
+from shoal.scheduling.explain import TaskEntry, explain_tasks
+from shoal.scheduling.plan import State
+from shoal.scheduling.reasons import Reason
+from shoal.scheduling.report import Step
+from shoal.scheduling.workload import Workload
+from shoal.world.change import Change
+from shoal.world.proposals import propose
+from shoal.world.trials import Terms
+from shoal.world.world import World
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a job stands, why, and what would help."""
+
+    job: str
+    state: State
+    pool: str
+    priority: int
+    cycles: int
+    reasons: tuple[Reason, ...]
+    summary: str
+    tasks: tuple[TaskEntry, ...]
+    changes: tuple[Change, ...]
+
+
+def explain(world: World, terms: Terms, steps: Sequence[Step], workload: Workload) -> Explanation:
+    """Explain a workload of the last step; the world must be as that step saw it."""
+    step = steps[-1]
+    verdict = step.plan.verdict(workload)
+    aftermath = Aftermath(step, workload)
+    changes = propose(world, terms, step, workload)
+    return Explanation(
+        job=workload.key,
+        state=verdict.state,
+        pool=step.snapshot.pools[workload.pool].name,
+        priority=workload.priority,
+        cycles=len(steps),
+        reasons=verdict.reasons,
+        summary=_summary(aftermath, verdict.state, changes),
+        tasks=explain_tasks(aftermath),
+        changes=changes,
+    )
+
+
+def _summary(aftermath: Aftermath, state: State, changes: tuple[Change, ...]) -> str:
+    """What there is to do about it, in one line."""
+    if aftermath.workload.held:
+        return "it is held, and no room would help; do as the reason says"
+    if state == "ScheduledSucceed":
+        return "it has all that it asks for; there is nothing to change"
+    if aftermath.nominated:
+        return "room is kept for it, and it runs once those in it are gone; there is nothing to change"
+    wanted = "complete it" if state == "ScheduledPartly" else "let it run now"
+    if not changes:
+        return f"no single change was found that would {wanted}"
+    return f"any one of these would {wanted}; each was planned"

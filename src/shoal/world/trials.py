@@ -1,0 +1,120 @@
+"""Trials: a changed world is planned, by the same cycle, to see whether one job then runs."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from shoal.policies.contract import Policy
+from shoal.scheduling.advice import NO_ADVICE
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.cycle import cycle
+from shoal.scheduling.report import Step
+from shoal.scheduling.workload import Workload
+from shoal.world.assembly import assemble
+from shoal.world.counselling import ask
+from shoal.world.world import World
+
+_MOST: Final = 60
+"""Plans made for one explanation: in a large cluster each takes seconds."""
+
+
+class Terms(msgspec.Struct, frozen=True, eq=False):
+    """What a plan depends on besides the world."""
+
+    config: SchedulerConfig
+    now: float
+    policy: Policy | None = None
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A pod that would have to leave."""
+
+    pod: str
+    job: str
+    node: str
+    reason: str
+
+
+class Success(msgspec.Struct, frozen=True):
+    """What the job got: nodes at once, or room that is kept until others have left it."""
+
+    placed: dict[str, str]
+    nominated: dict[str, str]
+    evicts: tuple[Departure, ...]
+
+
+class Trials:
+    """Plans changed worlds for one job: for its minimum, or `whole`, for all of it."""
+
+    def __init__(self, terms: Terms, job: str, *, whole: bool) -> None:
+        """Plan on the terms of the plan that is explained."""
+        self._terms, self._job, self._whole = terms, job, whole
+        self._left = _MOST
+
+    def run(self, world: World) -> Success | None:
+        """What the job gets in a world; None if it does not run there."""
+        step = self.plan(world)
+        return self.success(step) if step else None
+
+    def plan(self, world: World) -> Step | None:
+        """The plan of a world; None if too many were made."""
+        if not self._left:
+            return None
+        self._left -= 1
+        terms = self._terms
+        snapshot = assemble(world, terms.config, terms.now).snapshot
+        advice = ask(terms.policy, world, snapshot) if terms.policy else NO_ADVICE
+        return Step(snapshot, cycle(snapshot, terms.config, advice))
+
+    def success(self, step: Step) -> Success | None:
+        """What the job gets by a plan; None if it does not run."""
+        workload = self.workload(step)
+        if workload is None:
+            return None
+        state = step.plan.verdict(workload).state
+        nominated = any(nomination.workload is workload for nomination in step.plan.nominations)
+        in_part = not self._whole and (state == "ScheduledPartly" or nominated)
+        return _success(step, workload) if in_part or state == "ScheduledSucceed" else None
+
+    def workload(self, step: Step) -> Workload | None:
+        """The job in another plan."""
+        return next((one for one in step.snapshot.workloads if one.key == self._job), None)
+
+
+def smallest(
+    works: Callable[[int], Success | None], low: int, high: int, guess: int
+) -> tuple[int, Success] | None:
+    """The smallest number that works, if all above one that works do too; what is told works in any case.
+
+    It begins at a guess, since a good one leaves little to search for.
+    """
+    tried = cache(works)
+    if low > high:
+        return None
+    guess = min(max(guess, low), high)
+    if tried(guess):
+        low, high = (low, guess) if guess == low or tried(guess - 1) else (guess, guess)
+    else:
+        low = guess + 1
+    if not tried(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if tried(middle) else (middle + 1, high)
+    success = tried(high)
+    return (high, success) if success else None
+
+
+def _success(step: Step, workload: Workload) -> Success:
+    names, plan = step.snapshot.nodes.names, step.plan
+    return Success(
+        placed={p.task.name: names[p.column] for p in plan.placements if p.workload is workload},
+        nominated={n.task.name: names[n.column] for n in plan.nominations if n.workload is workload},
+        evicts=tuple(
+            Departure(f"{e.workload.namespace}/{e.task.name}", e.workload.key, names[e.task.column], e.reason)
+            for e in plan.evictions
+            if e.beneficiary is workload
+        ),
+    )

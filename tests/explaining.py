@@ -1,0 +1,32 @@
+"""`--explain` as tests reach it: objects in, the documented JSON object out."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from shoal.api.decode import decode
+from shoal.api.intake import take
+from shoal.cli.explaining import explained
+from shoal.scheduling.config import SchedulerConfig
+from tests.builders import Object
+
+
+def explain(
+    objects: Sequence[Object],
+    job: str,
+    *,
+    config: Mapping[str, Any] | None = None,
+    now: str | None = None,
+    cycles: int = 1,
+) -> Object:
+    """What `shoal plan --explain JOB -o json` prints for these objects."""
+    intake = take(("test", raw) for raw in objects)
+    assert not intake.errors
+    moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
+    views = [view for _, view in intake.views]
+    settings = decode(SchedulerConfig, dict(config or {}))
+    found = explained(job, views, settings, cycles=cycles, now=moment)
+    result: Object = msgspec.json.decode(msgspec.json.encode(found))
+    return result

@@ -1,0 +1,68 @@
+"""What is said of every workload after the plan."""
+
+from datetime import timedelta
+from typing import Any
+
+from tests.reference.model import Workload
+from tests.reference.quantities import is_gpu
+from tests.reference.state import Cycle
+
+Object = dict[str, Any]
+
+
+def let_go(cycle: Cycle, job: Workload) -> None:
+    """At last: half a gang that could not be made whole in time is let go."""
+    if job.minimum_met or job.held or job.key in cycle.victims or job.key in cycle.nominated:
+        return
+    config = cycle.world.config
+    broken = job.broken_since or cycle.world.now
+    late = cycle.world.now - broken >= timedelta(seconds=config.get("gangRecoverySeconds", 300))
+    if job.placed and late and not config.get("disablePreemption"):
+        cycle.victims.add(job.key)
+        cycle.evict(job, job.placed, "GangLost")
+
+
+def report(cycle: Cycle, jobs: list[Workload]) -> list[Object]:
+    """The verdicts on the workloads of one pool."""
+    waiting = [job for job in jobs if cycle.is_waiting(job)]
+    positions = {job.key: number for number, job in enumerate(waiting, start=1)}
+    return [_verdict(cycle, job, positions.get(job.key)) for job in jobs]
+
+
+def nominations(cycle: Cycle, job: Workload) -> dict[str, str]:
+    choice = [*cycle.nominated.get(job.key, []), *cycle.growing.get(job.key, [])]
+    return {task.name: node for task, node in choice}
+
+
+def _verdict(cycle: Cycle, job: Workload, position: int | None) -> Object:
+    nominated = nominations(cycle, job)
+    return {
+        "job": job.key,
+        "state": _state(cycle, job),
+        "pool": job.pool,
+        "priority": job.priority,
+        "jobPriority": job.job_priority,
+        "position": position,
+        "share": float(cycle.shares[job.key]),
+        "min": job.minimum,
+        "max": job.maximum,
+        "current": cycle.current[job.key],
+        "target": _target(cycle, job, nominated),
+        "allocation": {task.name: task.node for task in job.placed},
+        "nominated": nominated,
+        "reasons": [{"code": code} for code in job.reasons],
+    }
+
+
+def _state(cycle: Cycle, job: Workload) -> str:
+    if not job.minimum_met:
+        return "ScheduledFailed" if "NeverFits" in job.reasons else "Unscheduled"
+    return "ScheduledPartly" if job.needing or job.key in cycle.growing else "ScheduledSucceed"
+
+
+def _target(cycle: Cycle, job: Workload, nominated: dict[str, str]) -> int:
+    """With a node or nominated; the pods of a waiting TrainingJob without GPUs are made anyway."""
+    have = sum(task.node is not None or task.name in nominated for task in job.varying)
+    have += len(cycle.growing.get(job.key, []))
+    on_cpus = job.kind == "TrainingJob" and not any(is_gpu(name) for t in job.varying for name in t.requests)
+    return max(have, job.minimum) if on_cpus and _state(cycle, job) == "Unscheduled" else have
