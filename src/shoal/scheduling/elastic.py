@@ -29,7 +29,8 @@ class Grower:
         self.seated = varying(task for task in tasks if task.column != NOWHERE)
         got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
         self.size = workload.done + len(varying(got))
-        self._numbers = {task.number for task in varying(tasks)}
+        ended = growth.series.taken - {task.number for task in varying(workload.tasks)}
+        self._numbers = {task.number for task in varying(tasks)} | ended
         following = growth.following
         self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
         numbers = {task.number for task in varying(got)}
@@ -46,7 +47,7 @@ class Grower:
         return score(self.workload, self.size)
 
     def absent(self, size: int) -> list[Task]:
-        """The instances with numbers below a size that have no nodes, as far as their names are free."""
+        """The instances with numbers below a size that have no node and have not ended, if names allow."""
         series = self._growth.series
         made = (series.instance(number) for number in range(size) if number not in self._numbers)
         return [task for task in made if task]

@@ -52,6 +52,24 @@ class Resizing:
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
         """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
+        self._gather(turns, queue)
+        victims = self._departures.is_victim
+        awake = {w: g for w, g in self.growers.items() if w not in self.resting and not victims(w)}
+        told = {w: g for w, g in awake.items() if w.growth and w.growth.advised}
+        free = {w: g for w, g in awake.items() if w not in told}
+        evicts = not self._config.disable_preemption
+        following = Following(self._filters, self._service, self.counsel)
+        self.placements += following.follow(told, may_evict=evicts)
+        load = self._load(turns)
+        self.placements += Growing(self._filters, load, free.values()).run()
+        if self._config.rebalance and evicts:
+            donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
+            self._rebalance(free, donors, load, crowded)
+        for workload in queue:
+            self._cut_followers(workload)
+
+    def _gather(self, turns: Mapping[Workload, Turn], queue: list[Workload]) -> None:
+        """Find all that have their minimum; what they were promised they get, or it is kept on."""
         promised = {workload: self._service.use_promised(workload) for workload in queue}
         whole = [w for w in queue if self._may_be_resized(w, turns.get(w))]
         places = ranks(whole)
@@ -62,21 +80,6 @@ class Resizing:
             self.growers[workload] = Grower(workload, span, places[workload], tasks, promised[workload])
             self.placements += [Placement(workload, *put) for put in promised[workload][0]]
         self.resting = {workload for workload in whole if self._rests(workload)}
-        victims = self._departures.is_victim
-        awake = {w: g for w, g in self.growers.items() if w not in self.resting and not victims(w)}
-        told = {w: g for w, g in awake.items() if w.growth and w.growth.advised}
-        evicts = not self._config.disable_preemption
-        self.placements += Following(self._filters, self._service, self.counsel).follow(
-            told, may_evict=evicts
-        )
-        free = {w: g for w, g in awake.items() if w not in told}
-        load = self._load(turns)
-        self.placements += Growing(self._filters, load, free.values()).run()
-        if self._config.rebalance and evicts:
-            donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
-            self._rebalance(free, donors, load, crowded)
-        for workload in queue:
-            self._cut_followers(workload)
 
     def _cut_followers(self, workload: Workload) -> None:
         """Those who follow instances that are gone go after them, and not before."""

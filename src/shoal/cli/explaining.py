@@ -1,0 +1,53 @@
+"""`shoal plan --explain JOB`: one job, every node, and what would let it run."""
+
+from collections.abc import Iterable
+
+import click
+import msgspec
+
+from shoal.api.fields import printable
+from shoal.api.meta import Object
+from shoal.cli.jobnames import NotOneJobError, find
+from shoal.policies.contract import Policy
+from shoal.scheduling.config import SchedulerConfig
+from shoal.world.explanation import Explanation, explain
+from shoal.world.rehearsal import newest, rehearse
+from shoal.world.trials import Terms
+from shoal.world.world import World
+
+
+def explained(  # noqa: PLR0913 - as `plan` has them
+    job: str,
+    views: Iterable[Object],
+    config: SchedulerConfig,
+    *,
+    cycles: int = 1,
+    step: float = 30,
+    now: float | None = None,
+    policy: Policy | None = None,
+) -> Explanation:
+    """Explain a job as it stands in the last of some cycles; exits with 2 if a name means no job, or many."""
+    objects = list(views)
+    world = World(newest(objects) if now is None else now)
+    world.put(*objects)
+    steps = list(rehearse(world, config, cycles=cycles, step=step, policy=policy))
+    workloads = {workload.key: workload for workload in steps[-1].snapshot.workloads}
+    try:
+        workload = workloads[find(job, workloads)]
+    except NotOneJobError as problem:
+        click.echo(f"error: --explain: {printable(str(problem))}", err=True)
+        raise click.exceptions.Exit(2) from None
+    return explain(world, Terms(config, steps[-1].snapshot.now, policy), steps, workload)
+
+
+def print_explanation(explanation: Explanation, output: str) -> None:
+    """Print it as a plan is printed: for people, or for programs."""
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
+    elif output == "yaml":
+        click.echo(msgspec.yaml.encode(explanation), nl=False)
+    else:
+        from shoal.cli.drawing import console
+        from shoal.cli.jobdrawing import draw_job
+
+        draw_job(console(), explanation, wide=output == "wide")
