@@ -8,11 +8,11 @@ import msgspec
 from shoal.api.fields import printable
 from shoal.api.meta import Object
 from shoal.cli.jobnames import NotOneJobError, find
+from shoal.explain.explanation import Explanation, explain
+from shoal.explain.trials import Terms
 from shoal.policies.contract import Policy
 from shoal.scheduling.config import SchedulerConfig
-from shoal.world.explanation import Explanation, explain
 from shoal.world.rehearsal import newest, rehearse
-from shoal.world.trials import Terms
 from shoal.world.world import World
 
 

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.fields import many, printable
-from shoal.scheduling.explain import NodeEntry, TaskEntry
-from shoal.world.change import Change
-from shoal.world.explanation import Explanation
+from shoal.explain.change import Change
+from shoal.explain.explanation import Explanation
+from shoal.explain.nodes import NodeEntry, TaskEntry
 
 _FEW: Final = 30
 """Lines of nodes that are drawn."""

@@ -5,11 +5,11 @@ from typing import Final
 
 from shoal.api.core import PriorityClass
 from shoal.api.fields import many
-from shoal.world import edits
-from shoal.world.change import Case, Change, consequences, outcome
-from shoal.world.ladders import Ladder, ladders
+from shoal.explain import edits
+from shoal.explain.change import Case, Change, consequences, outcome
+from shoal.explain.ladders import Ladder, ladders
+from shoal.explain.trials import Success, smallest
 from shoal.world.membership import Membership
-from shoal.world.trials import Success, smallest
 
 _HIGHEST: Final = 10**9
 """The highest priority that users may give."""

@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Final
 
 from shoal.api.core import Node
+from shoal.explain import edits
+from shoal.explain.change import Case, Change, consequences, outcome
+from shoal.explain.parties import Gains, Party, parties
+from shoal.explain.trials import Success, smallest
+from shoal.explain.whatif import Addition
 from shoal.scheduling.neighbours import Occupant
-from shoal.scheduling.parties import Gains, Party, parties
 from shoal.scheduling.resources import shown
-from shoal.scheduling.whatif import Addition
-from shoal.world import edits
-from shoal.world.change import Case, Change, consequences, outcome
-from shoal.world.trials import Success, smallest
 
 _FEW: Final = 3
 """How many candidates are planned before a search gives up."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
-from shoal.scheduling.aftermath import Aftermath
+from shoal.explain.aftermath import Aftermath
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span

@@ -5,12 +5,12 @@ from typing import Final, Literal, TypedDict
 import msgspec
 
 from shoal.api.fields import many
-from shoal.scheduling.aftermath import Aftermath
+from shoal.explain.aftermath import Aftermath
+from shoal.explain.edits import LoosePods
+from shoal.explain.trials import Departure, Success, Terms, Trials
+from shoal.explain.whatif import WhatIf
 from shoal.scheduling.report import Step
-from shoal.scheduling.whatif import WhatIf
 from shoal.scheduling.workload import Workload
-from shoal.world.edits import LoosePods
-from shoal.world.trials import Departure, Success, Terms, Trials
 from shoal.world.world import World
 
 Dimension = Literal["fewer", "pool", "priority", "resource", "end"]

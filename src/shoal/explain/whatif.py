@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from shoal.scheduling.aftermath import Aftermath
+from shoal.explain.aftermath import Aftermath
+from shoal.explain.parties import Party
 from shoal.scheduling.nodes import Mask, Span
-from shoal.scheduling.parties import Party
 from shoal.scheduling.placement import Placer
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.shape import Shape

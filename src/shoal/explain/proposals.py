@@ -4,12 +4,12 @@ Where to look is found with cheap questions to the room that is left; what is pr
 world with just that change, by the same cycle, and the job ran.
 """
 
+from shoal.explain.change import Case, Change
+from shoal.explain.concessions import fewer, pool, priority
+from shoal.explain.openings import end, resource
+from shoal.explain.trials import Terms
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import Workload
-from shoal.world.change import Case, Change
-from shoal.world.concessions import fewer, pool, priority
-from shoal.world.openings import end, resource
-from shoal.world.trials import Terms
 from shoal.world.world import World
 
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from shoal.scheduling.aftermath import Aftermath
+from shoal.explain.aftermath import Aftermath
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.resources import shown

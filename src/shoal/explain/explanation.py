@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.scheduling.aftermath import Aftermath
-from shoal.scheduling.explain import TaskEntry, explain_tasks
+from shoal.explain.aftermath import Aftermath
+from shoal.explain.change import Change
+from shoal.explain.nodes import TaskEntry, explain_tasks
+from shoal.explain.proposals import propose
+from shoal.explain.trials import Terms
 from shoal.scheduling.plan import State
 from shoal.scheduling.reasons import Reason
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import Workload
-from shoal.world.change import Change
-from shoal.world.proposals import propose
-from shoal.world.trials import Terms
 from shoal.world.world import World
 
 
