@@ -89,7 +89,7 @@ def _asks(turn: Turn, service: Service) -> bool:
 def _neighbours(snapshot: Snapshot) -> Neighbours | None:
     """Who is where, if anybody minds."""
     shapes = {task.shape for workload in snapshot.unsettled for task in workload.missing}
-    shapes |= {workload.growth.series.shape for workload in snapshot.elastic if workload.growth}
+    shapes |= {shape for workload in snapshot.elastic if workload.growth for shape in workload.growth.shapes}
     minded = bool(shapes) and (snapshot.guarded or any(shape.minds_neighbours for shape in shapes))
     return Neighbours(snapshot.nodes, snapshot.occupants) if minded else None
 

@@ -101,6 +101,11 @@ class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     settled: bool = True
     advised: bool = False
 
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """What it may come to ask of nodes."""
+        return (self.series.shape, *((self.following.series.shape,) if self.following else ()))
+
 
 class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One job as the engine plans it.

@@ -105,7 +105,7 @@ def _lay_out(world: World, membership: Membership, population: Population, sketc
     """The nodes as columns, with a row for every resource that anybody has or wants."""
     facts = [_facts(node, membership.pool_of(node)) for node in world.nodes.values()]
     shapes = {pod.blueprint.shape for pod in population.pods.values()}
-    shapes |= {slot.blueprint.shape for sketch in sketches for slot in sketch.slots}
+    shapes |= {blueprint.shape for sketch in sketches for blueprint in sketch.blueprints}
     resources = {name for node in facts for name in (*node.allocatable, *node.capacity)}
     return Nodes(facts, Layout(resources | {name for shape in shapes for name in shape.requests}))
 

@@ -1,11 +1,12 @@
 """Elastic jobs: how a kind says what its job is resized by, and how that becomes the engine's Growth."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from shoal.api.meta import ScaleRecord
 from shoal.scheduling.workload import Following, Growth, Series, Task
+from shoal.world.book import Blueprint
 from shoal.world.slots import Row, Slot
 
 
@@ -24,6 +25,13 @@ class Elastic(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     ceiling: int
     records: tuple[ScaleRecord, ...] = ()
     followers: Followers | None = None
+
+    @property
+    def blueprints(self) -> Iterator[Blueprint]:
+        """What more pods are made by."""
+        yield self.row.blueprint
+        if self.followers:
+            yield self.followers.row.blueprint
 
     def row_of(self, role: str) -> Row:
         """How pods of a role are made."""

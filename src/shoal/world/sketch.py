@@ -49,7 +49,7 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """What its pods are made by, those it may grow by too."""
         yield from (slot.blueprint for slot in self.slots)
         if self.elastic:
-            yield self.elastic.row.blueprint
+            yield from self.elastic.blueprints
 
     def pod(self, name: str, blueprint: Blueprint, number: int) -> PodRecord:
         """A pod that the job is to make."""
