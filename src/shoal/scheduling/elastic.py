@@ -28,9 +28,9 @@ class Grower:
         self.gained = bool(placed)
         self.seated = varying(task for task in tasks if task.column != NOWHERE)
         got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
-        self.size = workload.done + len(varying(got))
-        ended = growth.series.taken - {task.number for task in varying(workload.tasks)}
-        self._numbers = {task.number for task in varying(tasks)} | ended
+        self.size = workload.done + sum([task.varying for task in got])
+        ended = growth.series.taken - {task.number for task in workload.tasks if task.varying}
+        self._numbers = {task.number for task in tasks if task.varying} | ended
         following = growth.following
         self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
         numbers = {task.number for task in varying(got)}
@@ -62,8 +62,9 @@ class Grower:
 
     def grow(self, tasks: int) -> None:
         """Take a step whose tasks have found their nodes."""
-        self._following += tasks - 1
-        self._ready = self._ready[tasks - 1 :]
+        if tasks > 1:
+            self._following += tasks - 1
+            self._ready = self._ready[tasks - 1 :]
         self.gained = True
         self._count_one()
 

@@ -6,6 +6,7 @@ tell any two different scores apart and never two equal ones: they order exactly
 
 from collections.abc import Iterable
 from fractions import Fraction
+from operator import attrgetter
 
 from shoal.api.podspec import is_gpu
 from shoal.scheduling.resources import CPU, MEMORY
@@ -35,7 +36,7 @@ def followers(workload: Workload, size: int) -> int:
 
 def varying(tasks: Iterable[Task]) -> list[Task]:
     """Those of the role whose number may vary, the highest number last."""
-    return sorted((task for task in tasks if task.varying), key=lambda task: task.number)
+    return sorted([task for task in tasks if task.varying], key=attrgetter("number"))
 
 
 def _modesty(workload: Workload) -> tuple[int, int, int, float, str, str, str]:
