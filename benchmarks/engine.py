@@ -16,6 +16,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
+
 from clusters import (
     GANG,
     Raw,
@@ -32,7 +33,6 @@ from clusters import (
     sundry,
     trainers,
 )
-
 from shoal.api import kinds
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle

@@ -51,8 +51,8 @@ class Filters:
         key = task.shape, span, score
         known = self._rankings.pop(key, None)
         if known is None:
-            demand, allowed = self.ledger.demand(task.shape), self._suitable(task.shape.nodes)[0][span.columns]
-            known = Ranking(self.ledger, demand, span, score, allowed)
+            allowed = self.suitable(task)[span.columns]
+            known = Ranking(self.ledger, self.ledger.demand(task.shape), span, score, allowed)
             if len(self._rankings) >= _MOST_RANKINGS:
                 del self._rankings[next(iter(self._rankings))]
         self._rankings[key] = known

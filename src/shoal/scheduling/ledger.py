@@ -8,6 +8,7 @@ undoing it, and the world is never copied.
 import contextlib
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from operator import ge
 
 import numpy as np
 import numpy.typing as npt
@@ -131,14 +132,11 @@ class Ledger:
     def has_room(self, demand: Demand, column: int) -> bool:
         """Whether a demand fits a node."""
         room = self.room[:, column].tolist()
-        for row, n in zip(demand.rows, demand.amounts, strict=True):
-            if room[row] < n:
-                return False
-        return True
+        return all(map(ge, [room[row] for row in demand.rows], demand.amounts))
 
     def times(self, demand: Demand, column: int) -> int:
         """How often a demand fits a node."""
-        room = self.room[:, column].tolist()
+        room: list[int] = self.room[:, column].tolist()
         return min([room[row] // n for row, n in zip(demand.rows, demand.amounts, strict=True)])
 
     def loads(self, weights: tuple[int, ...]) -> tuple[Scores, Scores]:

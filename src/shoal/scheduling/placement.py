@@ -10,10 +10,9 @@ from itertools import groupby
 import msgspec
 import numpy as np
 
-from shoal.scheduling.chooser import Chooser
+from shoal.scheduling.chooser import Chooser, Siblings
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.nodes import Span
-from shoal.scheduling.ranking import Siblings
 from shoal.scheduling.resources import exact_sums
 from shoal.scheduling.shape import Identity, Shape
 from shoal.scheduling.workload import NOWHERE, PlacementPolicy, Task

@@ -18,8 +18,8 @@ from shoal.scheduling.resources import Amounts
 from shoal.scheduling.scores import Score
 from shoal.scheduling.workload import NOWHERE
 
-Siblings = npt.NDArray[np.int64]
-"""How many pods of a job each node has."""
+Levels = npt.NDArray[np.int64]
+"""A whole number for each node of a span."""
 
 Indices = npt.NDArray[np.intp]
 """Places of nodes in a span."""
@@ -30,14 +30,11 @@ _MANY: Final = 100
 
 
 class Ties:
-    """Nodes that are exactly as good as each other, by name.
-
-    Nodes are compared by level first, and then by rate.
-    """
+    """Nodes that are exactly as good as each other, by name; nodes are compared by level, then by rate."""
 
     def __init__(self, nodes: Indices, level: int, rate: float) -> None:
         """Begin with all of them."""
-        self._nodes, self._level, self._rate = nodes, level, rate
+        self._nodes, self.level, self.rate = nodes, level, rate
         self._passed = 0
         self._gone: set[int] = set()
 
@@ -56,30 +53,23 @@ class Ties:
 
     def beat(self, others: "Ties") -> bool:
         """Whether these are certainly better than others."""
-        if self._level != others._level:
-            return self._level > others._level
-        return others._rate < _floor(self._rate)
+        if self.level != others.level:
+            return self.level > others.level
+        return others.rate < _floor(self.rate)
 
 
 class Ranking:
-    """The nodes of a span that are best for tasks of one demand, by one score, up to date with the ledger."""
+    """The nodes of a span that are best for tasks of one demand, by one score, up to date with the ledger.
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        demand: Demand,
-        span: Span,
-        score: Score,
-        allowed: Mask,
-        siblings: Siblings | None = None,
-        sign: int = 0,
-    ) -> None:
-        """Rank the nodes of the span that are `allowed`.
+    Where there are `levels`, nodes on a higher one go before all others; one changes only with its node.
+    """
 
-        With a `sign`, those with more `siblings` (1) or with fewer (-1) go before all others.
-        """
+    levels: Levels | None = None
+
+    def __init__(self, ledger: Ledger, demand: Demand, span: Span, score: Score, allowed: Mask) -> None:
+        """Rank the nodes of the span that are `allowed`."""
         self._ledger, self._demand, self._span, self._score = ledger, demand, span, score
-        self._allowed, self._siblings, self._sign = allowed, siblings, sign
+        self._allowed = allowed
         self._rates = self._rate_all()
         self._best: list[Ties] = []  # the best come last; all others are worse than these
 
@@ -130,7 +120,7 @@ class Ranking:
         return float(self._score.rate(self._ledger, self._demand, Span(column, column + 1))[0])
 
     def _level(self, index: int) -> int:
-        return 0 if self._siblings is None else self._sign * int(self._siblings[index])
+        return 0 if self.levels is None else int(self.levels[index])
 
     def _first_known(self) -> int:
         """The first of the best that are known, or NOWHERE."""
@@ -143,7 +133,7 @@ class Ranking:
 
     def _find(self) -> int:
         """Find the best of all; the first of them, or NOWHERE."""
-        rates = self._preferred()
+        rates = self._rates if self.levels is None else self._preferred(self.levels)
         index = int(rates.argmax()) if len(rates) else NOWHERE
         if index == NOWHERE or rates[index] == -np.inf:
             return NOWHERE
@@ -152,15 +142,11 @@ class Ranking:
         self._best = [Ties(best, self._level(index), rates[index])]
         return int(best[0])
 
-    def _preferred(self) -> Scores:
-        """The rates of the nodes with the most, or the fewest, of the job's pods, where that matters."""
-        if self._siblings is None or not self._sign:
-            return self._rates
+    def _preferred(self, levels: Levels) -> Scores:
+        """The rates of the nodes on the highest level that has any."""
         fits = self._rates > -np.inf
-        if not fits.any():
-            return self._rates
-        levels = self._sign * self._siblings
-        return np.where(fits & (levels == levels[fits].max()), self._rates, -np.inf)
+        highest = levels[fits].max() if fits.any() else 0
+        return np.where(levels == highest, self._rates, -np.inf)
 
     def _exactly_best(self, close: Indices) -> Indices:
         """Those with the exactly best rate; nodes whose scored amounts are alike are rated once."""

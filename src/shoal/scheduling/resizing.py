@@ -44,7 +44,7 @@ class Resizing:
     def cut(self, workloads: Iterable[Workload]) -> None:
         """Send away what is above the ceilings."""
         for workload in workloads:
-            seated = sum(task.varying for task in workload.placed)
+            seated = sum([task.varying for task in workload.placed])
             size = workload.done + seated
             over = min(max(size - workload.ceiling, 0), seated)
             if over and not workload.held:

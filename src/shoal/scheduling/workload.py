@@ -163,7 +163,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     @cached_property
     def lacking(self) -> int:
         """How many varying tasks its minimum lacks."""
-        return max(self.minimum - self.done - sum(task.varying for task in self.placed), 0)
+        return max(self.minimum - self.done - sum([task.varying for task in self.placed]), 0)
 
     @cached_property
     def unmet(self) -> bool:
