@@ -2,6 +2,7 @@
 
     python benchmarks/engine.py            all of it, as the tables in docs/performance.md
     python benchmarks/engine.py --quick    a tenth of the size, to see that it runs
+    python benchmarks/engine.py --only W   the rows whose titles have the words W
 
 A *pass* is the least that deciding about one pod can cost when all nodes are looked at: compare what each
 node has left of every resource with a request, rate every node, take the best. It is measured in the same
@@ -12,11 +13,26 @@ import argparse
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from clusters import (
+    GANG,
+    Raw,
+    crowd,
+    gang,
+    gangs,
+    gpu_hosts,
+    idle,
+    loose,
+    machines,
+    motley_trainers,
+    running,
+    seated_trainers,
+    sundry,
+    trainers,
+)
 from shoal.api import kinds
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
@@ -25,9 +41,7 @@ from shoal.world.assembly import Assembly, assemble
 from shoal.world.world import World
 
 CONFIG = SchedulerConfig()
-GANG = 64
 TIMES = 5
-Raw = dict[str, Any]
 
 
 def main() -> None:
@@ -36,30 +50,62 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
-    scale = 10 if parser.parse_args().quick else 1
-    headline(scale)
-    growth(scale)
+    parser.add_argument("--only", default="", metavar="WORDS", help="rows whose title has these words")
+    args = parser.parse_args()
+    scale = 10 if args.quick else 1
+    headline(scale, args.only)
+    if not args.only:
+        growth(scale)
 
 
-def headline(scale: int) -> None:
+def headline(scale: int, only: str) -> None:
     """The worlds that the project promises something about, and some that were slow once."""
-    nodes, pods = 5_000 // scale, 10_000 // scale
-    print(f"| world ({nodes:,} nodes) | decided | CPU | one pass | passes | passes a pod |")
+    nodes = 5_000 // scale
+    print(f"| world ({nodes:,} nodes if not said) | decided | CPU | one pass | passes | passes a pod |")
     print("|---|---|---|---|---|---|")
-    row(f"{pods:,} pods in gangs of {GANG}", world([*machines(nodes), *gangs(pods)]))
-    row(f"{pods:,} different loose pods", world([*machines(nodes), *loose(pods)]))
-    row(
-        f"{pods // 10:,} pods that ask for nothing, all nodes different",
-        world([*sundry(nodes), *idle(pods // 10)]),
-    )
-    row(
-        f"{pods // 5:,} different pods, no room for any",
-        world([*machines(nodes, full=True), *loose(pods // 5)]),
-    )
-    row(f"a gang of {512 // scale} makes room in a full pool", world([*crowd(nodes), gang(512 // scale)]))
-    quiet, per_pod = measured(lambda: world([*machines(nodes), *running(nodes * 20, nodes)]), nodes * 20)
-    row(f"{nodes * 20:,} running pods, nothing changed", quiet)
-    print(f"\nMemory of the last world and its snapshot: {per_pod:.2f} KiB a pod.\n")
+    for title, objects in rows(nodes, 10_000 // scale).items():
+        if only in title:
+            row(title, world(objects()))
+    quiet = f"{nodes * 20:,} running pods, nothing changed"
+    if only in quiet:
+        view, size = measured(lambda: world([*machines(nodes), *running(nodes * 20, nodes)]), nodes * 20)
+        row(quiet, view)
+        print(f"\nMemory of the last world and its snapshot: {size:.2f} KiB a pod.\n")
+
+
+def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
+    """The lines of the headline table: their titles, and how their objects are made."""
+    gang_size, hosts, jobs = pods // 20 + 12 * pods // 10_000, nodes * 5 // 4, pods // 5
+    units = hosts * 8
+    return {
+        f"{pods:,} pods in gangs of {GANG}": lambda: [*machines(nodes), *gangs(pods)],
+        f"{pods:,} different loose pods": lambda: [*machines(nodes), *loose(pods)],
+        f"{pods // 10:,} pods that ask for nothing, all nodes different": lambda: [
+            *sundry(nodes),
+            *idle(pods // 10),
+        ],
+        f"{pods // 5:,} different pods, no room for any": lambda: [
+            *machines(nodes, full=True),
+            *loose(pods // 5),
+        ],
+        f"a gang of {gang_size} makes room in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
+        f"{jobs:,} elastic jobs grow over {units:,} GPUs ({hosts:,} nodes)": lambda: [
+            *gpu_hosts(hosts),
+            *trainers(jobs),
+        ],
+        f"{jobs:,} elastic jobs of many shapes and ranges grow ({hosts:,} nodes)": lambda: [
+            *gpu_hosts(hosts),
+            *motley_trainers(jobs),
+        ],
+        f"{jobs:,} elastic jobs fill {hosts:,} nodes, nothing changes": lambda: [
+            *gpu_hosts(hosts),
+            *seated_trainers(jobs, [units // jobs] * jobs, hosts),
+        ],
+        f"{jobs:,} elastic jobs fill {hosts:,} nodes, half of them give one": lambda: [
+            *gpu_hosts(hosts),
+            *seated_trainers(jobs, [units // jobs - 1, units // jobs + 1] * (jobs // 2), hosts),
+        ],
+    }
 
 
 def growth(scale: int) -> None:
@@ -74,26 +120,31 @@ def growth(scale: int) -> None:
 
 def grow(nodes: int, pods: int) -> None:
     """One line of the growth table."""
-    together = cpu(planning(world([*machines(nodes), *gangs(pods)])))
-    apart = cpu(planning(world([*machines(nodes), *loose(pods)])))
+    together = planning(world([*machines(nodes), *gangs(pods)]))
+    apart = planning(world([*machines(nodes), *loose(pods)]))
     cells = [f"{pods:,} | {t:.3f} s | {t / pods * 1e6:.0f}" for t in (together, apart)]
     print(f"| {nodes:,} | {' | '.join(cells)} |", flush=True)
 
 
 def row(title: str, view: Assembly) -> None:
     """One line of the headline table."""
-    spent, floor = cpu(planning(view)), cpu(one_pass(view.snapshot))
+    spent, floor = planning(view), cpu(one_pass(view.snapshot))
     plan = cycle(view.snapshot, CONFIG)
     placed = len(plan.placements) or len(plan.nominations)
-    tasks = sum(len(workload.missing) for workload in view.snapshot.unsettled)
+    tasks = max(sum(len(workload.missing) for workload in view.snapshot.unsettled), placed)
     each = f"{spent / floor / tasks:.1f}" if tasks else "-"
     cost = f"{spent * 1e3:.1f} ms | {floor * 1e6:.0f} µs | {spent / floor:,.0f} | {each}"
     print(f"| {title} | {placed:,} of {tasks:,} | {cost} |", flush=True)
 
 
-def planning(view: Assembly) -> Callable[[], object]:
-    """One cycle over an up-to-date snapshot."""
-    return lambda: cycle(view.snapshot, CONFIG)
+def planning(view: Assembly) -> float:
+    """The cost of one cycle over an up-to-date snapshot, whose workloads are new to it."""
+
+    def forget() -> None:
+        for workload in view.snapshot.workloads:
+            vars(workload).clear()
+
+    return cpu(lambda: cycle(view.snapshot, CONFIG), forget)
 
 
 def one_pass(snapshot: Snapshot) -> Callable[[], object]:
@@ -109,10 +160,11 @@ def one_pass(snapshot: Snapshot) -> Callable[[], object]:
     return look
 
 
-def cpu(work: Callable[[], object]) -> float:
+def cpu(work: Callable[[], object], prepare: Callable[[], object] = lambda: None) -> float:
     """The least CPU time of a few runs: what is above it is the machine's noise."""
     best = float("inf")
     for _ in range(TIMES):
+        prepare()
         gc.collect()
         start = time.process_time()
         work()
@@ -131,7 +183,7 @@ def measured(build: Callable[[], Assembly], pods: int) -> tuple[Assembly, float]
     return view, size / 1024 / pods
 
 
-def world(objects: Iterator[Raw] | list[Raw]) -> Assembly:
+def world(objects: list[Raw]) -> Assembly:
     """Objects as the engine sees them; the world is kept alive by what it returns."""
     made = World(0.0)
     for raw in objects:
@@ -143,122 +195,6 @@ def world(objects: Iterator[Raw] | list[Raw]) -> Assembly:
 
 
 _WORLDS: list[World] = []
-
-
-def machines(count: int, *, full: bool = False) -> Iterator[Raw]:
-    """Nodes of three makes."""
-    for i in range(count):
-        cpus, memory, gpus = ((64, "256Gi", 8), (96, "384Gi", 0), (32, "128Gi", 4))[i % 3]
-        have = {"cpu": str(0 if full else cpus), "memory": memory, "nvidia.com/gpu": str(gpus), "pods": "110"}
-        labels = {"kubernetes.io/hostname": f"n{i:05}", "zone": f"z{i % 5}"}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": f"n{i:05}", "labels": labels},
-            "status": {"capacity": have, "allocatable": have},
-        }
-
-
-def gangs(pods: int) -> Iterator[Raw]:
-    """TYJobs with a leader and 63 workers each."""
-    for i in range(pods // GANG):
-        yield {
-            "apiVersion": "tyrl.io/v1alpha1",
-            "kind": "TYJob",
-            "metadata": {"name": f"job-{i:05}", "namespace": "default"},
-            "spec": {
-                "schedulerPolicy": {"basicPolicy": "Gang"},
-                "leader": {"name": "leader", "template": template("8", "32Gi", 1)},
-                "workerSets": [{"name": "worker", "counts": GANG - 1, "template": template("4", "8Gi", 0)}],
-            },
-        }
-
-
-def loose(pods: int) -> Iterator[Raw]:
-    """Pods no two of which ask for the same."""
-    for i in range(pods):
-        spec = template(f"{1000 + i % 4000}m", f"{1024 + i}Mi", i % 2)["spec"]
-        spec["schedulerName"] = "shoal"
-        spec["nodeSelector"] = {"zone": f"z{i % 5}"}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"p{i:06}", "namespace": "default"},
-            "spec": spec,
-        }
-
-
-def sundry(count: int) -> Iterator[Raw]:
-    """Nodes no two of which have the same memory, as real ones never do."""
-    for i, made in enumerate(machines(count)):
-        have = made["status"]["allocatable"] | {"memory": f"{2**37 + i}"}
-        yield made | {"status": {"capacity": have, "allocatable": have}}
-
-
-def idle(pods: int) -> Iterator[Raw]:
-    """Pods that ask for nothing."""
-    for i in range(pods):
-        spec = {"schedulerName": "shoal", "containers": [{"name": "main", "image": "train"}]}
-        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"i{i:06}"}, "spec": spec}
-
-
-def crowd(nodes: int) -> Iterator[Raw]:
-    """Nodes that are full of pods of a low class."""
-    for name, value in (("low", 1), ("high", 2)):
-        yield {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-    have = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-    for i in range(nodes):
-        metadata = {"name": f"n{i:05}"}
-        status = {"capacity": have, "allocatable": have}
-        yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
-    for i in range(nodes * 4):
-        spec = template("8", "16Gi", 0)["spec"]
-        spec |= {"schedulerName": "shoal", "nodeName": f"n{i % nodes:05}", "priorityClassName": "low"}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"p{i:06}"},
-            "spec": spec,
-            "status": {"phase": "Running"},
-        }
-
-
-def gang(pods: int) -> Raw:
-    """A gang of a high class, all of its pods alike."""
-    alike = template("8", "16Gi", 0)
-    alike["spec"]["priorityClassName"] = "high"
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": "gang"},
-        "spec": {"minReplicas": pods, "template": alike},
-    }
-
-
-def running(pods: int, nodes: int) -> Iterator[Raw]:
-    """Pods that have a node, as many on each."""
-    for i in range(pods):
-        spec = template("500m", "1Gi", 0)["spec"]
-        spec |= {"schedulerName": "shoal", "nodeName": f"n{i % nodes:05}"}
-        metadata = {"name": f"p{i:06}", "namespace": "default", "labels": {"app": f"a{i % 500}"}}
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": spec,
-            "status": {"phase": "Running"},
-        }
-
-
-def template(cpus: str, memory: str, gpus: int) -> Raw:
-    """A pod template."""
-    requests = {"cpu": cpus, "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-    return {"spec": {"containers": [{"name": "main", "image": "train", "resources": {"requests": requests}}]}}
 
 
 if __name__ == "__main__":

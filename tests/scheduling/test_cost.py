@@ -8,13 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from shoal.api.intake import take
-from shoal.scheduling import filters, scores
+from shoal.scheduling import scores
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.ledger import Demand, Ledger
 from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import Task
 from shoal.world.assembly import assemble
 from shoal.world.world import World
 from tests.builders import node, pod, template, tyjob
@@ -50,8 +49,9 @@ def test_a_cycle_looks_at_no_workload_that_is_settled_and_at_no_pod_that_stays()
 
 LARGE, SMALL = template(cpu=2), template(cpu=1)
 RATINGS = {
-    "workers that are alike are rated once, however many": ("BinPack", {"w": (60, SMALL)}, 2),
-    "each set is rated once": ("BinPack", {"v": (30, SMALL), "w": (30, LARGE)}, 3),
+    "workers that are alike are rated once, however many": ("BinPack", {"w": (60, LARGE)}, 2),
+    "with their leader, if that is alike": ("BinPack", {"w": (60, SMALL)}, 1),
+    "each set is rated once": ("BinPack", {"v": (30, SMALL), "w": (30, LARGE)}, 2),
     "also where every worker goes to another node": ("JobAntiAffinity", {"w": (60, SMALL)}, 2),
 }
 
@@ -61,14 +61,14 @@ def test_all_nodes_are_rated_once_for_tasks_that_are_alike(
     policy: str, workers: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rated: list[int] = []
-    fitting = filters.Filters.fitting
+    fitting = Ledger.fitting
 
-    def counted(self: filters.Filters, task: Task, span: Span) -> Mask:
+    def counted(self: Ledger, demand: Demand, span: Span) -> Mask:
         rated.append(1)
-        return fitting(self, task, span)
+        return fitting(self, demand, span)
 
-    monkeypatch.setattr(filters.Filters, "fitting", counted)
-    nodes = [node(f"n{i:02}", cpu=8) for i in range(20)]
+    monkeypatch.setattr(Ledger, "fitting", counted)
+    nodes = [node(f"n{i:02}", cpu=16) for i in range(20)]
     seen = snapshot(*nodes, tyjob("a", leader=SMALL, workers=workers, policy=policy))
     assert len(cycle(seen, CONFIG).placements) == 61
     assert len(rated) == most

@@ -28,13 +28,12 @@ class Grower:
         self.gained = bool(placed)
         self.seated = varying(task for task in tasks if task.column != NOWHERE)
         got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
-        self.size = workload.done + len(varying(got))
-        ended = growth.series.taken - {task.number for task in varying(workload.tasks)}
-        self._numbers = {task.number for task in varying(tasks)} | ended
+        self.size = workload.done + sum([task.varying for task in got])
+        self._tasks = tasks
         following = growth.following
-        self._following = sum(task.follows for task in tasks) + (following.least if following else 0)
-        numbers = {task.number for task in varying(got)}
-        dropped = {task.number for task in varying(workload.nominated)} - numbers
+        self._following = sum(task.follows for task in tasks) + following.least if following else 0
+        dropped = {task.number for task in workload.nominated if task.varying}
+        dropped -= {task.number for task in got if task.varying}
         self._instances = growth.series.instances(dropped)
         self._followers = following.series.instances() if following else iter(())
         self._ready: list[Task] = []
@@ -49,7 +48,9 @@ class Grower:
     def absent(self, size: int) -> list[Task]:
         """The instances with numbers below a size that have no node and have not ended, if names allow."""
         series = self._growth.series
-        made = (series.instance(number) for number in range(size) if number not in self._numbers)
+        ended = series.taken - {task.number for task in self.workload.tasks if task.varying}
+        there = {task.number for task in self._tasks if task.varying} | ended
+        made = (series.instance(number) for number in range(size) if number not in there)
         return [task for task in made if task]
 
     def step(self) -> list[Task] | None:
@@ -62,8 +63,9 @@ class Grower:
 
     def grow(self, tasks: int) -> None:
         """Take a step whose tasks have found their nodes."""
-        self._following += tasks - 1
-        self._ready = self._ready[tasks - 1 :]
+        if tasks > 1:
+            self._following += tasks - 1
+            self._ready = self._ready[tasks - 1 :]
         self.gained = True
         self._count_one()
 

@@ -2,15 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from shoal.scheduling.ledger import Ledger
 from shoal.scheduling.neighbours import Neighbours
 from shoal.scheduling.nodes import Mask, Span
+from shoal.scheduling.ranking import Ranking
 from shoal.scheduling.resources import shown
-from shoal.scheduling.shape import NodeRules
+from shoal.scheduling.scores import Score
+from shoal.scheduling.shape import NodeRules, Shape
 from shoal.scheduling.workload import Task
+
+_MOST_RANKINGS: Final = 64
+"""So many rankings are kept: each takes a few bytes a node."""
 
 
 class Filters:
@@ -25,13 +31,32 @@ class Filters:
         self.ledger = ledger
         self._ever = ever
         self._known: dict[NodeRules, tuple[Mask, list[tuple[str, Mask]]]] = {}
+        self._rankings: dict[tuple[Shape, Span, Score], Ranking] = {}
 
     def fitting(self, task: Task, span: Span) -> Mask:
         """Nodes of a span that can take a task now."""
-        fits = self.ledger.fitting(self.ledger.demand(task.shape), span)
-        fits &= self._suitable(task.shape.nodes)[0][span.columns]
+        return self.ledger.fitting(self.ledger.demand(task.shape), span) & self.allowed(task, span)
+
+    def allowed(self, task: Task, span: Span) -> Mask:
+        """Nodes of a span that can take a task now, if only they have room."""
+        suitable = self._suitable(task.shape.nodes)[0][span.columns]
         neighbours = self._neighbours_of(task)
-        return fits & neighbours.allowed(task.shape, task.identity, span) if neighbours else fits
+        return suitable & neighbours.allowed(task.shape, task.identity, span) if neighbours else suitable
+
+    def ranking(self, task: Task, span: Span, score: Score) -> Ranking:
+        """The nodes of a span by a score, for all tasks of a shape; none of them may mind neighbours.
+
+        The rankings that were asked for last are kept.
+        """
+        key = task.shape, span, score
+        known = self._rankings.pop(key, None)
+        if known is None:
+            allowed = self.suitable(task)[span.columns]
+            known = Ranking(self.ledger, self.ledger.demand(task.shape), span, score, allowed)
+            if len(self._rankings) >= _MOST_RANKINGS:
+                del self._rankings[next(iter(self._rankings))]
+        self._rankings[key] = known
+        return known
 
     def minds(self, task: Task) -> bool:
         """Whether it matters to a task, or to those who are there, who its neighbours are."""

@@ -7,9 +7,6 @@ instances that are alike; as long as it is the turn of such, they go to the same
 import heapq
 from collections.abc import Iterable
 
-import numpy as np
-
-from shoal.scheduling.chooser import Chooser
 from shoal.scheduling.elastic import Grower
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.load import Load
@@ -17,7 +14,7 @@ from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Placer
 from shoal.scheduling.plan import Placement
-from shoal.scheduling.shape import Shape
+from shoal.scheduling.scores import score_for
 from shoal.scheduling.workload import NOWHERE, Task
 
 
@@ -28,7 +25,6 @@ class Growing:
         """Begin with the sizes they have."""
         self._filters, self._ledger, self._load = filters, filters.ledger, load
         self._heap = [(grower.score, grower.rank, grower) for grower in growers if grower.next]
-        self._packings: dict[Span, Packing] = {}
         self._put_off: list[Grower] = []
         self._steps: list[Placement] = []
 
@@ -46,24 +42,33 @@ class Growing:
 
     def _grow_alike(self, task: Task, span: Span) -> None:
         """Grow those whose turn it is, as long as they need the same as a task, on one node."""
-        packing = self._packings.setdefault(span, Packing(self._filters, span))
-        column, room = packing.find(task) if (most := self._load.times(task.shape)) else (NOWHERE, 0)
+        column, room = self._find(task, span)
+        if not room:
+            self._give_up(task, span)
+            return
         count = 0
-        while count < min(room, most) and self._heap:
+        while count < room and self._heap:
             grower = self._heap[0][2]
-            if grower.next is None or grower.next.shape is not task.shape or grower.span != span:
-                break
-            if grower.is_followed:
+            if grower.next is None or not _needs(grower, task, span):
                 break
             self._steps.append(Placement(grower.workload, grower.next, column))
             grower.grow(1)
             self._put_back(grower)
             count += 1
-        if count:
-            packing.put(task, column, count)
-            self._load.add(task.shape, count)
-        else:
-            heapq.heappop(self._heap)
+        self._ledger.add(Occupant(column, task.shape, task.identity), count)
+        self._load.add(task.shape, count)
+
+    def _give_up(self, task: Task, span: Span) -> None:
+        """Who needs the same finds no room either: there is ever less of it."""
+        self._heap = [entry for entry in self._heap if not _needs(entry[2], task, span)]
+        heapq.heapify(self._heap)
+
+    def _find(self, task: Task, span: Span) -> tuple[int, int]:
+        """The best node for a task, and how many such may go there; NOWHERE if there is none."""
+        most = self._load.times(task.shape)
+        column = self._filters.ranking(task, span, score_for("BinPack", task)).first() if most else NOWHERE
+        room = 0 if column == NOWHERE else self._ledger.times(self._ledger.demand(task.shape), column)
+        return column, min(room, most)
 
     def _put_back(self, grower: Grower) -> None:
         """Queue the first of the heap again, if it can still grow."""
@@ -83,10 +88,7 @@ class Growing:
             if step[0].shape.near or step[0].shape.spread:
                 self._put_off.append(grower)
             return
-        packing = self._packings.get(grower.span)
         for put, column in outcome.placed:
-            if packing:
-                packing.touch(column)
             self._load.add(put.shape)
             self._steps.append(Placement(grower.workload, put, column))
         grower.grow(len(outcome.placed))
@@ -96,32 +98,8 @@ class Growing:
         self._put_off.clear()
 
 
-class Packing:
-    """The nodes of a pool as they fill up with instances of many shapes, by BinPack; nobody minds anybody."""
-
-    def __init__(self, filters: Filters, span: Span) -> None:
-        """Begin with the nodes as they are."""
-        self._filters, self._span = filters, span
-        self._changed: list[int] = []
-        self._choosers: dict[Shape, tuple[Chooser, int]] = {}
-
-    def find(self, task: Task) -> tuple[int, int]:
-        """The best node for a task, and how many such it can take; NOWHERE if there is none."""
-        chooser, known = self._choosers.get(task.shape, (None, 0))
-        if chooser is None:
-            nobody = np.zeros(len(self._span), dtype=np.int64)
-            chooser = Chooser(self._filters, self._span, task, "BinPack", nobody)
-        else:
-            chooser.touch(self._changed[known:])
-        self._choosers[task.shape] = chooser, len(self._changed)
-        column = chooser.choose()
-        return column, 0 if column == NOWHERE else chooser.capacity(column)
-
-    def put(self, task: Task, column: int, count: int) -> None:
-        """Put so many of a task on a node."""
-        self._filters.ledger.add(Occupant(column, task.shape, task.identity), count)
-        self.touch(column)
-
-    def touch(self, column: int) -> None:
-        """Learn that something came to a node."""
-        self._changed.append(column)
+def _needs(grower: Grower, task: Task, span: Span) -> bool:
+    """Whether a step of a workload takes one instance, just like a task."""
+    following = grower.next
+    alike = following is not None and following.shape is task.shape
+    return alike and not grower.is_followed and grower.span == span

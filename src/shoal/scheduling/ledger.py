@@ -8,6 +8,7 @@ undoing it, and the world is never copied.
 import contextlib
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from operator import ge
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,11 @@ class Attempt:
 
 
 class Ledger:
-    """Used, reserved and remaining room of every node."""
+    """Used, reserved and remaining room of every node.
+
+    `changes` has the columns that have changed, one after another, again and again; when many change at once
+    it is a new list.
+    """
 
     def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
         """Begin from what is used; without `neighbours`, no task minds any."""
@@ -57,6 +62,7 @@ class Ledger:
         self.reserved = np.zeros_like(used)
         self.room = nodes.alloc - used
         self.neighbours = neighbours
+        self.changes: list[int] = []
         self._journal: list[Callable[[], None]] = []
         self._demands: dict[Shape, Demand] = {}
         self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
@@ -123,10 +129,15 @@ class Ledger:
         enough: Mask = np.logical_and.reduce([self.room[row, span.columns] >= n for row, n in asked])
         return enough
 
+    def has_room(self, demand: Demand, column: int) -> bool:
+        """Whether a demand fits a node."""
+        room = self.room[:, column].tolist()
+        return all(map(ge, [room[row] for row in demand.rows], demand.amounts))
+
     def times(self, demand: Demand, column: int) -> int:
         """How often a demand fits a node."""
-        room = self.room[:, column]
-        return min(int(room[row]) // amount for row, amount in zip(demand.rows, demand.amounts, strict=True))
+        room: list[int] = self.room[:, column].tolist()
+        return min([room[row] // n for row, n in zip(demand.rows, demand.amounts, strict=True)])
 
     def loads(self, weights: tuple[int, ...]) -> tuple[Scores, Scores]:
         """The weighted mean use of each node, and what one unit of each resource would add to it."""
@@ -148,15 +159,19 @@ class Ledger:
     def _move(self, occupant: Occupant, count: int) -> None:
         column = occupant.column
         change = self.demand(occupant.shape).vector * count
-        self.used[:, column] += change
+        used = self.used[:, column]
+        used += change
         self.room[:, column] -= change
+        for load, share in self._weighted.values():
+            load[column] = used @ share[:, column]
         if self.neighbours is not None:
             self.neighbours.count(occupant, count)
-        self._reload(Span(column, column + 1))
+        self.changes.append(column)
 
     def _hold(self, column: int, change: Amounts) -> None:
         self.reserved[:, column] += change
         self.room[:, column] -= change
+        self.changes.append(column)
 
     def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy()
@@ -167,8 +182,6 @@ class Ledger:
         self.used[:, span.columns] = used
         self.reserved[:, span.columns] = reserved
         self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
-        self._reload(span)
-
-    def _reload(self, span: Span) -> None:
         for load, share in self._weighted.values():
-            load[span.columns] = (self.used[:, span.columns] * share[:, span.columns]).sum(axis=0)
+            load[span.columns] = (used * share[:, span.columns]).sum(axis=0)
+        self.changes = []

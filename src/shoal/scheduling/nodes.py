@@ -6,7 +6,7 @@ equal columns is the one whose name comes first.
 
 import bisect
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -45,6 +45,10 @@ class Span(msgspec.Struct, frozen=True):
 
     def __contains__(self, column: int) -> bool:
         return self.start <= column < self.stop
+
+    def has_all(self, columns: Collection[int]) -> bool:
+        """Whether these columns are all of them here."""
+        return not columns or (self.start <= min(columns) and max(columns) < self.stop)
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):

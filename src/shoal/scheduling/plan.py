@@ -11,7 +11,7 @@ State = Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "Scheduled
 EvictionReason = Literal["Preempted", "Reclaimed", "Shrunk", "Moved", "GangLost"]
 
 
-class Placement(msgspec.Struct, frozen=True, eq=False):
+class Placement(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A task gets a node."""
 
     workload: Workload

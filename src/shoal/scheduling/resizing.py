@@ -44,11 +44,11 @@ class Resizing:
     def cut(self, workloads: Iterable[Workload]) -> None:
         """Send away what is above the ceilings."""
         for workload in workloads:
-            seated = varying(workload.placed)
-            size = workload.done + len(seated)
-            over = min(max(size - workload.ceiling, 0), len(seated))
+            seated = sum([task.varying for task in workload.placed])
+            size = workload.done + seated
+            over = min(max(size - workload.ceiling, 0), seated)
             if over and not workload.held:
-                self._departures.send(workload, reversed(seated[-over:]), "Shrunk")
+                self._departures.send(workload, reversed(varying(workload.placed)[-over:]), "Shrunk")
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
         """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
@@ -101,7 +101,7 @@ class Resizing:
         span = self._snapshot.pools[workload.pool].span
         fresh = turn.placed if turn else []
         columns = [task.column for task in workload.placed] + [column for _, column in fresh]
-        return all(column in span for column in columns)
+        return span.has_all(columns)
 
     def _rests(self, workload: Workload) -> bool:
         """Whether a workload was resized a short while ago."""

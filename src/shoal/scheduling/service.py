@@ -99,7 +99,7 @@ class Service:
         if workload.unmet:
             return [], []
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
-        if self.departures.is_victim(workload):
+        if not kept or self.departures.is_victim(workload):
             return [], []
         with self.ledger.attempt() as attempt:
             if self._put(workload, kept):

@@ -6,9 +6,11 @@ tell any two different scores apart and never two equal ones: they order exactly
 
 from collections.abc import Iterable
 from fractions import Fraction
+from operator import attrgetter
 
 from shoal.api.podspec import is_gpu
 from shoal.scheduling.resources import CPU, MEMORY
+from shoal.scheduling.shape import Shape
 from shoal.scheduling.workload import Task, Workload
 
 
@@ -19,8 +21,20 @@ def score(workload: Workload, size: int) -> float:
 
 
 def ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
-    """Whose turn it is to grow among equally fulfilled ones: the place of each workload in that order."""
-    return {workload: place for place, workload in enumerate(sorted(workloads, key=_modesty))}
+    """Whose turn it is to grow among equally fulfilled ones: the place of each workload in that order.
+
+    Who asks for little goes first: fewer GPUs an instance, less CPU, less memory; then the older.
+    """
+    amounts: dict[Shape, tuple[int, int, int]] = {}
+
+    def key(workload: Workload) -> tuple[int, int, int, float, str, str, str]:
+        shape = workload.growth.series.shape if workload.growth else None
+        if shape and shape not in amounts:
+            amounts[shape] = _amounts(shape)
+        asked = amounts[shape] if shape else (0, 0, 0)
+        return (*asked, workload.created, workload.namespace, workload.name, workload.kind)
+
+    return {workload: place for place, workload in enumerate(sorted(workloads, key=key))}
 
 
 def followers(workload: Workload, size: int) -> int:
@@ -35,18 +49,10 @@ def followers(workload: Workload, size: int) -> int:
 
 def varying(tasks: Iterable[Task]) -> list[Task]:
     """Those of the role whose number may vary, the highest number last."""
-    return sorted((task for task in tasks if task.varying), key=lambda task: task.number)
+    return sorted([task for task in tasks if task.varying], key=attrgetter("number"))
 
 
-def _modesty(workload: Workload) -> tuple[int, int, int, float, str, str, str]:
-    """Who asks for little goes first: fewer GPUs an instance, less CPU, less memory; then the older."""
-    asked = workload.growth.series.shape.requests if workload.growth else {}
-    return (
-        sum(amount for name, amount in asked.items() if is_gpu(name)),
-        asked.get(CPU, 0),
-        asked.get(MEMORY, 0),
-        workload.created,
-        workload.namespace,
-        workload.name,
-        workload.kind,
-    )
+def _amounts(shape: Shape) -> tuple[int, int, int]:
+    asked = shape.requests
+    gpus = sum(amount for name, amount in asked.items() if is_gpu(name))
+    return gpus, asked.get(CPU, 0), asked.get(MEMORY, 0)

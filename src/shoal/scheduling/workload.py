@@ -1,6 +1,7 @@
 """Workload: the engine's view of one job, one loose pod or one gang of loose pods."""
 
 from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 from itertools import count
 from typing import Literal
 
@@ -14,7 +15,7 @@ QueuePolicy = Literal["Priority", "DRF"]
 NOWHERE = -1
 
 
-class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """One pod that has or needs a node.
 
     `varying` tells the role whose number may vary (workers, trainers, replicas) from what must always be
@@ -107,8 +108,8 @@ class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return (self.series.shape, *((self.following.series.shape,) if self.following else ()))
 
 
-class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """One job as the engine plans it.
+class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """One job as the engine plans it. What follows from its fields is worked out once.
 
     `tasks` are all that it wants now, in the order in which they are placed; those that are done are left
     out and counted in `done`. `minimum` and `maximum` count varying tasks, done ones included. A workload
@@ -154,33 +155,33 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         """The size it may grow to."""
         return self.growth.ceiling if self.growth else self.maximum
 
-    @property
+    @cached_property
     def placed(self) -> list[Task]:
         """Tasks that have a node."""
         return [task for task in self.tasks if task.column != NOWHERE]
 
-    @property
+    @cached_property
     def missing(self) -> list[Task]:
         """Tasks that need a node."""
         return [task for task in self.tasks if task.column == NOWHERE]
 
-    @property
+    @cached_property
     def lacking(self) -> int:
         """How many varying tasks its minimum lacks."""
-        return max(self.minimum - self.done - sum(task.varying for task in self.placed), 0)
+        return max(self.minimum - self.done - sum([task.varying for task in self.placed]), 0)
 
-    @property
+    @cached_property
     def unmet(self) -> bool:
         """Whether its minimum is not whole."""
         return self.lacking > 0 or any(task.is_fixed for task in self.missing)
 
-    @property
+    @cached_property
     def minimum_tasks(self) -> list[Task]:
         """The tasks that its minimum lacks: all that do not vary, and the first of those that do."""
-        varying = [task for task in self.missing if task.varying][: self.lacking]
+        varying = set([task for task in self.missing if task.varying][: self.lacking])
         return [task for task in self.missing if task.is_fixed or task in varying]
 
-    @property
+    @cached_property
     def nominated(self) -> list[Task]:
         """Tasks for which room is kept."""
         return [task for task in self.tasks if task.nominated != NOWHERE and task.column == NOWHERE]

@@ -13,7 +13,7 @@ from shoal.scheduling.neighbours import Occupant, amounts_of
 from shoal.scheduling.nodes import NodeFacts, Nodes
 from shoal.scheduling.resources import Layout, offered
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import Task, Workload
+from shoal.scheduling.workload import NOWHERE, Task, Workload
 from shoal.world import dijobs, trainingjobs, tyjobs
 from shoal.world.budgets import budgets
 from shoal.world.desk import Desk
@@ -139,4 +139,7 @@ def _limits(occupants: Iterable[Occupant], nodes: Nodes) -> Counter[str]:
 
 def _is_unsettled(workload: Workload) -> bool:
     """Whether there is something to do for a workload, or something to say that may change."""
-    return bool(workload.missing or workload.held) or workload.unmet or workload.broken_since is not None
+    if workload.held or workload.broken_since is not None:
+        return True
+    seated = [task.varying for task in workload.tasks if task.column != NOWHERE]
+    return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
