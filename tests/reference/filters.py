@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.reference.model import Room, Standing, Task
+from tests.reference.model import Reservation, Room, Standing, Task
 from tests.reference.quantities import allocatable, total
 from tests.reference.selectors import node_matches, selects, tolerates
 
@@ -58,7 +58,8 @@ def _has_room(room: Room, node: Object, task: Task) -> bool:
 
 
 def _ports_free(room: Room, node: Object, task: Task) -> bool:
-    taken = [port for pod in room.on(node["metadata"]["name"]) for port in _host_ports(pod.spec)]
+    name = node["metadata"]["name"]
+    taken = [port for pod in (*room.on(name), *room.kept(name)) for port in _host_ports(pod.spec)]
     return not any(_clash(one, other) for one in _host_ports(task.spec) for other in taken)
 
 
@@ -83,7 +84,7 @@ def _terms(spec: Object, kind: str) -> list[Object]:
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
 
 
-def _meant(room: Room, term: Object, home: str, other: Task | Standing) -> bool:
+def _meant(room: Room, term: Object, home: str, other: Task | Standing | Reservation) -> bool:
     """Whether a term of a pod in namespace `home` speaks of the other pod."""
     named, by_label = term.get("namespaces") or [], term.get("namespaceSelector")
     there = other.namespace in (named or ([home] if by_label is None else []))
@@ -96,15 +97,16 @@ def _domain(node: Object, key: str) -> str | None:
     return (node["metadata"].get("labels") or {}).get(key)
 
 
-def _together(room: Room, node: Object, pod: Standing, key: str) -> bool:
+def _together(room: Room, node: Object, pod: Standing | Reservation, key: str) -> bool:
     """Whether the node and the pod's node are in one domain."""
     here = _domain(node, key)
     return here is not None and here == _domain(room.nodes[pod.node], key)
 
 
 def _no_enemies(room: Room, node: Object, task: Task) -> bool:
-    """Required anti-affinity, the task's own and that of the pods that are there."""
-    for pod in room.standing:
+    """Required anti-affinity, the task's own and that of pods that are there, or that room is kept for."""
+    pods: list[Standing | Reservation] = [*room.standing, *room.reserved]
+    for pod in pods:
         for term in _terms(task.spec, "podAntiAffinity"):
             if _together(room, node, pod, term["topologyKey"]) and _meant(room, term, task.namespace, pod):
                 return False

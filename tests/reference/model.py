@@ -165,8 +165,27 @@ class Reservation:
 
     owner: str
     node: str
-    requests: Resources
-    limits: Resources
+    task: Task
+
+    @property
+    def requests(self) -> Resources:
+        return self.task.requests
+
+    @property
+    def limits(self) -> Resources:
+        return self.task.limits
+
+    @property
+    def spec(self) -> Object:
+        return self.task.spec
+
+    @property
+    def namespace(self) -> str:
+        return self.task.namespace
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.task.labels
 
 
 @dataclass
@@ -198,7 +217,7 @@ class Room:
         self.standing.append(pod)
 
     def reserve(self, owner: str, task: Task, node: str) -> None:
-        self.reserved.append(Reservation(owner, node, task.requests, task.limits))
+        self.reserved.append(Reservation(owner, node, task))
 
     def lift(self, owner: str) -> None:
         self.reserved = [one for one in self.reserved if one.owner != owner]

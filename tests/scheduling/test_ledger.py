@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.api.podspec import HostPort
+from shoal.scheduling.filters import Filters
 from shoal.scheduling.ledger import Ledger
 from shoal.scheduling.neighbours import Neighbours, Occupant
 from shoal.scheduling.nodes import NodeFacts, Nodes, Span
 from shoal.scheduling.resources import Layout
 from shoal.scheduling.shape import Identity, NodeRules, Shape
+from shoal.scheduling.workload import Task
 
 GPU = "nvidia.com/gpu"
 HAVE = {"cpu": 8000, "memory": 16, GPU: 4, "pods": 10}
@@ -37,10 +39,14 @@ def ledger() -> Ledger:
 
 def trace(made: Ledger) -> list[Any]:
     """Everything that can be seen of a ledger."""
-    assert made.neighbours is not None
-    allowed = [made.neighbours.allowed(shape, IDENTITY, ALL) for shape in SHAPES]
+    filters = Filters(made)
+    allowed = [filters.allowed(task(shape), ALL) for shape in SHAPES]
     parts = [made.used, made.reserved, made.room, *made.loads(WEIGHTS), *allowed]
     return [part.tolist() for part in parts]
+
+
+def task(shape: Shape) -> Task:
+    return Task(name="t", role="pod", shape=shape, identity=IDENTITY)
 
 
 steps = st.lists(
@@ -63,9 +69,9 @@ def act(made: Ledger, todo: list[tuple[str, int, Shape, int]]) -> None:
             case "remove":
                 made.remove(occupant)
             case "reserve":
-                made.reserve(column, shape)
+                made.reserve(occupant)
             case "release":
-                made.release(column, shape)
+                made.release(occupant)
             case "vacate":
                 made.vacate(FEW)
             case "forget":

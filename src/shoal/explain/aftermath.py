@@ -90,7 +90,7 @@ class Aftermath:
             task = placement.task
             ledger.add(Occupant(placement.column, task.shape, task.identity))
         for promise in promises:
-            ledger.reserve(promise.column, promise.task.shape)
+            ledger.reserve(Occupant(promise.column, promise.task.shape, promise.task.identity))
         return Filters(ledger)
 
     def _neighbours(self) -> Neighbours | None:

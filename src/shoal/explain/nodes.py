@@ -12,7 +12,6 @@ import msgspec
 
 from shoal.explain.aftermath import Aftermath
 from shoal.scheduling.filters import Filters
-from shoal.scheduling.nodes import Mask, Span
 from shoal.scheduling.resources import shown
 from shoal.scheduling.scores import Fullness, score_for
 from shoal.scheduling.workload import Task
@@ -158,7 +157,7 @@ class _PoolView:
         self._demand = self._ledger.demand(task.shape)
         score = score_for(scene.aftermath.workload.placement, task)
         self._rates = score.rate(self._ledger, self._demand, span)
-        self._rules = list(_rules(scene.filters, task, span))
+        self._rules = list(scene.filters.rules(task, span))
         self._closed = self._why_closed(number) if scene.when == "now" else ""
 
     def entries(self) -> Iterator[NodeEntry]:
@@ -240,14 +239,3 @@ class _PoolView:
         if self._is_lender and any(v.waiting and w.pool == number for w, v in verdicts):
             return "lends nothing while jobs of its own wait"
         return ""
-
-
-def _rules(filters: Filters, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
-    """What may keep a task off a node, apart from room, and the nodes of a span that it does not."""
-    nodes, neighbours, rules = filters.ledger.nodes, filters.ledger.neighbours, task.shape.nodes
-    yield "not ready", nodes.ready[span.columns]
-    yield "cordoned", nodes.open[span.columns]
-    yield "outside its node selector or affinity", nodes.selected(rules)[span.columns]
-    yield "with a taint it does not tolerate", nodes.tolerated(rules)[span.columns]
-    if neighbours and filters.minds(task):
-        yield from neighbours.rules(task.shape, task.identity, span)

@@ -21,19 +21,19 @@ class Party(msgspec.Struct, frozen=True, eq=False):
 
     key: str
     seats: tuple[Occupant, ...]
-    kept: tuple[tuple[int, Shape], ...] = ()
+    kept: tuple[Occupant, ...] = ()
     stranger: bool = False
 
     @property
     def shapes(self) -> list[tuple[int, Shape]]:
         """What it has on which nodes."""
-        return [*((seat.column, seat.shape) for seat in self.seats), *self.kept]
+        return [(one.column, one.shape) for one in (*self.seats, *self.kept)]
 
 
 def parties(aftermath: Aftermath) -> list[Party]:
     """All other workloads that have room after a plan, or that room is kept for."""
     seats: defaultdict[str, list[Occupant]] = defaultdict(list)
-    kept: defaultdict[str, list[tuple[int, Shape]]] = defaultdict(list)
+    kept: defaultdict[str, list[Occupant]] = defaultdict(list)
     for workload in aftermath.snapshot.workloads:
         for task in workload.placed:
             seats[workload.key].append(Occupant(task.column, task.shape, task.identity))
@@ -41,7 +41,8 @@ def parties(aftermath: Aftermath) -> list[Party]:
         task = placement.task
         seats[placement.workload.key].append(Occupant(placement.column, task.shape, task.identity))
     for promise in aftermath.promises:
-        kept[promise.workload.key].append((promise.column, promise.task.shape))
+        task = promise.task
+        kept[promise.workload.key].append(Occupant(promise.column, task.shape, task.identity))
     own = aftermath.workload.key
     return [Party(k, tuple(seats[k]), tuple(kept[k])) for k in sorted({*seats, *kept}) if k != own]
 

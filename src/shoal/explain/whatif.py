@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shoal.explain.aftermath import Aftermath
 from shoal.explain.parties import Party
-from shoal.scheduling.nodes import Mask, Span
+from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Placer
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.shape import Shape
@@ -72,8 +72,8 @@ class WhatIf:
             for party in parties:
                 for seat in party.seats:
                     self._ledger.remove(seat)
-                for column, shape in party.kept:
-                    self._ledger.release(column, shape)
+                for promise in party.kept:
+                    self._ledger.release(promise)
             yield
 
     def rest(self, pool: int) -> list[Task]:
@@ -169,18 +169,12 @@ class WhatIf:
             asked, room = self._sum(rest), self._ledger.room[:, span.columns]
             lack = np.where(asked[:, None] > 0, np.maximum(asked[:, None] - room, 0), 0)
             cost = (lack / np.maximum(self._sum(self.goal), 1)[:, None]).sum(axis=0)
-            good = np.logical_and.reduce([(lack < _MOST).all(axis=0), *(self._open(t, span) for t in rest)])
+            good = np.logical_and.reduce(
+                [(lack < _MOST).all(axis=0), *(self.filters.allowed(t, span) for t in rest)]
+            )
         cost = np.where(good, cost, np.inf)
         order = np.argsort(cost, kind="stable")[:most]
         return [self._addition(span, int(i), lack, float(cost[i])) for i in order if cost[i] < np.inf]
-
-    def _open(self, task: Task, span: Span) -> Mask:
-        """Nodes of a span that only their room may keep a task from."""
-        mask = self.filters.suitable(task)[span.columns]
-        neighbours = self._ledger.neighbours
-        if neighbours is None or not self.filters.minds(task):
-            return mask
-        return mask & neighbours.allowed(task.shape, task.identity, span)
 
     def _addition(self, span: Span, index: int, lack: Amounts, cost: float) -> Addition:
         names, column = self.snapshot.nodes.layout.names, span.start + index

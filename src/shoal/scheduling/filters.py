@@ -39,9 +39,10 @@ class Filters:
 
     def allowed(self, task: Task, span: Span) -> Mask:
         """Nodes of a span that can take a task now, if only they have room."""
-        suitable = self._suitable(task.shape.nodes)[0][span.columns]
-        neighbours = self._neighbours_of(task)
-        return suitable & neighbours.allowed(task.shape, task.identity, span) if neighbours else suitable
+        allowed = self._suitable(task.shape.nodes)[0][span.columns]
+        for _, mask in self._neighbour_rules(task, span):
+            allowed = allowed & mask
+        return allowed
 
     def ranking(self, task: Task, span: Span, score: Score) -> Ranking:
         """The nodes of a span by a score, for all tasks of a shape; none of them may mind neighbours.
@@ -60,7 +61,7 @@ class Filters:
 
     def minds(self, task: Task) -> bool:
         """Whether it matters to a task, or to those who are there, who its neighbours are."""
-        return self._neighbours_of(task) is not None
+        return bool(self._concerned(task))
 
     def fits_on(self, task: Task, column: int, span: Span) -> bool:
         """Whether one node of a span can take a task now."""
@@ -79,16 +80,31 @@ class Filters:
             return "the pool has no nodes"
         left = np.ones(nodes, dtype=bool)
         counts: Counter[str] = Counter()
-        for reason, mask in self._rules(task, span):
+        for reason, mask in self.rules(task, span):
             counts[reason] += int(np.count_nonzero(left & ~mask))
             left &= mask
         nearest = self._count_shortages(task, span, left, counts)
         parts = ", ".join(f"{number} {reason}" for reason, number in counts.items() if number)
         return f"0/{nodes} nodes fit: {parts}{nearest}"
 
-    def _neighbours_of(self, task: Task) -> Neighbours | None:
-        neighbours = self.ledger.neighbours
-        return neighbours if neighbours and neighbours.concerns(task.shape, task.identity) else None
+    def rules(self, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
+        """Each rule but that of room, in words, with the nodes of a span that it leaves open to a task."""
+        for reason, mask in self._suitable(task.shape.nodes)[1]:
+            yield reason, mask[span.columns]
+        yield from self._neighbour_rules(task, span)
+
+    def _neighbour_rules(self, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
+        """The rules about who is there; who is still to come keeps others away, and nothing more."""
+        for neighbours in self._concerned(task):
+            find = neighbours.rules if neighbours is self.ledger.neighbours else neighbours.barriers
+            yield from find(task.shape, task.identity, span)
+
+    def _concerned(self, task: Task) -> list[Neighbours]:
+        """Those who are there, and those who are to come, if they and a task may mind each other."""
+        ledger = self.ledger
+        return [
+            n for n in (ledger.neighbours, ledger.promised) if n and n.concerns(task.shape, task.identity)
+        ]
 
     def _suitable(self, rules: NodeRules) -> tuple[Mask, list[tuple[str, Mask]]]:
         """Nodes that labels and taints leave open, and each rule with those that it does."""
@@ -104,13 +120,6 @@ class Filters:
             yield "cordoned", nodes.open
         yield "outside its node selector or affinity", nodes.selected(rules)
         yield "with a taint it does not tolerate", nodes.tolerated(rules, ever=self._ever)
-
-    def _rules(self, task: Task, span: Span) -> Iterator[tuple[str, Mask]]:
-        for reason, mask in self._suitable(task.shape.nodes)[1]:
-            yield reason, mask[span.columns]
-        neighbours = self._neighbours_of(task)
-        if neighbours:
-            yield from neighbours.rules(task.shape, task.identity, span)
 
     def _count_shortages(self, task: Task, span: Span, left: Mask, counts: Counter[str]) -> str:
         """Count the nodes short of each resource; tell which node lacks the least."""

@@ -51,8 +51,9 @@ class Attempt:
 class Ledger:
     """Used, reserved and remaining room of every node.
 
-    `changes` has the columns that have changed, one after another, again and again; when many change at once
-    it is a new list.
+    `promised` are those for whom room is kept: they keep others away like those who are there, and are
+    nobody's wanted neighbours. `changes` has the columns that have changed, one after another, again and
+    again; when many change at once it is a new list.
     """
 
     def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
@@ -62,6 +63,7 @@ class Ledger:
         self.reserved = np.zeros_like(used)
         self.room = nodes.alloc - used
         self.neighbours = neighbours
+        self.promised = Neighbours(nodes) if neighbours is not None else None
         self.changes: list[int] = []
         self._journal: list[Callable[[], None]] = []
         self._demands: dict[Shape, Demand] = {}
@@ -84,32 +86,38 @@ class Ledger:
         self._move(occupant, -1)
         self._journal.append(lambda: self._move(occupant, 1))
 
-    def reserve(self, column: int, shape: Shape) -> None:
-        """Keep room on a node."""
-        self._hold(column, self.demand(shape).vector)
-        self._journal.append(lambda: self._hold(column, -self.demand(shape).vector))
+    def reserve(self, occupant: Occupant) -> None:
+        """Keep room on a node for somebody who is to come."""
+        self._hold(occupant, 1)
+        self._journal.append(lambda: self._hold(occupant, -1))
 
-    def release(self, column: int, shape: Shape) -> None:
+    def release(self, occupant: Occupant) -> None:
         """Keep room no longer."""
-        self._hold(column, -self.demand(shape).vector)
-        self._journal.append(lambda: self._hold(column, self.demand(shape).vector))
+        self._hold(occupant, -1)
+        self._journal.append(lambda: self._hold(occupant, 1))
 
     def remove_amounts(self, span: Span, amounts: Amounts) -> None:
         """Take amounts off the nodes of a span at once, whoever's they are; nobody there may mind."""
         self._overlay(span, self.used[:, span.columns] - amounts, self.reserved[:, span.columns].copy())
 
     def forget_reservations(self, span: Span) -> None:
-        """Free all room that is only kept."""
+        """Free all room of a span that is only kept, and mind nobody who is still to come."""
         used = self.used[:, span.columns].copy()
+        self._swap("promised", None)
         self._overlay(span, used, np.zeros_like(used))
 
     def vacate(self, span: Span) -> None:
         """Empty nodes as if nobody had ever used them, and let nobody anywhere mind their neighbours."""
         nothing = np.zeros_like(self.used[:, span.columns])
-        before = self.neighbours
-        self.neighbours = before.emptied() if before is not None else None
-        self._journal.append(lambda: setattr(self, "neighbours", before))
+        self._swap("neighbours", self.neighbours.emptied() if self.neighbours is not None else None)
+        self._swap("promised", None)
         self._overlay(span, nothing, nothing)
+
+    def _swap(self, which: str, neighbours: Neighbours | None) -> None:
+        """See others, or nobody."""
+        before = getattr(self, which)
+        setattr(self, which, neighbours)
+        self._journal.append(lambda: setattr(self, which, before))
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Attempt]:
@@ -168,9 +176,12 @@ class Ledger:
             self.neighbours.count(occupant, count)
         self.changes.append(column)
 
-    def _hold(self, column: int, change: Amounts) -> None:
+    def _hold(self, occupant: Occupant, count: int) -> None:
+        column, change = occupant.column, self.demand(occupant.shape).vector * count
         self.reserved[:, column] += change
         self.room[:, column] -= change
+        if self.promised is not None:
+            self.promised.count(occupant, count)
         self.changes.append(column)
 
     def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:

@@ -84,20 +84,17 @@ class Neighbours:
 
     def rules(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
         """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
-        if shape.ports:
-            yield "with the host port taken", self._free_ports(shape, span)
+        yield from self.barriers(shape, identity, span)
         if shape.near and not self._hopeful:
             yield "without the pods it wants near", self._near(shape.near, identity, span)
-        yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
         for spread in shape.spread:
             yield "too full for its topology spread", self._even(spread, shape, identity, span)
 
-    def allowed(self, shape: Shape, identity: Identity, span: Span) -> Mask:
-        """Nodes of a span that every rule leaves open."""
-        mask = np.ones(len(span), dtype=bool)
-        for _, rule in self.rules(shape, identity, span):
-            mask &= rule
-        return mask
+    def barriers(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
+        """Those of the rules by which somebody who is there keeps a task away."""
+        if shape.ports:
+            yield "with the host port taken", self._free_ports(shape, span)
+        yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
 
     def _free_ports(self, shape: Shape, span: Span) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)

@@ -265,12 +265,12 @@ class Service:
 
     def reserve(self, task: Task, column: int) -> None:
         """Keep room on a node for a task."""
-        self.ledger.reserve(column, task.shape)
+        self.ledger.reserve(Occupant(column, task.shape, task.identity))
         self._reserved[task] = column
 
     def _release(self, task: Task) -> int:
         column = self._reserved.pop(task)
-        self.ledger.release(column, task.shape)
+        self.ledger.release(Occupant(column, task.shape, task.identity))
         return column
 
     def _span(self, workload: Workload) -> Span:

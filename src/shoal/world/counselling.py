@@ -20,8 +20,9 @@ from shoal.world.world import World
 
 
 def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
-    """What a policy wants for the workloads whose size it decides on."""
-    advised = [(w, w.growth) for w in snapshot.elastic if w.growth and w.growth.advised and not w.held]
+    """What a policy wants for the workloads whose size it decides on; those that have begun to end stay."""
+    asking = (w for w in snapshot.elastic if not w.held and not w.done)
+    advised = [(w, w.growth) for w in asking if w.growth and w.growth.advised]
     if not advised:
         return Advice()
     minutes = _Minutes()
