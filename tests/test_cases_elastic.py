@@ -1707,3 +1707,31 @@ CASES = SPEC | GROWTH | OWN_SIZE | LOAD | COOLDOWN | EXTRAS | REBALANCING | PROM
 def test_case(case: Case) -> None:
     answer = plan(list(case.objects), config=case.config, cycles=case.cycles, now=case.now)
     check(case, answer)
+
+
+def test_what_may_still_come_asks_for_something_that_no_node_has() -> None:
+    """Nothing of the job runs, and what it would grow by is in no pod and on no node."""
+    job = dijob("d", template(cpu=1, gpu=1), replicas=(0, 4), preemptible=True)
+    paddle = trainingjob("t", trainer={"cpu": "1"}, pserver={"nvidia.com/gpu": "1"}, scaled_to=3)
+    answer = plan([node("n1", cpu=4), job, paddle], cycles=3)
+    assert answer["stable"]
+    assert {entry["job"]: entry["target"] for entry in answer["jobs"]}["DIJob/default/d"] == 0
+
+
+def test_who_is_evicted_for_its_neighbourhood_does_not_come_back_first() -> None:
+    """By dominant share the victim goes first in the queue; its place is kept for the other all the same."""
+    apart = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "y"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    shy = template(cpu=1, labels={"app": "y"}, priority="low", spec={"affinity": affinity})
+    objects = [
+        node("n1", cpu=7, labels={"zone": "b"}),
+        priority_class("low", -5),
+        dijob("shy", shy, preemptible=True),
+        dijob("trio", template(cpu=1, labels={"app": "y"}), replicas=(3, 3)),
+    ]
+    answer = plan(objects, config={"queuePolicy": "DRF"}, cycles=12)
+    assert answer["stable"]
+    assert {entry["job"]: entry["target"] for entry in answer["jobs"]} == {
+        "DIJob/default/shy": 0,
+        "DIJob/default/trio": 3,
+    }

@@ -59,7 +59,8 @@ def _has_room(room: Room, node: Object, task: Task) -> bool:
 
 def _ports_free(room: Room, node: Object, task: Task) -> bool:
     name = node["metadata"]["name"]
-    taken = [port for pod in (*room.on(name), *room.kept(name)) for port in _host_ports(pod.spec)]
+    specs = [*(pod.spec for pod in room.on(name)), *(one.spec for one in room.kept(name))]
+    taken = [port for spec in specs for port in _host_ports(spec)]
     return not any(_clash(one, other) for one in _host_ports(task.spec) for other in taken)
 
 
