@@ -554,7 +554,7 @@ OWN_SIZE = {
         placed={},
         evicted=shrunk("a", [4]),
     ),
-    "one that is done stays counted": Case(
+    "nobody goes because another is done": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 2), [None, "n1", "n1"]),
@@ -563,7 +563,6 @@ OWN_SIZE = {
             ),
         ],
         placed={},
-        evicted=shrunk("a", [2]),
     ),
     "also without preemption": Case(
         objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 3)],

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shoal.policies import JobInfo, NodeInfo, Policy
 from shoal.policies.fit import FitPolicy
 from tests.builders import Object, dijob, node, open_pool, owner, pod, priority_class, template, trainingjob
 from tests.support import plan
+from tests.worlds import World, elastic_worlds
 
 A, B = "DIJob/default/a", "DIJob/default/b"
 CONFIG = {"elasticPolicy": "mine"}
@@ -193,11 +196,10 @@ ROWS = [
         refused="asks for 5 replicas",
     ),
     Row(
-        "more than was asked for through the server",
+        "more than was asked for through the server is cut to that",
         Fixed(run={A: ["n1"] * 3}),
         running("a", (1, 4), "n1", requestedReplicas=2),
-        ["n1"],
-        refused="there must be 1 to 2",
+        ["n1", "n1"],
     ),
     Row(
         "an unknown node",
@@ -207,11 +209,53 @@ ROWS = [
         refused="it names n9, which is no node of pool default",
     ),
     Row(
-        "a rank without a node",
-        Fixed(run={A: ["n1", ""]}),
+        "a running rank without a node",
+        Fixed(run={A: ["", "n1"]}),
         running("a", (1, 4), "n1"),
         ["n1"],
-        refused="leaves rank 1 without a node",
+        refused="leaves rank 0 without a node",
+    ),
+    Row(
+        "a rank that lost its node may be left as it is",
+        Fixed(run={A: ["n1", "", "n2"]}),
+        [one for one in running("a", (1, 4), "n1", "n1", "n2") if one["metadata"]["name"] != "a-0-1"],
+        ["n1", "", "n2"],
+    ),
+    Row(
+        "fit: a rank that lost its node gets another, and nobody moves",
+        FitPolicy(),
+        [
+            one
+            for one in running("a", (1, 4), "n1", "n1", "n2", requestedReplicas=3)
+            if one["metadata"]["name"] != "a-0-1"
+        ],
+        ["n1", "n1", "n2"],
+    ),
+    Row(
+        "fit: without room for a lost rank the others go on",
+        FitPolicy(),
+        [
+            one
+            for one in [
+                *running("a", (1, 4), "n1", "n1", "n2", requestedReplicas=3),
+                pod("x", cpu=3, node="n1"),
+                pod("y", cpu=3, node="n2"),
+            ]
+            if one["metadata"]["name"] != "a-0-1"
+        ],
+        ["n1", "", "n2"],
+    ),
+    Row(
+        "fit: new jobs do not get in each other's way",
+        FitPolicy(),
+        [*running("b", (3, 3)), *running("a", (3, 3))],
+        ["n1", "n1", "n1"],
+    ),
+    Row(
+        "nobody is asked about a job whose minimum is broken",
+        Fixed(run={A: []}),
+        [*running("a", (3, 3), "n1"), pod("x", cpu=3, node="n1"), pod("y", cpu=4, node="n2")],
+        ["n1"],
     ),
     Row(
         "more than a node has",
@@ -289,7 +333,7 @@ def test_what_a_policy_is_told() -> None:
     assert (job.key, job.min, job.max, job.requested, job.wanted) == (A, 1, 4, 7, 4)
     assert (job.preemptible, job.priority, job.profilings) == (True, 7, {"fps": 30})
     assert job.resources == {"cpu": 1000}
-    assert job.node_filter == {"n1"}
+    assert job.node_filter == ("n1",)
     assert (place.name, place.pool, place.labels["disk"]) == ("n1", "default", "fast")
     assert (place.allocatable["cpu"], place.free["cpu"]) == (4000, 3000)
     assert previous == {A: ["n1", "n2"]}
@@ -315,3 +359,27 @@ def test_a_job_that_was_resized_a_short_while_ago_rests(change: Callable[[Any], 
     answer = plan(objects, config=CONFIG, policy=Changing(), now=now)
     assert answer["stable"]
     assert [reason["code"] for reason in answer["jobs"][0]["reasons"]] == ["Held"]
+
+
+class Same(Fixed):
+    """A policy that is content with everything as it is."""
+
+    def optimize(
+        self, jobs: Mapping[str, JobInfo], nodes: Mapping[str, NodeInfo], previous: Mapping[str, Answer]
+    ) -> Answer:
+        return previous
+
+
+@settings(max_examples=100)
+@given(elastic_worlds(), st.sampled_from([Same(), FitPolicy()]), st.sampled_from([1, 6]))
+def test_sensible_policies_are_never_refused_and_nothing_flaps(
+    world: World, policy: Policy, cycles: int
+) -> None:
+    config = world.config | CONFIG
+    answer = plan(world.objects, config=config, now=world.now, cycles=cycles, policy=policy)
+    said = [reason for job in answer["jobs"] for reason in job["reasons"]]
+    assert "PolicyRefused" not in [reason["code"] for reason in said]
+    if cycles == 1:
+        gone = [eviction["pod"] for eviction in answer["evictions"]]
+        assert len(gone) == len(set(gone))
+        assert not set(gone) & {placement["pod"] for placement in answer["placements"]}

@@ -23,7 +23,7 @@ def to_own_size(cycle: Cycle) -> None:
     """Whoever has more than its ceiling loses the highest."""
     for job in cycle.by_pool():
         if job.elastic is not None and not job.held:
-            cycle.evict(job, seated(job)[: max(0, job.size - job.elastic.ceiling)], "Shrunk")
+            cycle.evict(job, seated(job)[: max(0, len(seated(job)) - job.elastic.ceiling)], "Shrunk")
 
 
 def seated(job: Workload) -> list[Task]:
@@ -34,7 +34,7 @@ def seated(job: Workload) -> list[Task]:
 def follow(cycle: Cycle) -> None:
     """At last: parameter servers that no trainer needs any more, also none that leaves."""
     for job in cycle.by_pool():
-        if job.elastic and not (job.held or job.elastic.leaving or job.key in cycle.lost):
+        if job.elastic and is_settled(cycle, job) and not (job.elastic.leaving or job.key in cycle.lost):
             cycle.evict(job, _idle_servers(cycle, job), "Shrunk")
 
 
@@ -71,7 +71,12 @@ def _may_grow(cycle: Cycle, job: Workload) -> bool:
         return False
     assert job.elastic is not None
     free_name = next_instance(cycle, job).name not in job.elastic.blocked
-    return cycle.size(job) < job.elastic.ceiling and free_name
+    return _lags(cycle, job) or (cycle.size(job) < job.elastic.ceiling and free_name)
+
+
+def _lags(cycle: Cycle, job: Workload) -> bool:
+    """Whether it has fewer parameter servers than go with its trainers."""
+    return _lacking_servers(cycle, job, 0) > 0
 
 
 def is_settled(cycle: Cycle, job: Workload) -> bool:
@@ -146,7 +151,9 @@ def _grow_one(cycle: Cycle) -> bool:
 
 def step(cycle: Cycle, room: Room, job: Workload) -> Choice | None:
     """The next instance, and the parameter servers that it brings: where they would go, if they all fit."""
-    tasks = [next_instance(cycle, job), *new_servers(cycle, job)]
+    tasks = new_servers(cycle, job)
+    if not _lags(cycle, job):
+        tasks.insert(0, next_instance(cycle, job))
     if not _load_allows(cycle, room, tasks):
         return None
     choice = Trial(room.copy(), cycle.pools[job.pool], job).put_each(tasks, "BinPack")
@@ -154,11 +161,11 @@ def step(cycle: Cycle, room: Room, job: Workload) -> Choice | None:
 
 
 def new_servers(cycle: Cycle, job: Workload) -> list[Task]:
-    """The parameter servers that it lacks with one more trainer."""
+    """The parameter servers that it lacks, or will with one more trainer."""
     assert job.elastic is not None
     used = {task.index for task in _servers(job)}
     made: list[Task] = []
-    for _ in range(_lacking_servers(cycle, job, 1)):
+    for _ in range(_lacking_servers(cycle, job, 0 if _lags(cycle, job) else 1)):
         assert job.elastic.server is not None
         made.append(job.elastic.server(lowest_free({*used, *(task.index for task in made)})))
         made[-1].scaled = True
@@ -190,7 +197,8 @@ def _add(cycle: Cycle, job: Workload, choice: Choice) -> None:
     for task, _ in choice:
         job.add(task)
     cycle.place(job.pool, job, choice)
-    cycle.grown.add(job.key)
+    if not all(task.scaled for task, _ in choice):
+        cycle.grown.add(job.key)
 
 
 # --- promises of earlier cycles ----------------------------------------------------------------------------

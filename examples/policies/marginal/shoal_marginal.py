@@ -29,10 +29,10 @@ class MarginalPolicy:
     ) -> Mapping[str, Allocation]:
         """Running replicas stay where they are; free room goes to the largest gain."""
         free = {name: dict(node.free) for name, node in nodes.items()}
-        answer = {key: [node for node in previous[key] if node] for key in jobs}
+        answer = {key: list(previous[key]) for key in jobs}
         while best := _best_step(jobs, answer, free):
             job, node = best
-            answer[job.key].append(node)
+            _give(answer[job.key], node)
             for resource, amount in job.resources.items():
                 free[node][resource] -= amount
         return answer
@@ -44,13 +44,21 @@ def _best_step(
     """The job that gains most by one more replica, and a node for it."""
     steps = []
     for key in sorted(jobs):
-        job, size = jobs[key], len(answer[key])
+        job, size = jobs[key], sum(map(bool, answer[key]))
         most = job.max if job.wanted is None else job.wanted
-        node = next((name for name in sorted(job.node_filter) if _fits(job, free[name])), None)
+        node = next((name for name in job.node_filter if _fits(job, free[name])), None)
         if size < most and node is not None:
             steps.append((speedup(job, size + 1) - speedup(job, size), job, node))
     steps = [step for step in steps if step[0] > 0]
     return max(steps, key=lambda step: step[0])[1:] if steps else None
+
+
+def _give(ranks: list[str], node: str) -> None:
+    """Fill the lowest rank that lost its node (""), else add one: the others stay where they are."""
+    if "" in ranks:
+        ranks[ranks.index("")] = node
+    else:
+        ranks.append(node)
 
 
 def speedup(job: JobInfo, size: int) -> float:
@@ -59,7 +67,7 @@ def speedup(job: JobInfo, size: int) -> float:
     Between two reports it is a straight line, beyond the last it is flat.
     """
     told = {int(at): float(rate) for at, rate in job.profilings.get("samples", {}).items()}
-    if len(told) < 2:
+    if len(told) < 2 or min(told) < 1 or told[min(told)] <= 0:
         return float(size)
     first = min(told)
     below = max((at for at in told if at <= size), default=first)

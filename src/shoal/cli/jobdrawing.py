@@ -24,7 +24,7 @@ _COLOURS: Final = {
 _WHEN: Final = {
     "now": "after the plan",
     "turn": "when the first of them got its node",
-    "before": "as if it were placed now",
+    "before": "before the plan, without it",
 }
 
 Row = tuple[str, ...]

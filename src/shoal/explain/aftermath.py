@@ -23,7 +23,8 @@ class Aftermath:
         """See a plan with the eyes of `workload`: its own promises keep no room from it."""
         self.snapshot, self.plan, self.workload = step.snapshot, step.plan, workload
         mine = (placement.task for placement in self.plan.placements if placement.workload is workload)
-        self.tasks = tuple(dict.fromkeys((*workload.tasks, *mine)))
+        given = {eviction.task for eviction in self.plan.evictions if eviction.reason == "Shrunk"}
+        self.tasks = tuple(task for task in dict.fromkeys((*workload.tasks, *mine)) if task not in given)
         self.promises = [n for n in self.plan.nominations if n.workload is not workload]
         self.evicted = {eviction.task for eviction in self.plan.evictions}
         self._seats = {task: task.column for task in workload.tasks if task.column != NOWHERE}
@@ -34,6 +35,18 @@ class Aftermath:
     def missing(self) -> list[Task]:
         """Tasks of the workload that have no node after the plan."""
         return [task for task in self.tasks if self.column(task) == NOWHERE]
+
+    @property
+    def size(self) -> int:
+        """How many of those that vary have nodes, or have ended."""
+        return self.workload.done + sum(task.varying for task, _ in self.seated)
+
+    @property
+    def minimum_tasks(self) -> list[Task]:
+        """Those of the missing tasks that its minimum lacks after the plan."""
+        lacking = max(self.workload.minimum - self.size, 0)
+        varying = set([task for task in self.missing if task.varying][:lacking])
+        return [task for task in self.missing if task.is_fixed or task in varying]
 
     @property
     def seated(self) -> list[tuple[Task, int]]:

@@ -53,6 +53,9 @@ def _summary(aftermath: Aftermath, state: State, changes: tuple[Change, ...]) ->
     """What there is to do about it, in one line."""
     if aftermath.workload.held:
         return "it is held, and no room would help; do as the reason says"
+    if state == "ScheduledSucceed" and aftermath.size < aftermath.workload.ceiling:
+        size, most = aftermath.size, aftermath.workload.ceiling
+        return f"it has its minimum, {size} of up to {most}; it grows as room comes free and its turn comes"
     if state == "ScheduledSucceed":
         return "it has all that it asks for; there is nothing to change"
     if aftermath.nominated:

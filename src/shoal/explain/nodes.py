@@ -71,9 +71,10 @@ class TaskEntry(_Entry, frozen=True, kw_only=True):
 def explain_tasks(aftermath: Aftermath) -> tuple[TaskEntry, ...]:
     """All tasks of a workload, those that are alike together, in the order in which they are placed."""
     groups: defaultdict[tuple[object, ...], list[Task]] = defaultdict(list)
-    for task in aftermath.tasks:
-        groups[task.shape, task.identity, task.role, task.varying, task.leads].append(task)
     left = aftermath.after()
+    for task in aftermath.tasks:
+        identity = task.identity if left.minds(task) else None
+        groups[task.shape, identity, task.role, task.varying, task.leads].append(task)
     return tuple(_entry(_Scene(aftermath, tasks, left)) for tasks in groups.values())
 
 
@@ -105,8 +106,9 @@ class _Scene:
     def __init__(self, aftermath: Aftermath, tasks: Sequence[Task], left: Filters) -> None:
         """`left` is the room that the plan leaves."""
         self.aftermath, self.tasks = aftermath, tasks
-        self.waiting = [task for task in aftermath.missing if task in set(tasks)]
-        fresh = next((p.task for p in aftermath.plan.placements if p.task in set(tasks)), None)
+        chosen = set(tasks)
+        self.waiting = [task for task in aftermath.missing if task in chosen]
+        fresh = next((p.task for p in aftermath.plan.placements if p.task in chosen), None)
         self.when: When = "now" if self.waiting else "turn" if fresh else "before"
         self.task = self.waiting[0] if self.waiting else fresh or tasks[0]
         self.filters = left if self.waiting else aftermath.at_turn(fresh) if fresh else aftermath.without()

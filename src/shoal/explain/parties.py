@@ -35,7 +35,7 @@ def parties(aftermath: Aftermath) -> list[Party]:
     seats: defaultdict[str, list[Occupant]] = defaultdict(list)
     kept: defaultdict[str, list[Occupant]] = defaultdict(list)
     for workload in aftermath.snapshot.workloads:
-        for task in workload.placed:
+        for task in (task for task in workload.placed if task not in aftermath.evicted):
             seats[workload.key].append(Occupant(task.column, task.shape, task.identity))
     for placement in aftermath.plan.placements:
         task = placement.task

@@ -44,8 +44,8 @@ class WhatIf:
         self._aftermath, self._workload, self._whole = aftermath, aftermath.workload, whole
         self.snapshot, self.filters = aftermath.snapshot, aftermath.after()
         self._ledger = self.filters.ledger
-        self.goal = aftermath.missing if whole else self._workload.minimum_tasks
-        self._pick = aftermath.missing if whole else self._workload.missing
+        self._pick = aftermath.missing
+        self.goal = aftermath.missing if whole else aftermath.minimum_tasks
         self._need = sum(task.varying for task in self.goal)
 
     def pools(self) -> list[int]:

@@ -27,7 +27,8 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A job: the bounds of its size, what one replica asks for, and what its workers reported.
 
     `requested` is the size that was asked for through the server, if any. `node_filter` has the names of the
-    nodes that it may use: those of its home pool that its selectors, affinity and tolerations leave open.
+    nodes that it may use, in their order: those of its home pool that its selectors, affinity and tolerations
+    leave open.
     """
 
     key: str
@@ -39,7 +40,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     created: float
     profilings: Mapping[str, Any]
-    node_filter: frozenset[str]
+    node_filter: tuple[str, ...]
 
     @property
     def wanted(self) -> int | None:
@@ -63,4 +64,7 @@ class Policy(Protocol):
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """The nodes of all jobs that run, given those they have; "" stands for a rank that lost its node."""
+        """The nodes of all jobs that run, given those they have.
+
+        "" stands for a rank that lost its node; in an answer, for one that is not to have any yet.
+        """

@@ -9,9 +9,8 @@ class FitPolicy:
     """No job grows by itself."""
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
-        """As many as were asked for, as long as they fit; nothing if the minimum does not."""
-        room = _Room(nodes)
-        found = room.more(job, _size(job))
+        """As many as were asked for, as far as they fit; nothing if the minimum does not."""
+        found = _Room(nodes).more(job, _size(job))
         return found if len(found) >= job.min else []
 
     def optimize(
@@ -20,12 +19,10 @@ class FitPolicy:
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """Ranks stay where they are; the highest go first, new ones come where they fit."""
+        """Ranks stay where they are; the highest go first, and those that lack a node get one if any fits."""
         room = _Room(nodes)
-        answer: dict[str, Allocation] = {}
-        for job in sorted(jobs.values(), key=lambda job: (-job.priority, job.created, job.key)):
-            answer[job.key] = _resized(job, previous[job.key], room)
-        return answer
+        ordered = sorted(jobs.values(), key=lambda job: (-job.priority, job.created, job.key))
+        return {job.key: _resized(job, previous[job.key], room) for job in ordered}
 
 
 def _size(job: JobInfo) -> int:
@@ -33,14 +30,13 @@ def _size(job: JobInfo) -> int:
 
 
 def _resized(job: JobInfo, present: Allocation, room: "_Room") -> list[str]:
-    """An allocation as far as it fits: a rank that finds no node ends it."""
-    nodes = list(present[: _size(job)])
-    nodes += [""] * (_size(job) - len(nodes))
-    for rank, node in enumerate(nodes):
-        found = [node] if node else room.more(job, 1)
-        if not found:
-            return nodes[:rank]
-        nodes[rank] = found[0]
+    """An allocation of the right size; the lowest ranks that lack a node get one, as far as there is room."""
+    nodes = [*present[: _size(job)], *[""] * (_size(job) - len(present))]
+    empty = [rank for rank, node in enumerate(nodes) if not node]
+    for rank, node in zip(empty, room.more(job, len(empty)), strict=False):
+        nodes[rank] = node
+    while nodes and not nodes[-1] and len(nodes) > len(present):
+        nodes.pop()
     return nodes
 
 
@@ -52,23 +48,20 @@ class _Room:
         self._free = {name: dict(node.free) for name, node in nodes.items()}
 
     def more(self, job: JobInfo, count: int) -> list[str]:
-        """Nodes for so many replicas of a job, or for fewer, each the fullest that takes one."""
+        """Nodes for so many replicas, or for fewer: the fullest takes as many as it can, then the next."""
         found: list[str] = []
-        while len(found) < count:
-            fitting = [name for name in sorted(job.node_filter) if self._fits(job, name)]
-            if not fitting:
-                break
-            best = max(fitting, key=self._fullness)
-            for resource, amount in job.resources.items():
-                self._free[best][resource] -= amount
-            found.append(best)
+        for name in sorted(job.node_filter, key=self._idle) if count else ():
+            while len(found) < count and self._fits(job, name):
+                for resource, amount in job.resources.items():
+                    self._free[name][resource] -= amount
+                found.append(name)
         return found
 
     def _fits(self, job: JobInfo, name: str) -> bool:
         free = self._free[name]
         return all(free.get(resource, 0) >= amount for resource, amount in job.resources.items())
 
-    def _fullness(self, name: str) -> float:
-        """The mean use of what a node has."""
+    def _idle(self, name: str) -> float:
+        """The mean idle part of what a node has."""
         there = {r: n for r, n in self._nodes[name].allocatable.items() if n > 0}
-        return sum(1 - self._free[name].get(r, 0) / n for r, n in there.items()) / max(len(there), 1)
+        return sum(self._free[name].get(r, 0) / n for r, n in there.items()) / max(len(there), 1)

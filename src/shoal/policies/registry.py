@@ -16,6 +16,10 @@ class PolicyError(Exception):
     """Raised when a policy cannot be had: nobody registered it, or it does not load."""
 
 
+class PolicyDiedError(PolicyError):
+    """Raised when a policy did not come back: to ask it again at once would only take as long again."""
+
+
 def names() -> list[str]:
     """What `elasticPolicy` can be."""
     return sorted({FULFILMENT, *(entry.name for entry in entry_points(group=GROUP))})

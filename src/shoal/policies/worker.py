@@ -12,7 +12,7 @@ import msgspec
 
 from shoal.policies import registry
 from shoal.policies.contract import Allocation, JobInfo, NodeInfo
-from shoal.policies.registry import PolicyError
+from shoal.policies.registry import PolicyDiedError, PolicyError
 
 DEADLINE: Final = 10.0
 """Seconds that a policy has for one answer."""
@@ -65,10 +65,10 @@ class PolicyProcess:
             reply = msgspec.json.decode(pipe.recv_bytes(), type=_Reply) if in_time else None
         except (EOFError, OSError):
             self._stop()
-            raise PolicyError("its process ended without an answer") from None
+            raise PolicyDiedError("its process ended without an answer") from None
         if reply is None:
             self._stop()
-            raise PolicyError(f"it gave no answer within {self._deadline:g} s")
+            raise PolicyDiedError(f"it gave no answer within {self._deadline:g} s")
         if reply.problem:
             raise PolicyError(reply.problem)
         return reply.answer
@@ -100,7 +100,7 @@ def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
         except EOFError:
             return
         try:
-            policy = policy or registry.load(name)
+            policy = registry.load(name) if policy is None else policy
             reply = msgspec.json.encode(_Reply(answer=getattr(policy, method)(*arguments)))
         except PolicyError as problem:
             reply = msgspec.json.encode(_Reply(problem=str(problem)))

@@ -12,7 +12,7 @@ import msgspec
 from shoal.api.fields import shown
 from shoal.scheduling.nodes import Nodes
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import Workload
+from shoal.scheduling.workload import NOWHERE, Workload
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Counsel:
                 self._take(workload, advice.allocations[workload.key], snapshot)
 
     def of(self, workload: Workload) -> list[int] | None:
-        """The column of each rank; None without advice that can be followed."""
+        """The column of each rank, NOWHERE for one that is to have none; None without advice to follow."""
         return self._columns.get(workload) if workload not in self.refusals else None
 
     def refuse(self, workload: Workload, why: str) -> None:
@@ -51,7 +51,8 @@ class Counsel:
         if problem:
             self.refuse(workload, problem)
         else:
-            self._columns[workload] = [snapshot.nodes.columns[name] for name in names]
+            columns = snapshot.nodes.columns
+            self._columns[workload] = [columns.get(name, NOWHERE) for name in names[: workload.ceiling]]
 
 
 def _advised(snapshot: Snapshot) -> Iterable[Workload]:
@@ -60,12 +61,14 @@ def _advised(snapshot: Snapshot) -> Iterable[Workload]:
 
 def _problem(workload: Workload, names: tuple[str, ...], snapshot: Snapshot) -> str:
     """What is wrong with an allocation, whatever is free; nothing, if all is well."""
-    least, most, pool = workload.minimum, workload.ceiling, snapshot.pools[workload.pool]
+    least, most, pool = workload.minimum, workload.maximum, snapshot.pools[workload.pool]
     if not least <= len(names) <= most:
         return f"it asks for {len(names)} replicas, and there must be {least} to {most}"
-    if "" in names:
-        return f"it leaves rank {names.index('')} without a node"
-    strange = sorted({name for name in names if not _is_in(name, snapshot.nodes, pool.name)})
+    seated = {task.number for task in workload.placed}
+    emptied = [rank for rank, name in enumerate(names) if not name and (rank in seated or not seated)]
+    if emptied:
+        return f"it leaves rank {emptied[0]} without a node"
+    strange = sorted({name for name in names if name and not _is_in(name, snapshot.nodes, pool.name)})
     return f"it names {shown(strange[0])}, which is no node of pool {pool.name}" if strange else ""
 
 

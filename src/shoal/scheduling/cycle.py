@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from shoal.scheduling.advice import NO_ADVICE, Advice, Counsel
 from shoal.scheduling.borrowing import Borrowing
 from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.departures import Departures
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.ledger import Ledger
@@ -45,8 +46,10 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig, advice: Advice = NO_ADVIC
     _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))
     resizing.resize(turns, elastic, _crowded(turns.values(), service, feasibility))
     verdicts = verdicts_of(turns.values(), snapshot, feasibility, service.departures, resizing)
-    lost = _given_up(snapshot, config, verdicts, turns)
-    return _plan(turns, resizing, verdicts, [*service.departures.evictions, *lost])
+    if not config.disable_preemption:
+        late = snapshot.now - config.gang_recovery_seconds
+        _give_up(verdicts, turns, service.departures, late)
+    return _plan(turns, resizing, verdicts, service.departures.evictions)
 
 
 def _crowded(turns: Iterable[Turn], service: Service, feasibility: Feasibility) -> set[int]:
@@ -94,22 +97,13 @@ def _neighbours(snapshot: Snapshot) -> Neighbours | None:
     return Neighbours(snapshot.nodes, snapshot.occupants) if minded else None
 
 
-def _given_up(
-    snapshot: Snapshot,
-    config: SchedulerConfig,
-    verdicts: Mapping[Workload, Verdict],
-    turns: Mapping[Workload, Turn],
-) -> list[Eviction]:
-    """What is left of gangs that lost a part and have waited for it long enough."""
-    since = {w: v.broken for w, v in verdicts.items() if v.broken is not None and not turns[w].nominated}
-    if config.disable_preemption:
-        return []
-    return [
-        Eviction(workload, task, "GangLost")
-        for workload, broken in since.items()
-        if snapshot.now - broken >= config.gang_recovery_seconds
-        for task in workload.placed
-    ]
+def _give_up(
+    verdicts: Mapping[Workload, Verdict], turns: Mapping[Workload, Turn], departures: Departures, late: float
+) -> None:
+    """Send away what is left of gangs that lost a part at a time so long ago, and did not get it back."""
+    for workload, verdict in verdicts.items():
+        if verdict.broken is not None and verdict.broken <= late and not turns[workload].nominated:
+            departures.send(workload, departures.left(workload), "GangLost")
 
 
 def _plan(

@@ -5,7 +5,7 @@ the ledger.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from shoal.scheduling.budgets import Budgets
 from shoal.scheduling.ledger import Ledger
@@ -58,7 +58,7 @@ class Departures:
             self._leaving.append(Occupant(task.column, task.shape, task.identity))
             self._amounts[:, task.column] += self._ledger.demand(task.shape).vector
 
-    def left(self, workload: Workload) -> list[Task]:
+    def left(self, workload: Workload) -> Sequence[Task]:
         """The tasks of a workload that have nodes and keep them."""
         if workload not in self._lost:
             return workload.placed

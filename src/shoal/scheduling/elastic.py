@@ -1,5 +1,6 @@
 """Elastic workloads in the course of a cycle, as they grow, give and receive."""
 
+from collections.abc import Sequence
 from itertools import islice
 
 from shoal.scheduling.nodes import Span
@@ -13,7 +14,8 @@ class Grower:
 
     `size` counts its instances, `next` is what it would grow by, `seated` are the instances that have had
     nodes since before the cycle, the highest number last. `nominated` is room that is kept for more of them;
-    `gained`: it got nodes beyond its minimum in this cycle.
+    `gained`: it got nodes beyond its minimum in this cycle; `is_blocked`: somebody else has the name of its
+    next.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Grower:
         self._instances = growth.series.instances(dropped)
         self._followers = following.series.instances() if following else iter(())
         self._ready: list[Task] = []
-        self.is_followed = following is not None
+        self.is_followed, self.is_blocked = following is not None, False
         self.next = self._another()
 
     @property
@@ -45,29 +47,50 @@ class Grower:
         """How fulfilled it is."""
         return score(self.workload, self.size)
 
+    @property
+    def lags(self) -> bool:
+        """Whether fewer follow its instances than are to."""
+        return self.is_followed and followers(self.workload, self.size) > self._following
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether there is a step to take, if only there is room."""
+        return self.next is not None or self.lags
+
     def absent(self, size: int) -> list[Task]:
         """The instances with numbers below a size that have no node and have not ended, if names allow."""
         series = self._growth.series
-        ended = series.taken - {task.number for task in self.workload.tasks if task.varying}
-        there = {task.number for task in self._tasks if task.varying} | ended
+        promised = {task.number for task in self.workload.nominated if task.varying}
+        there = {task.number for task in self._tasks if task.varying} | (series.taken - promised)
         made = (series.instance(number) for number in range(size) if number not in there)
         return [task for task in made if task]
 
     def step(self) -> list[Task] | None:
-        """All that one step takes: an instance, and what must follow it; None if it may not grow."""
-        lacking = max(followers(self.workload, self.size + 1) - self._following, 0)
-        self._ready += islice(self._followers, max(lacking - len(self._ready), 0))
-        if self.next is None or len(self._ready) < lacking:
-            return None
-        return [self.next, *self._ready[:lacking]]
+        """All that one step takes: an instance and what must follow it, or what should have followed before.
 
-    def grow(self, tasks: int) -> None:
-        """Take a step whose tasks have found their nodes."""
-        if tasks > 1:
-            self._following += tasks - 1
-            self._ready = self._ready[tasks - 1 :]
+        None if it may not grow.
+        """
+        instance = [] if self.lags else [self.next]
+        lacking = max(followers(self.workload, self.size + len(instance)) - self._following, 0)
+        self._ready += islice(self._followers, max(lacking - len(self._ready), 0))
+        if None in instance or len(self._ready) < lacking:
+            return None
+        return [*(task for task in instance if task), *self._ready[:lacking]]
+
+    def grow(self, step: Sequence[Task] = ()) -> None:
+        """Take a step whose tasks have found their nodes; by itself it is one instance."""
+        following = sum(task.follows for task in step)
+        self._following += following
+        self._ready = self._ready[following:]
         self.gained = True
-        self._count_one()
+        if following < len(step) or not step:
+            self._count_one()
+
+    def unled(self) -> list[Task]:
+        """Those that follow more instances than there are, the highest number first."""
+        over = self._following - followers(self.workload, self.size) if self.is_followed else 0
+        led = sorted((task for task in self._tasks if task.follows), key=lambda task: -task.number)
+        return led[: max(over, 0)]
 
     def promise(self, column: int) -> Task:
         """Take a step once a node has room for it."""
@@ -88,4 +111,8 @@ class Grower:
         self.next = self._another()
 
     def _another(self) -> Task | None:
-        return next(self._instances, None) if self.size < self.workload.ceiling else None
+        if self.size >= self.workload.ceiling:
+            return None
+        task = next(self._instances, None)
+        self.is_blocked = task is None
+        return task

@@ -15,7 +15,7 @@ from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.plan import Placement
 from shoal.scheduling.service import Service
-from shoal.scheduling.workload import Task, Workload
+from shoal.scheduling.workload import NOWHERE, Task, Workload
 
 
 class Change(msgspec.Struct, frozen=True, eq=False):
@@ -55,32 +55,43 @@ class Following:
             return None
         shed = [task for task in reversed(grower.seated) if task.number >= len(columns)]
         moved = [t for t in grower.seated if t.number < len(columns) and columns[t.number] != t.column]
-        coming = [(task, columns[task.number]) for task in (*moved, *grower.absent(len(columns)))]
+        absent = [task for task in grower.absent(len(columns)) if columns[task.number] != NOWHERE]
+        coming = [(task, columns[task.number]) for task in (*moved, *absent)]
         return Change(grower, shed, moved, coming) if shed or coming else None
 
     def _possible(self, changes: list[Change]) -> list[Change]:
-        """The changes that fit together; one that does not is refused, and the others are tried again."""
+        """The changes that fit together; those that do not are refused, and the others are tried again."""
         while True:
             left = [change for change in changes if change.grower.workload not in self._counsel.refusals]
-            misfit = self._first_misfit(left)
-            if misfit is None:
+            misfits = self._misfits(left)
+            for change, task, column in misfits:
+                where = self._ledger.nodes.names[column]
+                self._counsel.refuse(change.grower.workload, f"{task.name} does not fit on node {where}")
+            if not misfits:
                 return left
-            change, task = misfit
-            where = self._filters.ledger.nodes.names[dict(change.coming)[task]]
-            self._counsel.refuse(change.grower.workload, f"{task.name} does not fit on node {where}")
 
-    def _first_misfit(self, changes: list[Change]) -> tuple[Change, Task] | None:
-        """The first task that finds no room when all who leave are gone."""
+    def _misfits(self, changes: list[Change]) -> list[tuple[Change, Task, int]]:
+        """The changes that find no room even when all who leave are gone, each with a task that does not."""
+        found = []
         with self._ledger.attempt():
             for span in {change.grower.span for change in changes}:
                 self._departures.clear(span)
             for task in (task for change in changes for task in change.leaving):
                 self._ledger.remove(Occupant(task.column, task.shape, task.identity))
             for change in changes:
-                for task, column in change.coming:
-                    if not self._fits(task, column, change.grower.span):
-                        return change, task
-                    self._ledger.add(Occupant(column, task.shape, task.identity))
+                misfit = self._try(change)
+                if misfit:
+                    found.append((change, *misfit))
+        return found
+
+    def _try(self, change: Change) -> tuple[Task, int] | None:
+        """Put all who come by a change; the first that does not fit, in which case none is put."""
+        with self._ledger.attempt() as attempt:
+            for task, column in change.coming:
+                if not self._fits(task, column, change.grower.span):
+                    return task, column
+                self._ledger.add(Occupant(column, task.shape, task.identity))
+            attempt.keep()
         return None
 
     def _carry_out(self, change: Change) -> list[Placement]:

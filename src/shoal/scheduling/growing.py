@@ -24,7 +24,7 @@ class Growing:
     def __init__(self, filters: Filters, load: Load, growers: Iterable[Grower]) -> None:
         """Begin with the sizes they have."""
         self._filters, self._ledger, self._load = filters, filters.ledger, load
-        self._heap = [(grower.score, grower.rank, grower) for grower in growers if grower.next]
+        self._heap = [(grower.score, grower.rank, grower) for grower in growers if grower.may_grow]
         self._put_off: list[Grower] = []
         self._steps: list[Placement] = []
 
@@ -52,7 +52,7 @@ class Growing:
             if grower.next is None or not _needs(grower, task, span):
                 break
             self._steps.append(Placement(grower.workload, grower.next, column))
-            grower.grow(1)
+            grower.grow()
             self._put_back(grower)
             count += 1
         self._ledger.add(Occupant(column, task.shape, task.identity), count)
@@ -83,17 +83,17 @@ class Growing:
         if step is None or not self._load.bears([task.shape for task in step]):
             return
         placer = Placer(self._filters, grower.span, "BinPack")
-        outcome = placer.place(step, 1)
+        outcome = placer.place(step, sum(task.varying for task in step))
         if outcome.placed is None:
-            if step[0].shape.near or step[0].shape.spread:
+            if any(task.shape.near or task.shape.spread for task in step):
                 self._put_off.append(grower)
             return
         for put, column in outcome.placed:
             self._load.add(put.shape)
             self._steps.append(Placement(grower.workload, put, column))
-        grower.grow(len(outcome.placed))
+        grower.grow(step)
         for other in (grower, *self._put_off):
-            if other.next:
+            if other.may_grow:
                 heapq.heappush(self._heap, (other.score, other.rank, other))
         self._put_off.clear()
 

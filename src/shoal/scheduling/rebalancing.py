@@ -98,7 +98,7 @@ class Rebalancing:
     def _step(self) -> Exchange | None:
         for receiver in self._receivers:
             task = receiver.next
-            if task is None or (receiver.is_followed and len(receiver.step() or ()) > 1):
+            if task is None or (receiver.is_followed and receiver.step() != [task]):
                 continue
             after = score(receiver.workload, receiver.size + 1)
             for donor in self._helpers(task):

@@ -16,7 +16,7 @@ from shoal.scheduling.load import Load
 from shoal.scheduling.plan import Placement
 from shoal.scheduling.rebalancing import Rebalancing
 from shoal.scheduling.service import Service, Turn
-from shoal.scheduling.sizes import followers, ranks, varying
+from shoal.scheduling.sizes import ranks, varying
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.victims import keeps_minimum
 from shoal.scheduling.workload import Workload
@@ -42,12 +42,10 @@ class Resizing:
         self.resting: set[Workload] = set()
 
     def cut(self, workloads: Iterable[Workload]) -> None:
-        """Send away what is above the ceilings."""
+        """Send away what is above the ceilings; those that have ended do not count, nobody goes for them."""
         for workload in workloads:
-            seated = sum([task.varying for task in workload.placed])
-            size = workload.done + seated
-            over = min(max(size - workload.ceiling, 0), seated)
-            if over and not workload.held:
+            over = sum([task.varying for task in workload.placed]) - workload.ceiling
+            if over > 0 and not workload.held:
                 self._departures.send(workload, reversed(varying(workload.placed)[-over:]), "Shrunk")
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
@@ -65,8 +63,8 @@ class Resizing:
         if self._config.rebalance and evicts:
             donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
             self._rebalance(free, donors, load, crowded)
-        for workload in queue:
-            self._cut_followers(workload)
+        for grower in self.growers.values():
+            self._cut_followers(grower)
 
     def _gather(self, turns: Mapping[Workload, Turn], queue: list[Workload]) -> None:
         """Find all that have their minimum; what they were promised they get, or it is kept on."""
@@ -81,16 +79,13 @@ class Resizing:
             self.placements += [Placement(workload, *put) for put in promised[workload][0]]
         self.resting = {workload for workload in whole if self._rests(workload)}
 
-    def _cut_followers(self, workload: Workload) -> None:
+    def _cut_followers(self, grower: Grower) -> None:
         """Those who follow instances that are gone go after them, and not before."""
-        growth, grower = workload.growth, self.growers.get(workload)
-        if not growth or not growth.following or not growth.settled or workload in self._departures:
-            return
-        size = grower.size if grower else workload.done + len(varying(workload.placed))
-        present = sorted((task for task in workload.placed if task.follows), key=lambda task: task.number)
-        over = growth.following.least + len(present) - followers(workload, size)
-        if over > 0 and not workload.held:
-            self._departures.send(workload, present[::-1][:over], "Shrunk")
+        workload, growth = grower.workload, grower.workload.growth
+        if growth and growth.settled and workload not in self._departures:
+            leaving = grower.unled()
+            if leaving:
+                self._departures.send(workload, leaving, "Shrunk")
 
     def _may_be_resized(self, workload: Workload, turn: Turn | None) -> bool:
         """Whether a workload has its minimum, at home."""

@@ -210,7 +210,7 @@ class Service:
         )
         return Turn(workload=workload, placed=placed, behind=behind, misfit=outcome.misfit)
 
-    def _is_behind(self, workload: Workload, tasks: list[Task], lacking: int, *, unmet: bool) -> bool:
+    def _is_behind(self, workload: Workload, tasks: Sequence[Task], lacking: int, *, unmet: bool) -> bool:
         """Whether it would get more, but for room that is kept for others."""
         if not self._reserved:
             return False
@@ -229,7 +229,7 @@ class Service:
     def _place(
         self,
         workload: Workload,
-        tasks: list[Task],
+        tasks: Sequence[Task],
         lacking: int,
         *,
         minimum_only: bool = False,

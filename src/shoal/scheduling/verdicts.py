@@ -33,7 +33,7 @@ def verdicts_of(
             verdicts[workload] = _evicted(workload, lost, departures, feasibility)
     for workload, grower in resizing.growers.items():
         resting = workload in resizing.resting and grower.next is not None
-        if grower.nominated or resting:
+        if grower.nominated or resting or grower.is_blocked:
             verdicts[workload] = _resized(grower, verdicts.get(workload), resting=resting)
     for workload, why in resizing.counsel.refusals.items():
         known = verdicts.get(workload, Verdict(state="ScheduledSucceed", reasons=workload.remarks))
@@ -87,6 +87,8 @@ def _evicted(
 def _resized(grower: Grower, known: Verdict | None, *, resting: bool) -> Verdict:
     """How an elastic workload stands that waits for room to grow, or rests."""
     reasons = known.reasons if known else grower.workload.remarks
+    if grower.is_blocked:
+        reasons += (Reason("NameTaken", "it could grow, but the next pod's name belongs to somebody else"),)
     if resting:
         reasons += (Reason("Held", "it was resized a short while ago, and rests before it may grow"),)
     if not grower.nominated:

@@ -156,14 +156,14 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return self.growth.ceiling if self.growth else self.maximum
 
     @cached_property
-    def placed(self) -> list[Task]:
+    def placed(self) -> tuple[Task, ...]:
         """Tasks that have a node."""
-        return [task for task in self.tasks if task.column != NOWHERE]
+        return tuple([task for task in self.tasks if task.column != NOWHERE])
 
     @cached_property
-    def missing(self) -> list[Task]:
+    def missing(self) -> tuple[Task, ...]:
         """Tasks that need a node."""
-        return [task for task in self.tasks if task.column == NOWHERE]
+        return tuple([task for task in self.tasks if task.column == NOWHERE])
 
     @cached_property
     def lacking(self) -> int:
@@ -176,12 +176,12 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return self.lacking > 0 or any(task.is_fixed for task in self.missing)
 
     @cached_property
-    def minimum_tasks(self) -> list[Task]:
+    def minimum_tasks(self) -> tuple[Task, ...]:
         """The tasks that its minimum lacks: all that do not vary, and the first of those that do."""
         varying = set([task for task in self.missing if task.varying][: self.lacking])
-        return [task for task in self.missing if task.is_fixed or task in varying]
+        return tuple([task for task in self.missing if task.is_fixed or task in varying])
 
     @cached_property
-    def nominated(self) -> list[Task]:
+    def nominated(self) -> tuple[Task, ...]:
         """Tasks for which room is kept."""
-        return [task for task in self.tasks if task.nominated != NOWHERE and task.column == NOWHERE]
+        return tuple([t for t in self.tasks if t.nominated != NOWHERE and t.column == NOWHERE])

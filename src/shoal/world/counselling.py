@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from shoal.api.dijob import DIJob
 from shoal.api.fields import shown
 from shoal.policies.contract import JobInfo, NodeInfo, Policy
-from shoal.policies.registry import PolicyError
+from shoal.policies.registry import PolicyDiedError, PolicyError
 from shoal.scheduling.advice import Advice
 from shoal.scheduling.resources import Amounts
 from shoal.scheduling.snapshot import Snapshot
@@ -20,25 +22,44 @@ from shoal.world.world import World
 
 
 def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
-    """What a policy wants for the workloads whose size it decides on; those that have begun to end stay."""
-    asking = (w for w in snapshot.elastic if not w.held and not w.done)
-    advised = [(w, w.growth) for w in asking if w.growth and w.growth.advised]
+    """What a policy wants for the workloads whose size it decides on."""
+    advised = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
     if not advised:
         return Advice()
     minutes = _Minutes()
     nodes = {node.name: node for node in _node_infos(snapshot)}
     jobs = {w.key: _job_info(w, growth, world, snapshot) for w, growth in advised}
     previous = {w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed}
+    fresh = dict(nodes)
     for job in (job for key, job in jobs.items() if key not in previous):
-        minutes.take_one(job.key, partial(policy.allocate, job, nodes))
+        minutes.take_one(job.key, partial(policy.allocate, job, fresh))
+        _take(fresh, job, minutes.allocations.get(job.key, ()))
     if previous:
         running = {key: jobs[key] for key in previous}
         minutes.take_all(previous, partial(policy.optimize, running, nodes, previous))
     return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
 
 
+def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:
+    """Whether a policy decides: not on a minimum that is broken, nor on who borrows or has begun to end."""
+    if not workload.growth or not workload.growth.advised or workload.held or workload.done:
+        return False
+    span = snapshot.pools[workload.pool].span
+    return not workload.placed or (not workload.unmet and all(t.column in span for t in workload.placed))
+
+
+def _take(nodes: dict[str, NodeInfo], job: JobInfo, names: Iterable[str]) -> None:
+    """Let the next job see what this one is to get."""
+    for name in names:
+        if name in nodes:
+            left = {r: n - job.resources.get(r, 0) for r, n in nodes[name].free.items()}
+            nodes[name] = replace(nodes[name], free=left)
+
+
 class _Minutes:
-    """What was answered, and why some of it cannot be."""
+    """What was answered, and why some of it cannot be; a policy that died is not asked again."""
+
+    _death = ""
 
     def __init__(self) -> None:
         self.allocations: dict[str, tuple[str, ...]] = {}
@@ -47,7 +68,7 @@ class _Minutes:
     def take_one(self, key: str, question: Callable[[], object]) -> None:
         """Ask about one job; an empty answer is no opinion."""
         answer = self._answer([key], question)
-        if key not in self.refusals and answer != []:
+        if key not in self.refusals and answer not in ([], ()):
             self._note(key, answer)
 
     def take_all(self, keys: Iterable[str], question: Callable[[], object]) -> None:
@@ -59,7 +80,11 @@ class _Minutes:
 
     def _answer(self, keys: Iterable[str], question: Callable[[], object]) -> object:
         try:
-            return question()
+            if not self._death:
+                return question()
+            failure = self._death
+        except PolicyDiedError as problem:
+            failure = self._death = str(problem)
         except PolicyError as problem:
             failure = str(problem)
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises, the cycle goes on
@@ -93,11 +118,11 @@ def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapsh
     )
 
 
-def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> frozenset[str]:
+def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> tuple[str, ...]:
     """The nodes at home that a workload may use."""
     nodes, rules, span = snapshot.nodes, growth.series.shape.nodes, snapshot.pools[workload.pool].span
     mask = nodes.ready & nodes.open & nodes.selected(rules) & nodes.tolerated(rules)
-    return frozenset(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
+    return tuple(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
 
 
 def _node_infos(snapshot: Snapshot) -> Iterator[NodeInfo]:
