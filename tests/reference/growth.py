@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.reference.filters import is_ready
-from tests.reference.model import Room, Task, Workload, capacity, lowest_free
+from tests.reference.model import Room, Task, Workload, capacity, dominant_share, lowest_free
 from tests.reference.placing import Choice, Trial, all_fit
 from tests.reference.quantities import Resources, is_gpu, pod_limits, total
 from tests.reference.state import Cycle
@@ -156,8 +156,13 @@ def step(cycle: Cycle, room: Room, job: Workload) -> Choice | None:
         tasks.insert(0, next_instance(cycle, job))
     if not _load_allows(cycle, room, tasks):
         return None
-    choice = Trial(room.copy(), cycle.pools[job.pool], job).put_each(tasks, "BinPack")
-    return choice if len(choice) == len(tasks) else None
+    nodes = cycle.pools[job.pool]
+    by_size = sorted(tasks, key=lambda task: -dominant_share(task.requests, capacity(nodes)))
+    for order in (tasks, by_size):
+        choice = Trial(room.copy(), nodes, job).put_each(order, "BinPack")
+        if len(choice) == len(tasks):
+            return choice
+    return None
 
 
 def new_servers(cycle: Cycle, job: Workload) -> list[Task]:

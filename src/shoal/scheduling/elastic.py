@@ -33,7 +33,8 @@ class Grower:
         self.size = workload.done + sum([task.varying for task in got])
         self._tasks = tasks
         following = growth.following
-        self._following = sum(task.follows for task in tasks) + following.least if following else 0
+        leaving = sum(task.follows for task in workload.placed) - sum(task.follows for task in tasks)
+        self._following = len(following.series.taken) - leaving if following else 0
         dropped = {task.number for task in workload.nominated if task.varying}
         dropped -= {task.number for task in got if task.varying}
         self._instances = growth.series.instances(dropped)
