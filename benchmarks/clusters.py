@@ -64,15 +64,17 @@ def idle(pods: int) -> Iterator[Raw]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"i{i:06}"}, "spec": spec}
 
 
+def classes() -> Iterator[Raw]:
+    """A low class and a high one."""
+    for name, value in (("low", 1), ("high", 2)):
+        metadata = {"name": name}
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        yield {**kind, "metadata": metadata, "value": value}
+
+
 def crowd(nodes: int) -> Iterator[Raw]:
     """Nodes that are full of pods of a low class."""
-    for name, value in (("low", 1), ("high", 2)):
-        yield {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
+    yield from classes()
     have = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     for i in range(nodes):
         metadata = {"name": f"n{i:05}"}
@@ -90,9 +92,9 @@ def crowd(nodes: int) -> Iterator[Raw]:
         }
 
 
-def gang(pods: int) -> Raw:
+def gang(pods: int, gpus: int = 0) -> Raw:
     """A gang of a high class, all of its pods alike."""
-    alike = template("8", "16Gi", 0)
+    alike = template("8", "16Gi", gpus)
     alike["spec"]["priorityClassName"] = "high"
     return {
         "apiVersion": "diengine.opendilab.org/v2alpha1",
@@ -100,6 +102,23 @@ def gang(pods: int) -> Raw:
         "metadata": {"name": "gang"},
         "spec": {"minReplicas": pods, "template": alike},
     }
+
+
+def motley_gang(pods: int) -> Raw:
+    """A gang of a high class: a leader and two sets of workers, all different."""
+    leader, *workers = (template(*asked, 0) for asked in (("16", "64Gi"), ("8", "16Gi"), ("4", "24Gi")))
+    for one in (leader, *workers):
+        one["spec"]["priorityClassName"] = "high"
+    sets = [
+        {"name": f"set-{i}", "counts": count, "template": workers[i]}
+        for i, count in enumerate((pods // 2, pods - pods // 2 - 1))
+    ]
+    spec = {
+        "schedulerPolicy": {"basicPolicy": "Gang"},
+        "leader": {"name": "leader", "template": leader},
+        "workerSets": sets,
+    }
+    return {"apiVersion": "tyrl.io/v1alpha1", "kind": "TYJob", "metadata": {"name": "gang"}, "spec": spec}
 
 
 def running(pods: int, nodes: int) -> Iterator[Raw]:

@@ -20,6 +20,7 @@ import numpy as np
 from clusters import (
     GANG,
     Raw,
+    classes,
     crowd,
     gang,
     gangs,
@@ -27,6 +28,7 @@ from clusters import (
     idle,
     loose,
     machines,
+    motley_gang,
     motley_trainers,
     running,
     seated_trainers,
@@ -89,6 +91,16 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *loose(pods // 5),
         ],
         f"a gang of {gang_size} makes room in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
+        f"a gang of {gang_size} unlike pods makes room in a full pool": lambda: [
+            *crowd(nodes),
+            motley_gang(gang_size),
+        ],
+        f"a gang of {gang_size} makes elastic jobs shrink in a full pool": lambda: [
+            *classes(),
+            *gpu_hosts(nodes),
+            *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
+            gang(gang_size, gpus=1),
+        ],
         f"{jobs:,} elastic jobs grow over {units:,} GPUs ({hosts:,} nodes)": lambda: [
             *gpu_hosts(hosts),
             *trainers(jobs),

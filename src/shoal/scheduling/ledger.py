@@ -6,9 +6,10 @@ undoing it, and the world is never copied.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from operator import ge
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from shoal.scheduling.shape import Shape
 
 Scores = npt.NDArray[np.float64]
 """One number a node."""
+
+_MANY: Final = 10
+"""So many tasks are moved all at once rather than one by one."""
 
 
 class Demand:
@@ -85,6 +89,16 @@ class Ledger:
         """Take a task off its node."""
         self._move(occupant, -1)
         self._journal.append(lambda: self._move(occupant, 1))
+
+    def add_all(self, occupants: Sequence[Occupant]) -> None:
+        """Put tasks on their nodes."""
+        self._move_all(occupants, 1)
+        self._journal.append(lambda: self._move_all(occupants, -1))
+
+    def remove_all(self, occupants: Sequence[Occupant]) -> None:
+        """Take tasks off their nodes."""
+        self._move_all(occupants, -1)
+        self._journal.append(lambda: self._move_all(occupants, 1))
 
     def reserve(self, occupant: Occupant) -> None:
         """Keep room on a node for somebody who is to come."""
@@ -176,6 +190,20 @@ class Ledger:
             self.neighbours.count(occupant, count)
         self.changes.append(column)
 
+    def _move_all(self, occupants: Sequence[Occupant], count: int) -> None:
+        """Move tasks one by one, or many at once where nobody minds."""
+        if len(occupants) < _MANY or self.neighbours is not None:
+            for occupant in occupants:
+                self._move(occupant, count)
+            return
+        columns = np.array([occupant.column for occupant in occupants])
+        change = np.zeros_like(self.used)
+        np.add.at(change.T, columns, np.array([self.demand(one.shape).vector for one in occupants]) * count)
+        self.used += change
+        self.room -= change
+        self._reload(np.unique(columns))
+        self.changes = []
+
     def _hold(self, occupant: Occupant, count: int) -> None:
         column, change = occupant.column, self.demand(occupant.shape).vector * count
         self.reserved[:, column] += change
@@ -193,6 +221,9 @@ class Ledger:
         self.used[:, span.columns] = used
         self.reserved[:, span.columns] = reserved
         self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
-        for load, share in self._weighted.values():
-            load[span.columns] = (used * share[:, span.columns]).sum(axis=0)
+        self._reload(span.columns)
         self.changes = []
+
+    def _reload(self, columns: slice | npt.NDArray[np.intp]) -> None:
+        for load, share in self._weighted.values():
+            load[columns] = (self.used[:, columns] * share[:, columns]).sum(axis=0)

@@ -7,7 +7,7 @@ would leave no room.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import takewhile
 
@@ -18,7 +18,7 @@ from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Placed
-from shoal.scheduling.roomtests import OneNode, RoomTest, Trial, are_alike, gang_test
+from shoal.scheduling.roomtests import Gang, OneNode, RoomTest, are_alike
 from shoal.scheduling.shape import Shape
 from shoal.scheduling.sizes import ranks
 from shoal.scheduling.snapshot import Snapshot
@@ -120,7 +120,7 @@ class Preemption:
         """Room anywhere in the pool for all of a gang's minimum."""
         span = self._snapshot.pools[workload.pool].span
         place = [(one, list(one.tasks)) for one in candidates]
-        return self._clear(place, span, partial(gang_test, self._filters, span, workload))
+        return self._clear(place, span, partial(Gang, self._filters, span, workload))
 
     def _clear(self, place: Place, span: Span, make_test: Callable[[], RoomTest]) -> Clearance | None:
         """Who must leave a place; an elastic workload gives nothing below an instance that does not help."""
@@ -157,7 +157,7 @@ class Preemption:
         if are_alike(workload):
             span = self._snapshot.pools[workload.pool].span
             return OneNode(self._filters, span, workload.missing[0], column)
-        return Trial(self._filters, Span(column, column + 1), workload)
+        return Gang(self._filters, Span(column, column + 1), workload)
 
     def _by_node(self, workload: Workload, candidates: list[Candidate]) -> dict[int, Place]:
         """Who could leave each node, where that could be enough."""
@@ -188,17 +188,18 @@ class Preemption:
 
     def _spare(self, units: list[Unit], test: RoomTest) -> list[Unit] | None:
         """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
-        for unit in units:
-            self._take_out(unit)
-        test.refresh([task.column for unit in units for task in unit.tasks])
+        tasks = [task for unit in units for task in unit.tasks]
+        self._ledger.remove_all(_occupants(tasks))
+        test.refresh([task.column for task in tasks])
         if not test.holds():
             return None
         gone = set(self._put_back_all(self._guarded_first(units), test))
         ruined = {unit.workload: unit for unit in units if unit.whole and unit in gone}
+        extras = [unit for unit in units if unit.workload in ruined and not unit.whole]
         victims = []
         for unit in units:
             if unit in gone and ruined.get(unit.workload, unit) is unit:
-                victims += self._spare_singly(_with_extras(unit, units), test) if unit.whole else [unit]
+                victims += self._spare_singly(_with_extras(unit, extras), test) if unit.whole else [unit]
         return sorted(victims, key=lambda unit: (-unit.level, unit.turn))
 
     def _guarded_first(self, units: list[Unit]) -> list[Unit]:
@@ -262,18 +263,13 @@ class Preemption:
     def _put_back(self, tasks: Sequence[Task], test: RoomTest) -> bool:
         columns = [task.column for task in tasks]
         with self._ledger.attempt() as attempt:
-            for task in tasks:
-                self._ledger.add(Occupant(task.column, task.shape, task.identity))
+            self._ledger.add_all(_occupants(tasks))
             test.refresh(columns)
             if test.holds():
                 attempt.keep()
                 return True
         test.refresh(columns)
         return False
-
-    def _take_out(self, unit: Unit) -> None:
-        for task in unit.tasks:
-            self._ledger.remove(Occupant(task.column, task.shape, task.identity))
 
     def _cost(self, victims: list[Unit], column: int) -> Cost:
         tasks = [task for unit in victims for task in unit.tasks]
@@ -290,10 +286,13 @@ class Preemption:
         )
 
 
-def _with_extras(whole: Unit, units: list[Unit]) -> Unit:
+def _occupants(tasks: Iterable[Task]) -> list[Occupant]:
+    return [Occupant(task.column, task.shape, task.identity) for task in tasks]
+
+
+def _with_extras(whole: Unit, extras: Iterable[Unit]) -> Unit:
     """All of a workload that goes whole, its extra instances too."""
-    extras = [unit for unit in units if unit.workload is whole.workload and unit is not whole]
-    leaving = {*whole.tasks, *(task for unit in extras for task in unit.tasks)}
+    leaving = {*whole.tasks, *(task for u in extras if u.workload is whole.workload for task in u.tasks)}
     tasks = tuple(task for task in whole.workload.placed if task in leaving)
     return msgspec.structs.replace(whole, tasks=tasks)
 

@@ -121,7 +121,6 @@ def keeps_minimum(workload: Workload, departures: Departures, *, without: Iterab
     """Whether a workload has its minimum when it has lost some more tasks."""
     lost = set(without)
     staying = [task for task in departures.left(workload) if task not in lost]
-    fixed = sum(task.is_fixed for task in workload.tasks)
-    if workload.unmet or sum(task.is_fixed for task in staying) < fixed:
+    if sum([task.varying for task in staying]) + workload.done < workload.minimum:
         return False
-    return sum(task.varying for task in staying) + workload.done >= workload.minimum
+    return sum([task.is_fixed for task in staying]) == sum([task.is_fixed for task in workload.tasks])
