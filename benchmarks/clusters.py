@@ -5,6 +5,7 @@ from typing import Any
 
 Raw = dict[str, Any]
 GANG = 64
+POOL = "resource.aibee.cn/pool"
 
 
 def machines(count: int, *, full: bool = False) -> Iterator[Raw]:
@@ -185,6 +186,35 @@ def elastic(name: str, size: tuple[int, int], cpus: str, memory: str, gpus: int)
     metadata = {"name": name, "namespace": "default"}
     spec = {"trainer": trainer}
     return {"apiVersion": "paddlepaddle.org/v1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+
+
+def full_pools(count: int, nodes: int) -> Iterator[Raw]:
+    """Pools that lend, borrow and preempt, of so many nodes each, all of them full of their own pods."""
+    have = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    for i in range(count):
+        name = f"team-{i:03}"
+        labels = {"team": name}
+        pool = {"apiVersion": "resource.aibee.cn/v1alpha1", "kind": "Pool", "metadata": {"name": name}}
+        yield {**pool, "spec": {"nodeSelector": {"matchLabels": labels}}}
+        for k in range(nodes):
+            metadata = {"name": f"{name}-{k:03}", "labels": labels}
+            status = {"capacity": have, "allocatable": have}
+            yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+            for part in range(2):
+                spec = template("15", "32Gi", 0)["spec"]
+                spec |= {"schedulerName": "shoal", "nodeName": f"{name}-{k:03}"}
+                resident = {"name": f"{name}-{k:03}-{part}", "annotations": {POOL: name}}
+                phase = {"phase": "Running"}
+                yield {"apiVersion": "v1", "kind": "Pod", "metadata": resident, "spec": spec, "status": phase}
+
+
+def small_gangs(pools: int, jobs: int) -> Iterator[Raw]:
+    """Jobs of a leader and three workers, so many in each pool, of ten sizes."""
+    for i in range(pools * jobs):
+        metadata = {"name": f"job-{i:05}", "annotations": {POOL: f"team-{i % pools:03}"}}
+        workers = {"name": "worker", "counts": 3, "template": template(f"{4 + i // pools % 10}", "8Gi", 0)}
+        spec = {"leader": {"name": "leader", "template": template("8", "16Gi", 0)}, "workerSets": [workers]}
+        yield {"apiVersion": "tyrl.io/v1alpha1", "kind": "TYJob", "metadata": metadata, "spec": spec}
 
 
 def template(cpus: str, memory: str, gpus: int) -> Raw:

@@ -22,6 +22,7 @@ from clusters import (
     Raw,
     classes,
     crowd,
+    full_pools,
     gang,
     gangs,
     gpu_hosts,
@@ -32,6 +33,7 @@ from clusters import (
     motley_trainers,
     running,
     seated_trainers,
+    small_gangs,
     sundry,
     trainers,
 )
@@ -79,6 +81,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
     """The lines of the headline table: their titles, and how their objects are made."""
     gang_size, hosts, jobs = pods // 20 + 12 * pods // 10_000, nodes * 5 // 4, pods // 5
     units = hosts * 8
+    pools = waiting = round(pods**0.5)
     return {
         f"{pods:,} pods in gangs of {GANG}": lambda: [*machines(nodes), *gangs(pods)],
         f"{pods:,} different loose pods": lambda: [*machines(nodes), *loose(pods)],
@@ -100,6 +103,10 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *gpu_hosts(nodes),
             *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
             gang(gang_size, gpus=1),
+        ],
+        f"{pools} full pools, {waiting} small gangs wait in each": lambda: [
+            *full_pools(pools, nodes // pools),
+            *small_gangs(pools, waiting),
         ],
         f"{jobs:,} elastic jobs grow over {units:,} GPUs ({hosts:,} nodes)": lambda: [
             *gpu_hosts(hosts),

@@ -57,7 +57,8 @@ class Ledger:
 
     `promised` are those for whom room is kept: they keep others away like those who are there, and are
     nobody's wanted neighbours. `changes` has the columns that have changed, one after another, again and
-    again; when many change at once it is a new list.
+    again; when many change at once it is a new list. `state` is a number that stands for all that is in the
+    ledger: where it is what it was before, everything is as it was.
     """
 
     def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
@@ -69,7 +70,8 @@ class Ledger:
         self.neighbours = neighbours
         self.promised = Neighbours(nodes) if neighbours is not None else None
         self.changes: list[int] = []
-        self._journal: list[Callable[[], None]] = []
+        self.state = self._states = 0
+        self._journal: list[tuple[int, Callable[[], None]]] = []
         self._demands: dict[Shape, Demand] = {}
         self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
 
@@ -83,32 +85,32 @@ class Ledger:
     def add(self, occupant: Occupant, count: int = 1) -> None:
         """Put a task on a node, or several alike."""
         self._move(occupant, count)
-        self._journal.append(lambda: self._move(occupant, -count))
+        self._write(lambda: self._move(occupant, -count))
 
     def remove(self, occupant: Occupant) -> None:
         """Take a task off its node."""
         self._move(occupant, -1)
-        self._journal.append(lambda: self._move(occupant, 1))
+        self._write(lambda: self._move(occupant, 1))
 
     def add_all(self, occupants: Sequence[Occupant]) -> None:
         """Put tasks on their nodes."""
         self._move_all(occupants, 1)
-        self._journal.append(lambda: self._move_all(occupants, -1))
+        self._write(lambda: self._move_all(occupants, -1))
 
     def remove_all(self, occupants: Sequence[Occupant]) -> None:
         """Take tasks off their nodes."""
         self._move_all(occupants, -1)
-        self._journal.append(lambda: self._move_all(occupants, 1))
+        self._write(lambda: self._move_all(occupants, 1))
 
     def reserve(self, occupant: Occupant) -> None:
         """Keep room on a node for somebody who is to come."""
         self._hold(occupant, 1)
-        self._journal.append(lambda: self._hold(occupant, -1))
+        self._write(lambda: self._hold(occupant, -1))
 
     def release(self, occupant: Occupant) -> None:
         """Keep room no longer."""
         self._hold(occupant, -1)
-        self._journal.append(lambda: self._hold(occupant, 1))
+        self._write(lambda: self._hold(occupant, 1))
 
     def remove_amounts(self, span: Span, amounts: Amounts) -> None:
         """Take amounts off the nodes of a span at once, whoever's they are; nobody there may mind."""
@@ -131,7 +133,7 @@ class Ledger:
         """See others, or nobody."""
         before = getattr(self, which)
         setattr(self, which, neighbours)
-        self._journal.append(lambda: setattr(self, which, before))
+        self._write(lambda: setattr(self, which, before))
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Attempt]:
@@ -143,7 +145,8 @@ class Ledger:
         finally:
             if not attempt.kept:
                 while len(self._journal) > start:
-                    self._journal.pop()()
+                    self.state, undo = self._journal.pop()
+                    undo()
 
     def fitting(self, demand: Demand, span: Span) -> Mask:
         """Nodes of a span with room for a demand."""
@@ -177,6 +180,11 @@ class Ledger:
         """What would be used of one resource on one node, as a fraction of what there is."""
         total = int(self.nodes.alloc[row, column])
         return Fraction(int(self.used[row, column]) + more, total) if total else Fraction(0)
+
+    def _write(self, undo: Callable[[], None]) -> None:
+        """Write down how to take a change back; the change makes a new state."""
+        self._journal.append((self.state, undo))
+        self.state = self._states = self._states + 1
 
     def _move(self, occupant: Occupant, count: int) -> None:
         column = occupant.column
@@ -215,7 +223,7 @@ class Ledger:
     def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy()
         self._set(span, used, reserved)
-        self._journal.append(lambda: self._set(span, *before))
+        self._write(lambda: self._set(span, *before))
 
     def _set(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         self.used[:, span.columns] = used

@@ -26,12 +26,12 @@ from shoal.scheduling.victims import (
     NO_TURN,
     Candidate,
     Level,
+    Residents,
     Turn,
     Unit,
     extras_of,
     in_order,
     keeps_minimum,
-    residents_of,
     units_of,
 )
 from shoal.scheduling.workload import Task, Workload
@@ -61,7 +61,6 @@ class Preemption:
         """Make room in what the filters let through."""
         self._snapshot, self._filters, self._ledger = snapshot, filters, filters.ledger
         self._departures, self._budgets = departures, departures.budgets
-        self._residents: dict[int, list[Candidate]] = {}
 
     def clear(
         self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
@@ -80,7 +79,7 @@ class Preemption:
     def _candidates(
         self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
     ) -> Iterator[Candidate]:
-        for one in self._residents_of(workload.pool):
+        for one in self._residents.of(workload.pool):
             victim = one.workload
             if victim is workload or victim in untouchable:
                 continue
@@ -96,10 +95,9 @@ class Preemption:
     def _ranks(self) -> dict[Workload, int]:
         return ranks(workload for workload in self._snapshot.workloads if workload.elastic)
 
-    def _residents_of(self, pool: int) -> list[Candidate]:
-        if pool not in self._residents:
-            self._residents[pool] = residents_of(self._snapshot, pool)
-        return self._residents[pool]
+    @cached_property
+    def _residents(self) -> Residents:
+        return Residents(self._snapshot)
 
     def _clear_node(self, workload: Workload, candidates: list[Candidate]) -> Clearance | None:
         """One node for one task: the one whose victims cost least; of nodes that are alike, the first."""
