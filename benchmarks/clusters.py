@@ -105,6 +105,14 @@ def gang(pods: int, gpus: int = 0) -> Raw:
     }
 
 
+def intruders(pods: int) -> Iterator[Raw]:
+    """Pods of a high class, of four sizes."""
+    for i in range(pods):
+        spec = template(f"{4 + i % 4 * 4}", "16Gi", 0)["spec"]
+        spec |= {"schedulerName": "shoal", "priorityClassName": "high"}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"i{i:06}"}, "spec": spec}
+
+
 def motley_gang(pods: int) -> Raw:
     """A gang of a high class: a leader and two sets of workers, all different."""
     leader, *workers = (template(*asked, 0) for asked in (("16", "64Gi"), ("8", "16Gi"), ("4", "24Gi")))

@@ -27,6 +27,7 @@ from clusters import (
     gangs,
     gpu_hosts,
     idle,
+    intruders,
     loose,
     machines,
     motley_gang,
@@ -104,6 +105,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
             gang(gang_size, gpus=1),
         ],
+        f"{pods // 20} single pods make room in a full pool": lambda: [*crowd(nodes), *intruders(pods // 20)],
         f"{pools} full pools, {waiting} small gangs wait in each": lambda: [
             *full_pools(pools, nodes // pools),
             *small_gangs(pools, waiting),
