@@ -5,6 +5,7 @@ from typing import Any
 
 Raw = dict[str, Any]
 GANG = 64
+POOL = "resource.aibee.cn/pool"
 
 
 def machines(count: int, *, full: bool = False) -> Iterator[Raw]:
@@ -64,15 +65,17 @@ def idle(pods: int) -> Iterator[Raw]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"i{i:06}"}, "spec": spec}
 
 
+def classes() -> Iterator[Raw]:
+    """A low class and a high one."""
+    for name, value in (("low", 1), ("high", 2)):
+        metadata = {"name": name}
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        yield {**kind, "metadata": metadata, "value": value}
+
+
 def crowd(nodes: int) -> Iterator[Raw]:
     """Nodes that are full of pods of a low class."""
-    for name, value in (("low", 1), ("high", 2)):
-        yield {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
+    yield from classes()
     have = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     for i in range(nodes):
         metadata = {"name": f"n{i:05}"}
@@ -90,9 +93,9 @@ def crowd(nodes: int) -> Iterator[Raw]:
         }
 
 
-def gang(pods: int) -> Raw:
+def gang(pods: int, gpus: int = 0) -> Raw:
     """A gang of a high class, all of its pods alike."""
-    alike = template("8", "16Gi", 0)
+    alike = template("8", "16Gi", gpus)
     alike["spec"]["priorityClassName"] = "high"
     return {
         "apiVersion": "diengine.opendilab.org/v2alpha1",
@@ -100,6 +103,31 @@ def gang(pods: int) -> Raw:
         "metadata": {"name": "gang"},
         "spec": {"minReplicas": pods, "template": alike},
     }
+
+
+def intruders(pods: int) -> Iterator[Raw]:
+    """Pods of a high class, of four sizes."""
+    for i in range(pods):
+        spec = template(f"{4 + i % 4 * 4}", "16Gi", 0)["spec"]
+        spec |= {"schedulerName": "shoal", "priorityClassName": "high"}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"i{i:06}"}, "spec": spec}
+
+
+def motley_gang(pods: int) -> Raw:
+    """A gang of a high class: a leader and two sets of workers, all different."""
+    leader, *workers = (template(*asked, 0) for asked in (("16", "64Gi"), ("8", "16Gi"), ("4", "24Gi")))
+    for one in (leader, *workers):
+        one["spec"]["priorityClassName"] = "high"
+    sets = [
+        {"name": f"set-{i}", "counts": count, "template": workers[i]}
+        for i, count in enumerate((pods // 2, pods - pods // 2 - 1))
+    ]
+    spec = {
+        "schedulerPolicy": {"basicPolicy": "Gang"},
+        "leader": {"name": "leader", "template": leader},
+        "workerSets": sets,
+    }
+    return {"apiVersion": "tyrl.io/v1alpha1", "kind": "TYJob", "metadata": {"name": "gang"}, "spec": spec}
 
 
 def running(pods: int, nodes: int) -> Iterator[Raw]:
@@ -166,6 +194,35 @@ def elastic(name: str, size: tuple[int, int], cpus: str, memory: str, gpus: int)
     metadata = {"name": name, "namespace": "default"}
     spec = {"trainer": trainer}
     return {"apiVersion": "paddlepaddle.org/v1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
+
+
+def full_pools(count: int, nodes: int) -> Iterator[Raw]:
+    """Pools that lend, borrow and preempt, of so many nodes each, all of them full of their own pods."""
+    have = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    for i in range(count):
+        name = f"team-{i:03}"
+        labels = {"team": name}
+        pool = {"apiVersion": "resource.aibee.cn/v1alpha1", "kind": "Pool", "metadata": {"name": name}}
+        yield {**pool, "spec": {"nodeSelector": {"matchLabels": labels}}}
+        for k in range(nodes):
+            metadata = {"name": f"{name}-{k:03}", "labels": labels}
+            status = {"capacity": have, "allocatable": have}
+            yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+            for part in range(2):
+                spec = template("15", "32Gi", 0)["spec"]
+                spec |= {"schedulerName": "shoal", "nodeName": f"{name}-{k:03}"}
+                resident = {"name": f"{name}-{k:03}-{part}", "annotations": {POOL: name}}
+                phase = {"phase": "Running"}
+                yield {"apiVersion": "v1", "kind": "Pod", "metadata": resident, "spec": spec, "status": phase}
+
+
+def small_gangs(pools: int, jobs: int) -> Iterator[Raw]:
+    """Jobs of a leader and three workers, so many in each pool, of ten sizes."""
+    for i in range(pools * jobs):
+        metadata = {"name": f"job-{i:05}", "annotations": {POOL: f"team-{i % pools:03}"}}
+        workers = {"name": "worker", "counts": 3, "template": template(f"{4 + i // pools % 10}", "8Gi", 0)}
+        spec = {"leader": {"name": "leader", "template": template("8", "16Gi", 0)}, "workerSets": [workers]}
+        yield {"apiVersion": "tyrl.io/v1alpha1", "kind": "TYJob", "metadata": metadata, "spec": spec}
 
 
 def template(cpus: str, memory: str, gpus: int) -> Raw:

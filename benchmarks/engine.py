@@ -20,16 +20,21 @@ import numpy as np
 from clusters import (
     GANG,
     Raw,
+    classes,
     crowd,
+    full_pools,
     gang,
     gangs,
     gpu_hosts,
     idle,
+    intruders,
     loose,
     machines,
+    motley_gang,
     motley_trainers,
     running,
     seated_trainers,
+    small_gangs,
     sundry,
     trainers,
 )
@@ -77,6 +82,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
     """The lines of the headline table: their titles, and how their objects are made."""
     gang_size, hosts, jobs = pods // 20 + 12 * pods // 10_000, nodes * 5 // 4, pods // 5
     units = hosts * 8
+    pools = waiting = round(pods**0.5)
     return {
         f"{pods:,} pods in gangs of {GANG}": lambda: [*machines(nodes), *gangs(pods)],
         f"{pods:,} different loose pods": lambda: [*machines(nodes), *loose(pods)],
@@ -89,6 +95,21 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *loose(pods // 5),
         ],
         f"a gang of {gang_size} makes room in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
+        f"a gang of {gang_size} unlike pods makes room in a full pool": lambda: [
+            *crowd(nodes),
+            motley_gang(gang_size),
+        ],
+        f"a gang of {gang_size} makes elastic jobs shrink in a full pool": lambda: [
+            *classes(),
+            *gpu_hosts(nodes),
+            *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
+            gang(gang_size, gpus=1),
+        ],
+        f"{pods // 20} single pods make room in a full pool": lambda: [*crowd(nodes), *intruders(pods // 20)],
+        f"{pools} full pools, {waiting} small gangs wait in each": lambda: [
+            *full_pools(pools, nodes // pools),
+            *small_gangs(pools, waiting),
+        ],
         f"{jobs:,} elastic jobs grow over {units:,} GPUs ({hosts:,} nodes)": lambda: [
             *gpu_hosts(hosts),
             *trainers(jobs),

@@ -13,10 +13,12 @@ from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.ledger import Demand, Ledger
 from shoal.scheduling.nodes import Mask, Span
+from shoal.scheduling.placement import Outcome, Placer
 from shoal.scheduling.snapshot import Snapshot
+from shoal.scheduling.workload import Task
 from shoal.world.assembly import assemble
 from shoal.world.world import World
-from tests.builders import node, pod, template, tyjob
+from tests.builders import node, pod, priority_class, template, tyjob
 
 CONFIG = SchedulerConfig()
 
@@ -117,3 +119,21 @@ def test_nodes_that_are_alike_in_what_counts_are_compared_once(monkeypatch: pyte
     monkeypatch.setattr(scores.Fullness, "exactly", counted)
     cycle(snapshot(*(node(f"n{i:03}", cpu=9, memory=1000 + i) for i in range(100)), pod("new")), CONFIG)
     assert len(compared) == 1
+
+
+def test_a_gang_is_not_placed_anew_for_every_victim(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    place = Placer.place
+
+    def counted(self: Placer, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
+        tried.append(1)
+        return place(self, tasks, need, minimum_only=minimum_only)
+
+    monkeypatch.setattr(Placer, "place", counted)
+    nodes = [node(f"n{i:02}", cpu=8) for i in range(50)]
+    residents = [pod(f"p{i:03}", cpu=4, node=f"n{i % 50:02}") for i in range(100)]
+    large, small = template(cpu=4, priority="high"), template(cpu=2, priority="high")
+    gang = tyjob("gang", leader=large, workers={"v": (20, large), "w": (38, small)}, policy="Gang")
+    seen = snapshot(*nodes, *residents, priority_class("high", 10), gang)
+    assert len(cycle(seen, CONFIG).evictions) == 40
+    assert len(tried) < 20

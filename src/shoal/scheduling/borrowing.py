@@ -28,6 +28,8 @@ class Borrowing:
         self._waiting = {number: set(queue) for number, queue in by_pool(waiting).items()}
         self._numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
         self._guests = self._count_guests()
+        self._moves = 0
+        self._idle_pools: tuple[tuple[int, int], set[int]] = ((-1, -1), set())
 
     def serve(self, workload: Workload) -> Turn | None:
         """What a workload gets from others; None if nothing."""
@@ -35,7 +37,8 @@ class Borrowing:
             return None
         if workload.placed:
             return self._join(workload)
-        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if not self._is_wanted(pool)]
+        idle = self._pools_to_lend()
+        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if pool in idle]
         rated = [(rate, pool) for pool in offers if (rate := self._rate(workload, pool)) is not None]
         return self._move_in(workload, min(rated)[1]) if rated else None
 
@@ -45,6 +48,14 @@ class Borrowing:
         if not self._snapshot.pools[pool].sharing or self._is_wanted(pool):
             return None
         return self._move_in(workload, pool)
+
+    def _pools_to_lend(self) -> set[int]:
+        """Pools with nodes in which nobody waits; worked out again when somebody moved in or must leave."""
+        moment = self._moves, len(self._service.departures.evictions)
+        if self._idle_pools[0] != moment:
+            numbers = [number for number, pool in enumerate(self._snapshot.pools) if len(pool.span)]
+            self._idle_pools = moment, {number for number in numbers if not self._is_wanted(number)}
+        return self._idle_pools[1]
 
     def _is_wanted(self, pool: int) -> bool:
         """Whether somebody waits for room in their own pool; those who must leave another will, too."""
@@ -58,6 +69,7 @@ class Borrowing:
         turn = self._service.serve_in(workload, pool)
         if turn is None:
             return None
+        self._moves += 1
         self._guests[pool] += len(turn.placed)
         self._waiting.get(workload.pool, set()).discard(workload)
         return self._service.noted(turn)

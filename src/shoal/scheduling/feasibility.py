@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from shoal.scheduling.filters import Filters
-from shoal.scheduling.placement import Misfit, Placer
+from shoal.scheduling.placement import Misfit, Placer, runs_of
 from shoal.scheduling.queues import by_pool
-from shoal.scheduling.shape import Shape
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import Workload
+from shoal.scheduling.workload import PlacementPolicy, Task, Workload
 
 
 class Feasibility:
@@ -20,7 +19,7 @@ class Feasibility:
         self._judged: set[Workload] = set()
         self._fitting: set[tuple[Workload, int]] = set()
         self._misfits: dict[tuple[Workload, int], Misfit] = {}
-        self._alike: dict[tuple[Shape, int], Misfit | None] = {}
+        self._alike: dict[tuple[object, ...], tuple[int, str] | None] = {}
 
     def judge(self, workloads: Collection[Workload]) -> None:
         """Judge workloads by their home pools, and what does not fit there by who may lend to it."""
@@ -64,30 +63,24 @@ class Feasibility:
         least = max(workload.minimum - workload.done, 0)
         if sum(task.varying for task in workload.tasks) < least:
             return
-        misfit = self._misfit_of_one(workload, pool) if _is_single(workload) else self._misfit(workload, pool)
+        misfit = self._misfit_of(workload, pool, least)
         if misfit:
             self._misfits[workload, pool] = misfit
         else:
             self._fitting.add((workload, pool))
 
-    def _misfit_of_one(self, workload: Workload, pool: int) -> Misfit | None:
-        """Single tasks that are alike, and mind nobody, are judged once."""
-        task = workload.tasks[0]
-        if self._filters.minds(task):
-            return self._misfit(workload, pool)
-        key = (task.shape, pool)
+    def _misfit_of(self, workload: Workload, pool: int, least: int) -> Misfit | None:
+        """Workloads that are alike are judged once: in an empty pool nobody else matters."""
+        tasks = [task for task in workload.tasks if not task.follows]
+        key = (pool, workload.placement, least, runs_of(tasks, self._filters))
         if key not in self._alike:
-            self._alike[key] = self._misfit(workload, pool)
-        return self._alike[key]
+            misfit = self._misfit(tasks, least, workload.placement, pool)
+            self._alike[key] = (tasks.index(misfit.task), misfit.complaint) if misfit else None
+        known = self._alike[key]
+        return Misfit(tasks[known[0]], known[1]) if known else None
 
-    def _misfit(self, workload: Workload, pool: int) -> Misfit | None:
-        placer = Placer(self._filters, self._snapshot.pools[pool].span, workload.placement)
+    def _misfit(self, tasks: list[Task], least: int, policy: PlacementPolicy, pool: int) -> Misfit | None:
+        placer = Placer(self._filters, self._snapshot.pools[pool].span, policy)
         with self._filters.ledger.attempt():
-            least = max(workload.minimum - workload.done, 0)
-            tasks = [task for task in workload.tasks if not task.follows]
             outcome = placer.place(tasks, least, minimum_only=True)
         return outcome.misfit if outcome.placed is None else None
-
-
-def _is_single(workload: Workload) -> bool:
-    return len(workload.tasks) == 1

@@ -6,9 +6,10 @@ undoing it, and the world is never copied.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from operator import ge
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from shoal.scheduling.shape import Shape
 
 Scores = npt.NDArray[np.float64]
 """One number a node."""
+
+_MANY: Final = 10
+"""So many tasks are moved all at once rather than one by one."""
 
 
 class Demand:
@@ -53,7 +57,8 @@ class Ledger:
 
     `promised` are those for whom room is kept: they keep others away like those who are there, and are
     nobody's wanted neighbours. `changes` has the columns that have changed, one after another, again and
-    again; when many change at once it is a new list.
+    again; when many change at once it is a new list. `state` is a number that stands for all that is in the
+    ledger: where it is what it was before, everything is as it was.
     """
 
     def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
@@ -65,7 +70,8 @@ class Ledger:
         self.neighbours = neighbours
         self.promised = Neighbours(nodes) if neighbours is not None else None
         self.changes: list[int] = []
-        self._journal: list[Callable[[], None]] = []
+        self.state = self._states = 0
+        self._journal: list[tuple[int, Callable[[], None]]] = []
         self._demands: dict[Shape, Demand] = {}
         self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
 
@@ -79,22 +85,32 @@ class Ledger:
     def add(self, occupant: Occupant, count: int = 1) -> None:
         """Put a task on a node, or several alike."""
         self._move(occupant, count)
-        self._journal.append(lambda: self._move(occupant, -count))
+        self._write(lambda: self._move(occupant, -count))
 
     def remove(self, occupant: Occupant) -> None:
         """Take a task off its node."""
         self._move(occupant, -1)
-        self._journal.append(lambda: self._move(occupant, 1))
+        self._write(lambda: self._move(occupant, 1))
+
+    def add_all(self, occupants: Sequence[Occupant]) -> None:
+        """Put tasks on their nodes."""
+        self._move_all(occupants, 1)
+        self._write(lambda: self._move_all(occupants, -1))
+
+    def remove_all(self, occupants: Sequence[Occupant]) -> None:
+        """Take tasks off their nodes."""
+        self._move_all(occupants, -1)
+        self._write(lambda: self._move_all(occupants, 1))
 
     def reserve(self, occupant: Occupant) -> None:
         """Keep room on a node for somebody who is to come."""
         self._hold(occupant, 1)
-        self._journal.append(lambda: self._hold(occupant, -1))
+        self._write(lambda: self._hold(occupant, -1))
 
     def release(self, occupant: Occupant) -> None:
         """Keep room no longer."""
         self._hold(occupant, -1)
-        self._journal.append(lambda: self._hold(occupant, 1))
+        self._write(lambda: self._hold(occupant, 1))
 
     def remove_amounts(self, span: Span, amounts: Amounts) -> None:
         """Take amounts off the nodes of a span at once, whoever's they are; nobody there may mind."""
@@ -117,7 +133,7 @@ class Ledger:
         """See others, or nobody."""
         before = getattr(self, which)
         setattr(self, which, neighbours)
-        self._journal.append(lambda: setattr(self, which, before))
+        self._write(lambda: setattr(self, which, before))
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[Attempt]:
@@ -129,7 +145,8 @@ class Ledger:
         finally:
             if not attempt.kept:
                 while len(self._journal) > start:
-                    self._journal.pop()()
+                    self.state, undo = self._journal.pop()
+                    undo()
 
     def fitting(self, demand: Demand, span: Span) -> Mask:
         """Nodes of a span with room for a demand."""
@@ -164,6 +181,11 @@ class Ledger:
         total = int(self.nodes.alloc[row, column])
         return Fraction(int(self.used[row, column]) + more, total) if total else Fraction(0)
 
+    def _write(self, undo: Callable[[], None]) -> None:
+        """Write down how to take a change back; the change makes a new state."""
+        self._journal.append((self.state, undo))
+        self.state = self._states = self._states + 1
+
     def _move(self, occupant: Occupant, count: int) -> None:
         column = occupant.column
         change = self.demand(occupant.shape).vector * count
@@ -176,6 +198,20 @@ class Ledger:
             self.neighbours.count(occupant, count)
         self.changes.append(column)
 
+    def _move_all(self, occupants: Sequence[Occupant], count: int) -> None:
+        """Move tasks one by one, or many at once where nobody minds."""
+        if len(occupants) < _MANY or self.neighbours is not None:
+            for occupant in occupants:
+                self._move(occupant, count)
+            return
+        columns = np.array([occupant.column for occupant in occupants])
+        change = np.zeros_like(self.used)
+        np.add.at(change.T, columns, np.array([self.demand(one.shape).vector for one in occupants]) * count)
+        self.used += change
+        self.room -= change
+        self._reload(np.unique(columns))
+        self.changes = []
+
     def _hold(self, occupant: Occupant, count: int) -> None:
         column, change = occupant.column, self.demand(occupant.shape).vector * count
         self.reserved[:, column] += change
@@ -187,12 +223,15 @@ class Ledger:
     def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy()
         self._set(span, used, reserved)
-        self._journal.append(lambda: self._set(span, *before))
+        self._write(lambda: self._set(span, *before))
 
     def _set(self, span: Span, used: Amounts, reserved: Amounts) -> None:
         self.used[:, span.columns] = used
         self.reserved[:, span.columns] = reserved
         self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
-        for load, share in self._weighted.values():
-            load[span.columns] = (used * share[:, span.columns]).sum(axis=0)
+        self._reload(span.columns)
         self.changes = []
+
+    def _reload(self, columns: slice | npt.NDArray[np.intp]) -> None:
+        for load, share in self._weighted.values():
+            load[columns] = (self.used[:, columns] * share[:, columns]).sum(axis=0)

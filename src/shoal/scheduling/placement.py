@@ -148,6 +148,15 @@ class Placer:
         return sorted(tasks, key=share, reverse=True)
 
 
+def runs_of(tasks: Iterable[Task], filters: Filters) -> tuple[object, ...]:
+    """What a row of tasks is made of: whoever has the same is placed the same."""
+
+    def like(task: Task) -> tuple[object, ...]:
+        return task.shape, filters.minds(task) and task.identity, task.varying, task.leads
+
+    return tuple((*kind, len(list(run))) for kind, run in groupby(tasks, key=like))
+
+
 def _likeness(task: Task) -> tuple[Shape, Identity, bool, bool]:
     """What tasks share that are rated together."""
     return task.shape, task.identity, task.varying, task.leads

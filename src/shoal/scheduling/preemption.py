@@ -7,18 +7,20 @@ would leave no room.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import chain, count, takewhile
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.scheduling.departures import Departures
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
 from shoal.scheduling.placement import Placed
-from shoal.scheduling.roomtests import OneNode, RoomTest, Trial, are_alike, gang_test
+from shoal.scheduling.places import Likeness, Place, Places
+from shoal.scheduling.roomtests import Gang, OneNode, RoomTest, are_alike
 from shoal.scheduling.shape import Shape
 from shoal.scheduling.sizes import ranks
 from shoal.scheduling.snapshot import Snapshot
@@ -26,25 +28,19 @@ from shoal.scheduling.victims import (
     NO_TURN,
     Candidate,
     Level,
+    Residents,
     Turn,
     Unit,
     extras_of,
     in_order,
     keeps_minimum,
-    residents_of,
     units_of,
 )
-from shoal.scheduling.workload import Task, Workload
+from shoal.scheduling.workload import NOWHERE, Task, Workload
 
 Cost = tuple[int, int, int, int, int, Turn, int]
 """What victims cost, cheaper first: violated budgets, the highest level, the highest priority at home, the
 sum of priorities, their number, the last turn of an extra instance, and the node's column."""
-
-Likeness = tuple[object, ...]
-"""What nodes have in common that cost the same to clear."""
-
-Place = list[tuple[Candidate, list[Task]]]
-"""Who could leave some place, with which tasks."""
 
 
 class Clearance(msgspec.Struct, frozen=True, eq=False):
@@ -61,7 +57,10 @@ class Preemption:
         """Make room in what the filters let through."""
         self._snapshot, self._filters, self._ledger = snapshot, filters, filters.ledger
         self._departures, self._budgets = departures, departures.budgets
-        self._residents: dict[int, list[Candidate]] = {}
+        self._places: dict[tuple[int, int, bool], Places] = {}
+        self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
+        self._costs: defaultdict[Shape, dict[Likeness, Cost | None]] = defaultdict(dict)
+        self._versions = count()
 
     def clear(
         self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
@@ -70,57 +69,98 @@ class Preemption:
 
         With `extras_only` nobody loses what it is entitled to.
         """
-        candidates = list(self._candidates(workload, untouchable, extras_only=extras_only))
-        if not candidates:
-            return None
+        places = self._places_for(workload, untouchable, extras_only=extras_only)
         if len(workload.minimum_tasks) == 1:
-            return self._clear_node(workload, candidates)
-        return self._clear_pool(workload, candidates)
+            return self._clear_node(workload, places)
+        return self._clear_pool(workload, places.everybody())
 
-    def _candidates(
+    def _places_for(
         self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
-    ) -> Iterator[Candidate]:
-        for one in self._residents_of(workload.pool):
-            victim = one.workload
-            if victim is workload or victim in untouchable:
-                continue
-            free = not extras_only and (one.foreign or victim.priority < workload.priority)
-            lends = victim.elastic and not one.foreign and victim.priority <= workload.priority
-            extras = extras_of(victim, self._departures, self._ranks[victim]) if lends else ()
-            leaving = self._departures.tasks if victim in self._departures else ()
-            tasks = tuple(task for task in one.tasks if task not in leaving) if free else ()
-            if tasks or extras:
-                yield Candidate(workload=victim, foreign=one.foreign, tasks=tasks, extras=extras)
+    ) -> Places:
+        """Who could leave for a workload; those who lost or got something since are looked at again."""
+        key = (workload.pool, workload.priority, extras_only)
+        lost = len(self._departures.evictions)
+        if key not in self._places:
+            judge = partial(self._judge, workload.priority, untouchable, extras_only=extras_only)
+            span, residents = self._snapshot.pools[workload.pool].span, self._residents.of(workload.pool)
+            self._places[key] = Places(span, residents, judge)
+        elif self._seen[key] != (lost, len(untouchable)):
+            evicted = (eviction.workload for eviction in self._departures.evictions[self._seen[key][0] :])
+            self._places[key].judge({*evicted, *untouchable})
+        self._seen[key] = lost, len(untouchable)
+        return self._places[key]
+
+    def _judge(
+        self, priority: int, untouchable: Collection[Workload], one: Candidate, *, extras_only: bool
+    ) -> Candidate | None:
+        """What a resident could lose to somebody of a priority."""
+        victim = one.workload
+        if victim in untouchable:
+            return None
+        free = not extras_only and (one.foreign or victim.priority < priority)
+        lends = victim.elastic and not one.foreign and victim.priority <= priority
+        extras = extras_of(victim, self._departures, self._ranks[victim]) if lends else ()
+        if free and not extras and victim not in self._departures:
+            return one
+        tasks = tuple(task for task in one.tasks if task not in self._departures.tasks) if free else ()
+        return replace(one, tasks=tasks, extras=extras) if tasks or extras else None
 
     @cached_property
     def _ranks(self) -> dict[Workload, int]:
         return ranks(workload for workload in self._snapshot.workloads if workload.elastic)
 
-    def _residents_of(self, pool: int) -> list[Candidate]:
-        if pool not in self._residents:
-            self._residents[pool] = residents_of(self._snapshot, pool)
-        return self._residents[pool]
+    @cached_property
+    def _residents(self) -> Residents:
+        return Residents(self._snapshot)
 
-    def _clear_node(self, workload: Workload, candidates: list[Candidate]) -> Clearance | None:
-        """One node for one task: the one whose victims cost least; of nodes that are alike, the first."""
-        found: list[tuple[Cost, Clearance]] = []
-        looked_at: set[Likeness] = set()
-        for column, place in self._by_node(workload, candidates).items():
-            node = Span(column, column + 1)
-            likeness = self._likeness(workload, column, self._units(place, node, {}))
-            if likeness in looked_at:
+    def _clear_node(self, workload: Workload, places: Places) -> Clearance | None:
+        """One node for one task: the one whose victims cost least."""
+        span = self._snapshot.pools[workload.pool].span
+        places.sort(self._ledger.room[:, span.columns], partial(self._sign, places))
+        costs = self._weigh_sorts(workload, places) if are_alike(workload) else self._weigh(workload, places)
+        best = min(costs, default=None)
+        return None if best is None else self._clear_one(workload, places, best[-1])
+
+    def _weigh(self, workload: Workload, places: Places) -> Iterator[Cost]:
+        """What it costs to clear each node for a workload."""
+        for column in chain.from_iterable(places.sorts.values()):
+            cost = self._cost_of(workload, places, column)
+            if cost:
+                yield cost
+
+    def _weigh_sorts(self, workload: Workload, places: Places) -> Iterator[Cost]:
+        """What it costs to clear the first node of each sort; that is kept, where nobody else matters."""
+        task = workload.missing[0]
+        suitable = self._filters.suitable(task)
+        lasting = not self._budgets and self._ledger.neighbours is None
+        known = self._costs[task.shape] if lasting else {}
+        for likeness, columns in places.sorts.items():
+            column = next((column for column in columns if suitable[column]), NOWHERE)
+            if column == NOWHERE:
                 continue
-            looked_at.add(likeness)
-            clearance = self._clear(place, node, partial(self._node_test, workload, column))
-            if clearance is not None:
-                found.append((self._cost(clearance.victims, column), clearance))
-        return min(found, key=lambda pair: pair[0])[1] if found else None
+            if likeness not in known:
+                known[likeness] = self._cost_of(workload, places, column)
+            cost = known[likeness]
+            if cost:
+                yield (*cost[:-1], column)
 
-    def _clear_pool(self, workload: Workload, candidates: list[Candidate]) -> Clearance | None:
+    def _cost_of(self, workload: Workload, places: Places, column: int) -> Cost | None:
+        place = places.at(column)
+        if not any(self._could_help(task, column, place) for task in workload.missing):
+            return None
+        clearance = self._clear_one(workload, places, column)
+        return self._cost(clearance.victims, column) if clearance else None
+
+    def _clear_one(self, workload: Workload, places: Places, column: int) -> Clearance | None:
+        """Room on one node."""
+        test = partial(self._node_test, workload, column)
+        return self._clear(places.at(column), Span(column, column + 1), test)
+
+    def _clear_pool(self, workload: Workload, everybody: Place) -> Clearance | None:
         """Room anywhere in the pool for all of a gang's minimum."""
         span = self._snapshot.pools[workload.pool].span
-        place = [(one, list(one.tasks)) for one in candidates]
-        return self._clear(place, span, partial(gang_test, self._filters, span, workload))
+        test = partial(Gang, self._filters, span, workload)
+        return self._clear(everybody, span, test) if everybody else None
 
     def _clear(self, place: Place, span: Span, make_test: Callable[[], RoomTest]) -> Clearance | None:
         """Who must leave a place; an elastic workload gives nothing below an instance that does not help."""
@@ -145,11 +185,12 @@ class Preemption:
             units += units_of(candidate, tasks, run, self._departures)
         return in_order(units)
 
-    def _likeness(self, workload: Workload, column: int, units: list[Unit]) -> Likeness:
-        """What the cost of clearing a node depends on; the node itself, if that is more than room."""
-        special = self._budgets or self._ledger.neighbours is not None or not are_alike(workload)
+    def _sign(self, places: Places, column: int) -> Likeness:
+        """What the cost of clearing a node depends on; the node as it is now, if that is more than room."""
+        units = self._units(places.at(column), Span(column, column + 1), {})
+        special = self._budgets or self._ledger.neighbours is not None
         if special or any(len(unit.tasks) > 1 for unit in units):
-            return (column,)
+            return (next(self._versions),)
         victims = ((u.level, u.turn, u.workload.priority, u.tasks[0].shape) for u in units)
         return (self._ledger.room[:, column].tobytes(), *victims)
 
@@ -157,24 +198,7 @@ class Preemption:
         if are_alike(workload):
             span = self._snapshot.pools[workload.pool].span
             return OneNode(self._filters, span, workload.missing[0], column)
-        return Trial(self._filters, Span(column, column + 1), workload)
-
-    def _by_node(self, workload: Workload, candidates: list[Candidate]) -> dict[int, Place]:
-        """Who could leave each node, where that could be enough."""
-        there: defaultdict[int, Place] = defaultdict(list)
-        for candidate in candidates:
-            tasks: defaultdict[int, list[Task]] = defaultdict(list)
-            if candidate.extras:
-                tasks[candidate.extras[0][1].column] = []
-            for other in candidate.tasks:
-                tasks[other.column].append(other)
-            for column, together in tasks.items():
-                there[column].append((candidate, together))
-        return {
-            column: there[column]
-            for column in sorted(there)
-            if any(self._could_help(task, column, there[column]) for task in workload.missing)
-        }
+        return Gang(self._filters, Span(column, column + 1), workload)
 
     def _could_help(self, task: Task, column: int, place: Place) -> bool:
         """Whether a node could have room for a task, were these gone."""
@@ -188,17 +212,18 @@ class Preemption:
 
     def _spare(self, units: list[Unit], test: RoomTest) -> list[Unit] | None:
         """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
-        for unit in units:
-            self._take_out(unit)
-        test.refresh([task.column for unit in units for task in unit.tasks])
+        tasks = [task for unit in units for task in unit.tasks]
+        self._ledger.remove_all(_occupants(tasks))
+        test.refresh([task.column for task in tasks])
         if not test.holds():
             return None
         gone = set(self._put_back_all(self._guarded_first(units), test))
         ruined = {unit.workload: unit for unit in units if unit.whole and unit in gone}
+        extras = [unit for unit in units if unit.workload in ruined and not unit.whole]
         victims = []
         for unit in units:
             if unit in gone and ruined.get(unit.workload, unit) is unit:
-                victims += self._spare_singly(_with_extras(unit, units), test) if unit.whole else [unit]
+                victims += self._spare_singly(_with_extras(unit, extras), test) if unit.whole else [unit]
         return sorted(victims, key=lambda unit: (-unit.level, unit.turn))
 
     def _guarded_first(self, units: list[Unit]) -> list[Unit]:
@@ -254,7 +279,7 @@ class Preemption:
             leaving = [task for task in victim.tasks if task not in set(back)]
             if back and keeps_minimum(victim.workload, self._departures, without=leaving):
                 attempt.keep()
-                return [msgspec.structs.replace(victim, tasks=(task,), whole=False) for task in leaving]
+                return [replace(victim, tasks=(task,), whole=False) for task in leaving]
         test.standing = before
         test.refresh([task.column for task in victim.tasks])
         return [victim]
@@ -262,18 +287,13 @@ class Preemption:
     def _put_back(self, tasks: Sequence[Task], test: RoomTest) -> bool:
         columns = [task.column for task in tasks]
         with self._ledger.attempt() as attempt:
-            for task in tasks:
-                self._ledger.add(Occupant(task.column, task.shape, task.identity))
+            self._ledger.add_all(_occupants(tasks))
             test.refresh(columns)
             if test.holds():
                 attempt.keep()
                 return True
         test.refresh(columns)
         return False
-
-    def _take_out(self, unit: Unit) -> None:
-        for task in unit.tasks:
-            self._ledger.remove(Occupant(task.column, task.shape, task.identity))
 
     def _cost(self, victims: list[Unit], column: int) -> Cost:
         tasks = [task for unit in victims for task in unit.tasks]
@@ -290,12 +310,15 @@ class Preemption:
         )
 
 
-def _with_extras(whole: Unit, units: list[Unit]) -> Unit:
+def _occupants(tasks: Iterable[Task]) -> list[Occupant]:
+    return [Occupant(task.column, task.shape, task.identity) for task in tasks]
+
+
+def _with_extras(whole: Unit, extras: Iterable[Unit]) -> Unit:
     """All of a workload that goes whole, its extra instances too."""
-    extras = [unit for unit in units if unit.workload is whole.workload and unit is not whole]
-    leaving = {*whole.tasks, *(task for unit in extras for task in unit.tasks)}
+    leaving = {*whole.tasks, *(task for u in extras if u.workload is whole.workload for task in u.tasks)}
     tasks = tuple(task for task in whole.workload.placed if task in leaving)
-    return msgspec.structs.replace(whole, tasks=tasks)
+    return replace(whole, tasks=tasks)
 
 
 def _cut_short(units: list[Unit], victims: list[Unit]) -> dict[Workload, int]:

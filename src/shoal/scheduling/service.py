@@ -16,7 +16,7 @@ from shoal.scheduling.departures import Departures
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.nodes import Span
-from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer
+from shoal.scheduling.placement import Misfit, Outcome, Placed, Placer, runs_of
 from shoal.scheduling.plan import EvictionReason
 from shoal.scheduling.preemption import Preemption
 from shoal.scheduling.shape import Shape
@@ -60,6 +60,7 @@ class Service:
         self._preemption = Preemption(snapshot, filters, self.departures)
         self._reserved: dict[Task, int] = {}
         self._served: set[Workload] = set()
+        self._in_vain: dict[tuple[object, ...], tuple[tuple[int, int], Turn]] = {}
 
     def keep_reservations(self, queue: list[Workload]) -> None:
         """Keep the room that earlier cycles reserved, where it can still become free; minimums go first."""
@@ -89,10 +90,8 @@ class Service:
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
         if workload.held or self.departures.is_victim(workload) or self.is_astray(workload):
             return Turn(workload=workload, unmet=workload.unmet)
-        turn = self._as_kept(workload, kept) or self._as_advised(workload) or self._now(workload)
-        if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
-            turn = self.make_room(workload) or turn
-        return self.noted(turn)
+        turn = self._as_kept(workload, kept) or self._as_advised(workload)
+        return self.noted(turn or self._in_vain_again(workload) or self._afresh(workload))
 
     def use_promised(self, workload: Workload) -> tuple[Placed, Placed]:
         """Use the room that was kept for it beyond its minimum: what it got, and what is kept on."""
@@ -147,6 +146,43 @@ class Service:
         if turn.placed or turn.nominated:
             self._served.add(turn.workload)
         return turn
+
+    def _in_vain_again(self, workload: Workload) -> Turn | None:
+        """What a workload gets if one that is just like it got nothing, and nothing has changed since."""
+        moment, turn = self._in_vain.get(self._likeness(workload), (None, None))
+        if turn is None or moment != self._moment():
+            return None
+        misfit = turn.misfit
+        if misfit:
+            place = turn.workload.missing.index(misfit.task)
+            misfit = Misfit(workload.missing[place], misfit.complaint)
+        return replace(turn, workload=workload, misfit=misfit)
+
+    def _afresh(self, workload: Workload) -> Turn:
+        """Place a workload, or have others make room for it."""
+        turn = self._now(workload)
+        if turn.unmet and not turn.nominated and self._order_of(workload) == "PreemptFirst":
+            turn = self.make_room(workload) or turn
+        if turn.unmet and not turn.nominated:
+            self._in_vain[self._likeness(workload)] = self._moment(), turn
+        return turn
+
+    def _likeness(self, workload: Workload) -> tuple[object, ...]:
+        """What workloads have in common that get the same at their turn, if nothing is kept for them."""
+        return (
+            workload.pool,
+            workload.priority,
+            workload.makes_room,
+            workload.elastic,
+            workload.placement,
+            workload.lacking,
+            tuple(task.column for task in workload.placed),
+            runs_of(workload.missing, self._filters),
+        )
+
+    def _moment(self) -> tuple[int, int]:
+        """What is the same as long as nobody comes or leaves."""
+        return self.ledger.state, len(self.departures.evictions)
 
     def _order_of(self, workload: Workload) -> str:
         return self._snapshot.pools[workload.pool].order or self._config.order

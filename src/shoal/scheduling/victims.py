@@ -4,6 +4,7 @@ Three kinds of pods may have to leave. Foreign ones, whose home is another pool;
 elastic workload at home has beyond its minimum; and those at home of lower priority.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from enum import IntEnum
 
@@ -60,16 +61,31 @@ class Candidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         )
 
 
-def residents_of(snapshot: Snapshot, pool: int) -> list[Candidate]:
-    """Those who have tasks in a pool and may have to leave it, the most important first."""
-    span = snapshot.pools[pool].span
-    found = []
-    for workload in snapshot.workloads:
-        if workload.evictable:
-            tasks = tuple(task for task in workload.placed if task.column in span)
-            if tasks:
-                found.append(Candidate(workload=workload, foreign=workload.pool != pool, tasks=tasks))
-    return sorted(found, key=lambda candidate: candidate.importance)
+class Residents:
+    """Who has tasks in each pool and may have to leave it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Look at every workload once."""
+        self._found: defaultdict[int, list[tuple[Workload, list[Task]]]] = defaultdict(list)
+        self._known: dict[int, list[Candidate]] = {}
+        homes = [number for number, pool in enumerate(snapshot.pools) for _ in range(len(pool.span))]
+        for workload in snapshot.workloads:
+            if workload.evictable:
+                there: defaultdict[int, list[Task]] = defaultdict(list)
+                for task in workload.placed:
+                    there[homes[task.column]].append(task)
+                for pool, tasks in there.items():
+                    self._found[pool].append((workload, tasks))
+
+    def of(self, pool: int) -> list[Candidate]:
+        """Those of one pool, the most important first."""
+        if pool not in self._known:
+            found = [
+                Candidate(workload=workload, foreign=workload.pool != pool, tasks=tuple(tasks))
+                for workload, tasks in self._found[pool]
+            ]
+            self._known[pool] = sorted(found, key=lambda candidate: candidate.importance)
+        return self._known[pool]
 
 
 def extras_of(workload: Workload, departures: Departures, rank: int) -> tuple[tuple[Turn, Task], ...]:
@@ -121,7 +137,6 @@ def keeps_minimum(workload: Workload, departures: Departures, *, without: Iterab
     """Whether a workload has its minimum when it has lost some more tasks."""
     lost = set(without)
     staying = [task for task in departures.left(workload) if task not in lost]
-    fixed = sum(task.is_fixed for task in workload.tasks)
-    if workload.unmet or sum(task.is_fixed for task in staying) < fixed:
+    if sum([task.varying for task in staying]) + workload.done < workload.minimum:
         return False
-    return sum(task.varying for task in staying) + workload.done >= workload.minimum
+    return sum([task.is_fixed for task in staying]) == sum([task.is_fixed for task in workload.tasks])
