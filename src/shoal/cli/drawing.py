@@ -98,7 +98,7 @@ def _draw_nodes(
     resources = use.resources(pool)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("NODE", *(_title(name) for name in resources), "PLACED HERE"):
-        table.add_column(title, no_wrap=title != "PLACED HERE", overflow="fold")
+        table.add_column(title, no_wrap=title not in {"NODE", "PLACED HERE"}, overflow="fold")
     for node in nodes:
         bars = [use.bar(node, resource) for resource in resources]
         table.add_row(node, *bars, news.get(node, Text()))

@@ -5,6 +5,7 @@ only the large ones need.
 """
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 for success, 2 for bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar gets a question mark
     try:
         code = cli.main(arguments, prog_name="shoal", standalone_mode=False)
         sys.stdout.flush()

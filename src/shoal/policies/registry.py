@@ -48,8 +48,10 @@ def policy_errors(config: SchedulerConfig) -> Iterator[FieldError]:
 
 
 def _entry(name: str) -> EntryPoint:
-    """Who registered a name; with several, the first by what they point to."""
-    found = sorted(entry_points(group=GROUP, name=name), key=lambda entry: entry.value)
+    """Who registered a name: Shoal itself, where it has; else the first by what they point to."""
+    found = sorted(
+        entry_points(group=GROUP, name=name), key=lambda e: (not e.value.startswith(GROUP), e.value)
+    )
     if not found:
         raise PolicyError(f"policy {name} is not registered")
     return found[0]

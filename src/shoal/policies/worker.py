@@ -1,7 +1,9 @@
 """A policy in a process of its own: it may hang, crash or exit, and whoever asked goes on."""
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
@@ -10,6 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from shoal.api.fields import shown
 from shoal.policies import registry
 from shoal.policies.contract import Allocation, JobInfo, NodeInfo
 from shoal.policies.registry import PolicyDiedError, PolicyError
@@ -83,15 +86,23 @@ class PolicyProcess:
 
     def _stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.join()
+            self._kill(self._process)
         if self._pipe is not None:
             self._pipe.close()
         self._process = self._pipe = None
 
+    @staticmethod
+    def _kill(process: multiprocessing.process.BaseProcess) -> None:
+        """End a process, and whatever it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid or 0, signal.SIGKILL)
+        process.kill()
+        process.join()
+
 
 def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
     """Answer questions until nobody asks any more. What the policy prints must not mix with our output."""
+    os.setsid()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     policy: Any = None
     while True:
@@ -101,9 +112,21 @@ def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
             return
         try:
             policy = registry.load(name) if policy is None else policy
-            reply = msgspec.json.encode(_Reply(answer=getattr(policy, method)(*arguments)))
+            reply = msgspec.json.encode(_Reply(answer=_plain(getattr(policy, method)(*arguments))))
         except PolicyError as problem:
             reply = msgspec.json.encode(_Reply(problem=str(problem)))
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises is its answer
-            reply = msgspec.json.encode(_Reply(problem=f"it raised {type(problem).__name__}: {problem}"))
+            said = f"it raised {type(problem).__name__}: {shown(str(problem))}"
+            reply = msgspec.json.encode(_Reply(problem=said))
         pipe.send_bytes(reply)
+
+
+def _plain(answer: object) -> object:
+    """An answer as it goes over the wire; a set, say, has no order, and so no two answers would be alike."""
+    if isinstance(answer, Mapping):
+        return {str(key): _plain(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [_plain(value) for value in answer]
+    if answer is None or isinstance(answer, str | int | float):
+        return answer
+    raise PolicyError(f"it answered with a {type(answer).__name__} where a list of node names was due")

@@ -99,11 +99,17 @@ class Preemption:
             return None
         free = not extras_only and (one.foreign or victim.priority < priority)
         lends = victim.elastic and not one.foreign and victim.priority <= priority
-        extras = extras_of(victim, self._departures, self._ranks[victim]) if lends else ()
+        extras = self._extras(victim) if lends else ()
         if free and not extras and victim not in self._departures:
             return one
         tasks = tuple(task for task in one.tasks if task not in self._departures.tasks) if free else ()
         return replace(one, tasks=tasks, extras=extras) if tasks or extras else None
+
+    def _extras(self, victim: Workload) -> tuple[tuple[Turn, Task], ...]:
+        """What an elastic workload at home could give, from the top, as far as it stands in its pool."""
+        span = self._snapshot.pools[victim.pool].span
+        extras = extras_of(victim, self._departures, self._ranks[victim])
+        return tuple(takewhile(lambda extra: extra[1].column in span, extras))
 
     @cached_property
     def _ranks(self) -> dict[Workload, int]:

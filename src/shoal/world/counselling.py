@@ -88,7 +88,7 @@ class _Minutes:
         except PolicyError as problem:
             failure = str(problem)
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises, the cycle goes on
-            failure = f"it raised {type(problem).__name__}: {problem}"
+            failure = f"it raised {type(problem).__name__}: {shown(str(problem))}"
         self.refusals.update(dict.fromkeys(keys, f"the policy failed: {failure}"))
         return None
 
