@@ -15,8 +15,8 @@ Name = tuple[str, str]
 
 
 def changed_nothing(cycle: Cycle) -> bool:
-    """Placed, evicted and nominated nothing new, and nobody was leaving."""
-    leaving = any(is_terminating(pod) for pod in cycle.world.pods)
+    """Placed, evicted and nominated nothing new, and nobody who has a node was leaving it."""
+    leaving = any(pod.terminating for pod in cycle.room.standing)
     new = any(nominations(cycle, job).items() - _known(job).items() for job in cycle.jobs)
     return not (cycle.placements or cycle.evictions or new or leaving)
 
