@@ -59,7 +59,8 @@ class Resizing:
         following = Following(self._filters, self._service, self.counsel)
         self.placements += following.follow(told, may_evict=evicts)
         load = self._load(turns)
-        self.placements += Growing(self._filters, load, free.values()).run()
+        growing = [grower for w, grower in free.items() if w not in self._departures]
+        self.placements += Growing(self._filters, load, growing).run()
         if self._config.rebalance and evicts:
             donors = {w: g for w, g in free.items() if w not in turns or not turns[w].placed}
             self._rebalance(free, donors, load, crowded)

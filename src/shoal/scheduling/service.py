@@ -132,6 +132,8 @@ class Service:
             return None
         for unit in clearance.victims:
             self.departures.send(unit.workload, unit.tasks, _REASONS[unit.level], workload)
+            for task in (task for task in unit.workload.nominated if task in self._reserved):
+                self._release(task)
         turn = self._nominate(workload, clearance.placed)
         return self.noted(replace(turn, evicting=len(clearance.victims)))
 
