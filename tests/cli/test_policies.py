@@ -117,7 +117,7 @@ def test_what_a_policy_prints_does_not_mix_with_the_plan(tmp_path: Path, site: P
     [
         ("exits", "its process ended without an answer"),
         ("raises", "it raised SystemError: broken"),
-        ("odd", "raised TypeError"),
+        ("odd", "it answered with object where a list of node names was due"),
         ("lacks", "policy lacks has no method allocate"),
         ("breaks", "policy breaks does not load: RuntimeError: no licence"),
         ("gone", "policy gone does not load: AttributeError"),

@@ -1,5 +1,6 @@
 """`shoal validate`, run as people run it."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,6 +120,11 @@ def test_an_interruption_is_quiet() -> None:
         "import os, signal, sys, threading\nfrom shoal.cli.main import main\n"
         "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\nmain()"
     )
-    script = f"sleep 1 | '{sys.executable}' -c '{code}' validate -f -; echo $?"
-    done = shell(script)
-    assert (done.stdout, done.stderr.strip()) == ("130\n", "")
+    command = [sys.executable, "-c", code, "validate", "-f", "-"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:  # noqa: S603 - our own
+        code_of_exit = process.wait()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = process.stdout.read(), process.stderr.read()
+    assert (code_of_exit, *map(bytes.strip, said)) == (130, b"", b"")

@@ -129,4 +129,4 @@ def _plain(answer: object) -> object:
         return [_plain(value) for value in answer]
     if answer is None or isinstance(answer, str | int | float):
         return answer
-    raise PolicyError(f"it answered with a {type(answer).__name__} where a list of node names was due")
+    raise PolicyError(f"it answered with {type(answer).__name__} where a list of node names was due")
