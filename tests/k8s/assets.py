@@ -274,11 +274,11 @@ def _tail(lines: Sequence[str], count: int) -> str:
 # --- the command ------------------------------------------------------------------------------------------
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the programs of Kubernetes that tests run.")
     parser.add_argument("names", nargs="*", metavar="PROGRAM", help=f"more than {', '.join(BASE)}")
     parser.add_argument("--if-possible", action="store_true", help="what cannot be built is no failure")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in PACKAGES]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(PACKAGES)}")
     try:

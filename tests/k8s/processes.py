@@ -84,18 +84,6 @@ class Process:
             self._running.wait()
         self._running = None
 
-    def pause(self) -> None:
-        """Let it hang: it keeps its connections and answers nothing, until `resume`."""
-        self._running_now().send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._running_now().send_signal(signal.SIGCONT)
-
-    def _running_now(self) -> subprocess.Popen[bytes]:
-        if self._running is None:
-            raise RuntimeError(f"{self.name} is not running")
-        return self._running
-
     def tail(self, lines: int = 20) -> str:
         """The end of its log, under its name."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
