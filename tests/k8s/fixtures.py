@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from shoal.api.kinds import OWN_KINDS
+from shoal.api.kinds import OWN_KINDS, Kind
 from tests.cli.running import shoal
 from tests.k8s.assets import BASE, NoAssetsError, assets
 from tests.k8s.controlplane import ControlPlane, control_plane
@@ -65,6 +65,12 @@ def install_crds(plane: ControlPlane) -> None:
         raise RuntimeError(f"the CRDs cannot be applied: {printed.stderr}{applied.stderr}")
     wanted = {f"{kind.plural}.{kind.group}": "True" for kind in OWN_KINDS}
     until(lambda: established(plane) == wanted, "all CRDs are established")
+    until(lambda: all(_is_served(plane, kind) for kind in OWN_KINDS), "all CRDs are served")
+
+
+def _is_served(plane: ControlPlane, kind: Kind) -> bool:
+    """Whether objects can be listed, which is a moment later than the kind is established."""
+    return plane.client().call("GET", f"/apis/{kind.api_version}/{kind.plural}")[0] == 200
 
 
 def established(plane: ControlPlane) -> dict[str, str]:
@@ -72,6 +78,6 @@ def established(plane: ControlPlane) -> dict[str, str]:
     return {
         definition["metadata"]["name"]: condition["status"]
         for definition in plane.client().get(DEFINITIONS)["items"]
-        for condition in definition.get("status", {}).get("conditions", [])
+        for condition in definition["status"]["conditions"] or ()  # null at first
         if condition["type"] == "Established"
     }
