@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
+import msgspec
+
 from shoal.api.fields import FieldError
 from shoal.api.meta import Conditions, Int32, Object, View, about, metadata_errors, rule
-from shoal.api.names import qualified_name_errors
+from shoal.api.names import QUALIFIED_NAME, qualified_name_errors
 from shoal.api.selectors import LabelSelector, label_selector_errors
 
 POOL_ANNOTATION: Final = "resource.aibee.cn/pool"
@@ -29,7 +31,8 @@ class PoolSpec(View, frozen=True, kw_only=True):
         LabelSelector | None, about("Nodes of the pool; absent: no node.", validations=_NOT_EMPTY)
     ] = None
     node_resources: Annotated[
-        tuple[str, ...], about("Only nodes that have these resources; with or without a selector.")
+        tuple[Annotated[str, msgspec.Meta(extra_json_schema=QUALIFIED_NAME)], ...],
+        about("Only nodes that have these resources; with or without a selector."),
     ] = ()
     namespace_selector: Annotated[
         LabelSelector | None,
