@@ -242,8 +242,9 @@ class _Progress:
 
 def _run(progress: _Progress, *command: str) -> None:
     lines: list[str] = []
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    running = subprocess.Popen(command, cwd=HERE, env=_environment(), text=True, **pipes)  # noqa: S603 - ours
+    running = subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=HERE, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     with running:
         for line in running.stderr or ():
             lines.append(line.rstrip())
