@@ -256,9 +256,9 @@ def _run(progress: _Progress, *command: str) -> None:
 def _why(lines: Sequence[str]) -> str:
     text = "\n".join(lines)
     if "no space left on device" in text:
-        return f"the disk is full: {_tail(lines, 2)}"
+        return f"the disk is full: {_tail(lines, 1)}"
     if _NO_NETWORK.search(text):
-        return f"the Go modules cannot be fetched (GOPROXY says from where): {_tail(lines, 2)}"
+        return f"the Go modules cannot be fetched (GOPROXY says from where): {_tail(lines, 1)}"
     return f"go failed:\n{_tail(lines, 20)}"
 
 
@@ -277,9 +277,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in options.names if name not in PACKAGES]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(PACKAGES)}")
     try:
-        sys.stdout.write(f"{ensure([*dict.fromkeys([*BASE, *options.names])], _say)}\n")
+        place = ensure([*dict.fromkeys([*BASE, *options.names])], _say)
     except NoAssetsError as error:
         return _failed(error, if_possible=options.if_possible)
+    sys.stdout.write(f"{'kubernetes: ' if options.if_possible else ''}{place}\n")
     return 0
 
 

@@ -125,6 +125,11 @@ def test_make_test_goes_on_without(fake_go: FakeGo, build: Build) -> None:
     assert "no Kubernetes, so tests on a real API server are SKIPPED: go failed" in done.err
 
 
+def test_make_test_says_what_it_tests_on(fake_go: FakeGo, build: Build) -> None:
+    fake_go(BUILDS)
+    assert build("--if-possible").out == f"kubernetes: {assets.directory()}\n"
+
+
 def test_what_a_killed_build_left_is_removed(fake_go: FakeGo, build: Build) -> None:
     fake_go(BUILDS)
     (assets.cache() / ".making-x").mkdir(parents=True)
