@@ -1,9 +1,12 @@
 # Everything a contributor needs. Nothing is assumed but Linux, make, and Python 3.11 or newer with pip.
 #
 #   make test ARGS="-k gang"     arguments go to the command behind the target
+#   make test K8S=no             without building a Kubernetes to test on
 #   make test PYTHON=python3.13  another interpreter (delete .venv, or `make clean`, to change it later)
 
 ARGS   ?=
+ASSETS ?=
+K8S    ?=
 JOBS   ?= 2
 PYTHON ?=
 
@@ -14,11 +17,11 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint format lock clean install FORCE
+.PHONY: help demo test k8s-assets bench lint format lock clean install FORCE
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
-		printf '%-14s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
+		printf '%-18s %s\n' "$$target" "$$text"; done
 
 demo: install ## plan example worlds: what to see in them, and the plan
 	@$(foreach world,$(SHOWN),$(call scene,$(world));)
@@ -27,8 +30,12 @@ demo: install ## plan example worlds: what to see in them, and the plan
 	@for world in $(filter-out $(SHOWN),$(WORLDS)); do \
 		printf '  %-42s %s\n' "$$world" "$$(sed -n '1s/^# //p' "$$world")"; done
 
-test: lint ## lint, then run the tests
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
+test: lint ## lint, then run the tests; the first run builds a Kubernetes to test on, unless K8S=no
+	@$(if $(filter no,$(K8S)),,$(find_python); "$$python" tests/k8s/assets.py --if-possible)
+	@$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal $(ARGS)
+
+k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
+	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
 
 bench: install ## measure the engine
 	@$(BIN)/python benchmarks/engine.py $(ARGS)

@@ -1,8 +1,9 @@
-"""What all tests share: hypothesis without a clock, and assertions in helpers that explain themselves."""
+"""What all tests share: hypothesis without a clock, assertions that explain themselves, a real Kubernetes."""
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.k8s.fixtures"]
 pytest.register_assert_rewrite("tests.builders")
 
 # No test may pass or fail by how fast the machine is; examples are the same in every run.

@@ -44,6 +44,7 @@ ALLOWED = {
     "maximum",
     "minItems",
     "minLength",
+    "maxLength",
     "pattern",
     "properties",
     "required",
@@ -141,7 +142,7 @@ def test_rules_name_fields_that_exist(kind: Kind) -> None:
     for path, made in nodes(schema(kind)):
         for rule in made.get("x-kubernetes-validations", []):
             assert rule["message"]
-            for field in re.findall(r"self((?:\.\w+)+)", rule["rule"]):
+            for field in re.findall(r"self((?:\.\w+\b(?!\())+)", rule["rule"]):
                 plain = field.replace("__dash__", "-")
                 assert plain == ".metadata.name" or at(made, plain) is not None, (path, field)
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
+
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import (
     MOST_PODS,
@@ -20,7 +22,7 @@ from shoal.api.meta import (
     metadata_errors,
     rule,
 )
-from shoal.api.names import dns_label_errors, label_value_errors
+from shoal.api.names import DNS_LABEL_OR_NOTHING, LABEL_VALUE, dns_label_errors, label_value_errors
 from shoal.api.podspec import Template, template_errors
 
 PRIORITIES: Final = {"normal": 5, "high": 10}
@@ -41,7 +43,9 @@ class Task(View, frozen=True, kw_only=True):
     type: Annotated[Literal["learner", "collector", "evaluator", "none"], about("What the task does.")] = (
         "none"
     )
-    name: Annotated[str, about("Name of the task; a typed task without one takes its type.")] = ""
+    name: Annotated[
+        str, about("Name of the task; a typed task without one takes its type.", DNS_LABEL_OR_NOTHING)
+    ] = ""
     replicas: Annotated[Positive, about("Number of pods.")] = 1
 
     @property
@@ -50,12 +54,20 @@ class Task(View, frozen=True, kw_only=True):
         return self.name or self.type
 
 
+_NAMED: Final = rule(
+    "self.type != 'none' || (has(self.name) && self.name != '')", "a task of type none must have a name"
+)
+
+
 class DIJobSpec(View, frozen=True, kw_only=True):
     """`spec` of a DIJob."""
 
     template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None
-    tasks: Annotated[tuple[Task, ...], about("Tasks with templates of their own; or give a template.")] = ()
-    group: Annotated[str, about("Jobs of one group are shown and counted together.")] = ""
+    tasks: Annotated[
+        tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})], ...],
+        about("Tasks with templates of their own; or give a template."),
+    ] = ()
+    group: Annotated[str, about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
     priority: Annotated[Literal["normal", "high"], about("Place in the queue; evicts nobody.")] = "normal"
     engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields()
     clean_pod_policy: Annotated[
@@ -119,6 +131,11 @@ _RULES: Final = [
     rule(
         "!has(self.maxReplicas) || !has(self.minReplicas) || self.maxReplicas >= self.minReplicas",
         "maxReplicas must be at least minReplicas",
+    ),
+    rule(
+        "!has(self.tasks) || ['learner', 'collector', 'evaluator']"
+        ".all(type, self.tasks.filter(task, task.type == type).size() <= 1)",
+        "must have at most one learner, one collector and one evaluator",
     ),
 ]
 

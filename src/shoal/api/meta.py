@@ -4,7 +4,7 @@ The structs of `shoal.api` are typed, read-only *views*: they hold what Shoal re
 written back from them. The object itself stays the mapping it came as, so no field is lost on the way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -34,13 +34,14 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST_PODS)]
 """How many of something that must be there."""
 
 
-def about(text: str, **schema: Any) -> msgspec.Meta:  # noqa: ANN401 - as JSON has it
+def about(text: str, limits: Mapping[str, Any] | None = None, **schema: Any) -> msgspec.Meta:  # noqa: ANN401 - as JSON has it
     """A description of a field, which `kubectl explain` shows, and more for its schema in the CRD.
 
-    In the names of what is more, `_` stands for `-`, and `x-kubernetes-` is left out.
+    `limits` are only for the API server; our own validation says the same with better words. In the names of
+    what is more, `_` stands for `-`, and `x-kubernetes-` is left out.
     """
     extra = {f"x-kubernetes-{name.replace('_', '-')}": value for name, value in schema.items()}
-    return msgspec.Meta(description=text, extra_json_schema=extra)
+    return msgspec.Meta(description=text, extra_json_schema=extra | dict(limits or {}))
 
 
 def rule(expression: str, message: str) -> dict[str, str]:

@@ -10,8 +10,23 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_LABEL: Final = 63
-_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
+_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
+
+DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
+"""A DNS label, as the schema in a CRD says it."""
+
+DNS_LABEL_OR_NOTHING: Final = DNS_LABEL | {"pattern": f"^({_LABEL.pattern})?$"}
+"""The same for a name that may be left out."""
+
+LABEL_VALUE: Final = {"maxLength": _MAX_LABEL, "pattern": f"^({_QUALIFIED.pattern})?$"}
+"""The value of a label, as the schema says it."""
+
+QUALIFIED_NAME: Final = {
+    "maxLength": _MAX_SUBDOMAIN + 1 + _MAX_LABEL,
+    "pattern": f"^({_SUBDOMAIN.pattern}/)?{_QUALIFIED.pattern}$",
+}
+"""A resource name, as the schema says it; how long each part is it leaves to validation."""
 
 
 def small_number(text: str) -> int | None:

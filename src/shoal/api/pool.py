@@ -3,24 +3,40 @@
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
+import msgspec
+
 from shoal.api.fields import FieldError
-from shoal.api.meta import Conditions, Int32, Object, View, about, metadata_errors
-from shoal.api.names import qualified_name_errors
+from shoal.api.meta import Conditions, Int32, Object, View, about, metadata_errors, rule
+from shoal.api.names import QUALIFIED_NAME, qualified_name_errors
 from shoal.api.selectors import LabelSelector, label_selector_errors
 
 POOL_ANNOTATION: Final = "resource.aibee.cn/pool"
 DEFAULT_POOL: Final = "default"
 
 
+_NOT_EMPTY: Final = [
+    # The API server drops what it does not know before it looks: of labels that stand beside `matchLabels`
+    # instead of in it nothing is left, and nothing selects everything.
+    rule(
+        "has(self.matchLabels) || has(self.matchExpressions)",
+        "must have matchLabels or matchExpressions; to select everything, say so with matchLabels: {}",
+    )
+]
+
+
 class PoolSpec(View, frozen=True, kw_only=True):
     """Which nodes a pool has and what it shares."""
 
-    node_selector: Annotated[LabelSelector | None, about("Nodes of the pool; absent: no node.")] = None
+    node_selector: Annotated[
+        LabelSelector | None, about("Nodes of the pool; absent: no node.", validations=_NOT_EMPTY)
+    ] = None
     node_resources: Annotated[
-        tuple[str, ...], about("Only nodes that have these resources; with or without a selector.")
+        tuple[Annotated[str, msgspec.Meta(extra_json_schema=QUALIFIED_NAME)], ...],
+        about("Only nodes that have these resources; with or without a selector."),
     ] = ()
     namespace_selector: Annotated[
-        LabelSelector | None, about("Namespaces that may call this pool home; absent: all.")
+        LabelSelector | None,
+        about("Namespaces that may call this pool home; absent: all.", validations=_NOT_EMPTY),
     ] = None
     disable_preemption: Annotated[bool, about("Evict nobody to make room in this pool.")] = False
     disable_borrowing: Annotated[bool, about("Do not borrow room from other pools.")] = False

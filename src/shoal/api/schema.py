@@ -84,7 +84,7 @@ def _union(info: inspect.UnionType, *, defaults: bool) -> Schema:
     return schema_of(options[0], defaults=defaults)
 
 
-def _int_or_string(**more: str) -> Schema:
+def _int_or_string(**more: str | int) -> Schema:
     return {"anyOf": [{"type": "integer"}, {"type": "string"}], INT_OR_STRING: True, **more}
 
 
@@ -99,7 +99,7 @@ _SCALARS: Final[dict[type[inspect.Type], Callable[[Any], Schema]]] = {
     inspect.FloatType: lambda info: {"type": "number", **_limits(info)},
     inspect.LiteralType: lambda info: {"type": "string", "enum": list(info.values)},
     inspect.DateTimeType: lambda _: {"type": "string", "format": "date-time"},
-    inspect.CustomType: lambda _: _int_or_string(pattern=QUANTITY_PATTERN),
+    inspect.CustomType: lambda _: _int_or_string(pattern=QUANTITY_PATTERN, minimum=0),
 }
 
 

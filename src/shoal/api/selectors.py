@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from shoal.api.fields import FieldError, child, shown
-from shoal.api.meta import View
+from shoal.api.meta import View, rule
 from shoal.api.names import labels_errors, qualified_name_errors
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -19,6 +21,16 @@ class LabelRequirement(View, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
+_SENSE: Final = {
+    "x-kubernetes-validations": [
+        rule(
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+            "must have values when operator is In or NotIn, and none otherwise",
+        )
+    ]
+}
+
+
 class LabelSelector(View, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A label selector; an empty one matches everything.
 
@@ -26,7 +38,7 @@ class LabelSelector(View, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[LabelRequirement, ...] = ()
+    match_expressions: tuple[Annotated[LabelRequirement, msgspec.Meta(extra_json_schema=_SENSE)], ...] = ()
 
     def requirements(self) -> tuple[LabelRequirement, ...]:
         """All of it as expressions."""

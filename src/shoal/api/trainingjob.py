@@ -26,6 +26,10 @@ _SIZES: Final = [
     rule("self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance")
 ]
 _LAST_PORT: Final = 65535
+_PORTS: Final = rule(
+    f"self.port + self.ports_num + self.ports_num_for_sparse - 1 <= {_LAST_PORT}",
+    f"port must leave room for all ports, of which the last is {_LAST_PORT}",
+)
 
 
 class Snake(View, frozen=True, kw_only=True, rename=None):
@@ -131,7 +135,7 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
 class TrainingJob(Object, frozen=True, kw_only=True):
     """A job of trainers, parameter servers and a master."""
 
-    spec: Annotated[TrainingJobSpec, about("What is to run.")]
+    spec: Annotated[TrainingJobSpec, about("What is to run.", validations=[_PORTS])]
     status: Annotated[TrainingJobStatus, about("What has become of it.")] = TrainingJobStatus()
 
 

@@ -1,7 +1,7 @@
 """TYJob: a leader and sets of workers."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -17,8 +17,9 @@ from shoal.api.meta import (
     View,
     about,
     metadata_errors,
+    rule,
 )
-from shoal.api.names import dns_label_errors, small_number
+from shoal.api.names import DNS_LABEL, dns_label_errors, small_number
 from shoal.api.podspec import Template, template_errors
 
 BasicPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
@@ -27,14 +28,14 @@ BasicPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffin
 class Leader(View, frozen=True, kw_only=True):
     """The learner."""
 
-    name: Annotated[str, about("Name of the leader; a DNS label.")]
+    name: Annotated[str, about("Name of the leader; a DNS label.", DNS_LABEL)]
     template: Annotated[Template, about("Pod template of the leader.")]
 
 
 class WorkerSet(View, frozen=True, kw_only=True):
     """Actors that are started alike."""
 
-    name: Annotated[str, about("Name of the set; a DNS label.")]
+    name: Annotated[str, about("Name of the set; a DNS label.", DNS_LABEL)]
     template: Annotated[Template, about("Pod template of the workers.")]
     counts: Annotated[Positive, about("Number of workers.")] = 1
 
@@ -90,10 +91,19 @@ class TYJobStatus(View, frozen=True, kw_only=True):
     conditions: Conditions = ()
 
 
+_RULES: Final = [
+    rule("self.workerSets.all(w, w.name != self.leader.name)", "no worker set may be named as the leader"),
+    rule(
+        "self.minWorkersNum <= self.workerSets.map(w, w.counts).sum()",
+        "minWorkersNum must be at most the number of workers",
+    ),
+]
+
+
 class TYJob(Object, frozen=True, kw_only=True):
     """A job of a leader and workers."""
 
-    spec: Annotated[TYJobSpec, about("What is to run.")]
+    spec: Annotated[TYJobSpec, about("What is to run.", validations=_RULES)]
     status: Annotated[TYJobStatus, about("What has become of it.")] = TYJobStatus()
 
     @property

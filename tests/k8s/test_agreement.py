@@ -1,0 +1,210 @@
+"""A real API server and our own validation refuse the same objects, but for those that a table explains.
+
+The API server is asked as kubectl asks it: unknown fields are errors, and nothing is stored.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shoal.api.kinds import DIJOB, KINDS, OWN_KINDS, POOL, TYJOB, Kind
+from tests.api import test_crds, test_validation
+from tests.api.test_validation import GOOD, patched, said
+from tests.k8s.controlplane import ControlPlane
+
+Object = dict[str, Any]
+WORLDS = sorted((Path(__file__).parents[2] / "examples" / "worlds").glob("*.yaml"))
+
+CPU = "spec.trainer.resources.requests"
+EXISTS = {"key": "a", "operator": "Exists", "values": ["b"]}
+
+EVERYTHING = "to select everything, say so with matchLabels: {}"
+
+MORE: list[tuple[str, str, Object]] = [
+    # --- where clients write more than needed --------------------------------------------------------------
+    ("a null with a default", "tyjob", {"spec.priority": None, "spec.schedulerPolicy": None}),
+    ("a null without a default", "tyjob", {"spec.volumes": None, "status": None}),
+    ("a null where something is required", "tyjob", {"spec.leader.template": None}),
+    ("a null in a template", "tyjob", {"spec.leader.template.metadata": {"creationTimestamp": None}}),
+    ("a null in a list", "dijob", {"spec.volumes": [None]}),
+    ("a null for the other form", "tasks", {"spec.template": None}),
+    ("no tasks beside a template", "dijob", {"spec.tasks": []}),
+    ("a minimum and no maximum", "dijob", {"spec.minReplicas": 0, "spec.maxReplicas": None}),
+    ("a role that is null", "trainingjob", {"spec.pserver": None, "spec.master": {}}),
+    ("both spellings", "trainingjob", {"spec.NodeSelector": {"a": "b"}, "spec.nodeSelector": {"c": "d"}}),
+    ("a spec that is null", "pool", {"spec": None}),
+    ("an empty default pool", "pool", {"metadata.name": "default", "spec": {"nodeResources": []}}),
+    ("a namespace where there is none", "pool", {"metadata.namespace": "default"}),
+    ("a name of 253 letters", "tyjob", {"metadata.name": "a" * 253}),
+    ("a name of 254 letters", "tyjob", {"metadata.name": "a" * 254}),
+    # --- numbers -------------------------------------------------------------------------------------------
+    ("a whole number", "trainingjob", {CPU: {"cpu": 1}}),
+    ("a whole number with a point", "trainingjob", {CPU: {"cpu": 1.0}}),
+    ("half a number", "trainingjob", {CPU: {"cpu": 0.5}}),
+    ("a negative number", "trainingjob", {CPU: {"cpu": -1}}),
+    ("a negative text", "trainingjob", {CPU: {"cpu": "-1"}}),
+    ("negative nothing", "trainingjob", {CPU: {"cpu": "-0"}}),
+    ("a space before the number", "trainingjob", {CPU: {"cpu": " 1"}}),
+    ("a line end after the number", "trainingjob", {CPU: {"cpu": "1\n"}}),
+    ("an absurd text", "trainingjob", {CPU: {"cpu": "1e400"}}),
+    ("an absurd number", "trainingjob", {CPU: {"cpu": 10**25}}),
+    ("a resource with a space", "trainingjob", {CPU: {"a b": "1"}}),
+    ("a count with a point", "tyjob", {"spec.workerSets.0.counts": 2.0}),
+    ("passes with a point", "trainingjob", {"spec.passes": 1.0}),
+    ("a minimum of all", "tyjob", {"spec.minWorkersNum": 5}),
+    ("the last port", "trainingjob", {"spec.port": 65534}),
+    ("the port after the last", "trainingjob", {"spec.port": 65535}),
+    ("half a GPU", "trainingjob", {CPU: {"nvidia.com/gpu": "0.5"}}),
+    ("more than the limit", "trainingjob", {"spec.trainer.resources.limits": {"cpu": "500m"}}),
+    # --- names, labels, templates --------------------------------------------------------------------------
+    ("a set without a name", "tyjob", {"spec.workerSets.0.name": ""}),
+    ("a set of 63 letters", "tyjob", {"spec.workerSets.0.name": "a" * 63}),
+    ("a set of 64 letters", "tyjob", {"spec.workerSets.0.name": "a" * 64}),
+    ("a set that ends in a hyphen", "tyjob", {"spec.workerSets.0.name": "a-"}),
+    ("a name in two lines", "tasks", {"spec.tasks.1.name": "a\nb"}),
+    ("an empty name of a learner", "tasks", {"spec.tasks.0.name": ""}),
+    ("a group in capitals", "dijob", {"spec.group": "Team_A.1"}),
+    ("a template of nothing", "dijob", {"spec.template": {}}),
+    ("an annotation with a space", "tyjob", {"metadata.annotations": {"a b": "x"}}),
+    ("half an owner", "tyjob", {"metadata.ownerReferences": [{"kind": "A", "name": "b"}]}),
+    ("an unknown field", "tyjob", {"spec.leader.colour": "red"}),
+    ("an unknown resource field", "trainingjob", {"spec.trainer.resources.claims": [{"name": "x"}]}),
+    # --- selectors -----------------------------------------------------------------------------------------
+    ("resources of all sorts", "pool", {"spec.nodeResources": ["cpu", "nvidia.com/gpu", "a.b/c_D.e"]}),
+    ("a resource without a name", "pool", {"spec.nodeResources": ["a/"]}),
+    ("two prefixes", "pool", {"spec.nodeResources": ["a/b/c"]}),
+    ("values of In", "pool", {"spec.nodeSelector.matchExpressions": [EXISTS | {"operator": "In"}]}),
+    ("no values of Exists", "pool", {"spec.nodeSelector.matchExpressions": [EXISTS | {"values": []}]}),
+    ("a selector of everything", "pool", {"spec.nodeSelector": {"matchLabels": {}}}),
+    ("an empty selector", "pool", {"spec.nodeSelector": {}}),
+    ("a label with a space", "pool", {"spec.nodeSelector.matchLabels": {"a b": "c"}}),
+    ("values of Exists", "pool", {"spec.namespaceSelector": {"matchExpressions": [EXISTS]}}),
+]
+
+ONLY_OURS = {
+    "templates are kept as they are: with their schemas a CRD would be too large to be applied": [
+        "dijob: a template of nothing",
+    ],
+    "CEL may not compare every name with every other in a list of any length": [
+        "tasks: a name that is another's type",
+    ],
+    "a rule that nobody could read": ["tyjob: the leader named as a worker's pod"],
+    "schemas say nothing about keys": ["pool: a label with a space", "trainingjob: a resource with a space"],
+    "quantities are texts to a schema, without a size": [
+        "trainingjob: an absurd text",
+        "trainingjob: half a GPU",
+        "trainingjob: more than the limit",
+    ],
+    "a number that is whole but for its spelling is stored as 1": ["trainingjob: passes with a point"],
+    "Kubernetes does not mind, and nothing comes of it": [
+        "pod: an absurd amount",
+        "pod: more than any node has",
+        "pod: Gt wants a number",
+    ],
+    "a status is not read when an object is made": ["job: indices that are none", "job: an index beyond all"],
+    "absent is 0 to an API server, which always writes it": ["class: a class without a value"],
+}
+ONLY_THEIRS = {
+    "a number that is not whole has no type that the schema could name beside text": [
+        "trainingjob: half a number"
+    ],
+    "harmless, and not worth a longer pattern": ["trainingjob: negative nothing"],
+    "not read by us, so not checked by us": ["tyjob: an annotation with a space", "tyjob: half an owner"],
+    "kubectl asks for unknown fields to be refused; we warn": [
+        "tyjob: an unknown field",
+        "trainingjob: an unknown resource field",
+    ],
+    "it may be what is left of labels in the wrong place, which only we still see": [
+        "pool: an empty selector"
+    ],
+}
+
+CASES = {
+    f"{name}: {sentence}": (GOOD[name][0], patched(GOOD[name][1], patch))
+    for sentence, name, patch in [*((row[0], row[1], row[2]) for row in test_validation.ROWS), *MORE]
+}
+STRICTER_HERE = {case for cases in ONLY_OURS.values() for case in cases}
+STRICTER_THERE = {case for cases in ONLY_THEIRS.values() for case in cases}
+
+
+def sent(plane: ControlPlane, kind: Kind, raw: Object, strictness: str = "Strict") -> tuple[int, Object]:
+    """What the API server would answer."""
+    version = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    place = f"{version}/namespaces/default" if kind.namespaced else version
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind} | raw
+    options = f"dryRun=All&fieldValidation={strictness}"
+    return plane.client().call("POST", f"{place}/{kind.plural}?{options}", whole)
+
+
+def test_the_tables_name_cases_that_exist() -> None:
+    assert (STRICTER_HERE | STRICTER_THERE) - CASES.keys() == set()
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_objects_are_good_to_both(k8s: ControlPlane, name: str) -> None:
+    code, answer = sent(k8s, *GOOD[name])
+    assert (said(*GOOD[name]), code) == ([], 201), answer
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_refuse_the_same(k8s: ControlPlane, case: str) -> None:
+    kind, raw = CASES[case]
+    ours = bool(said(kind, raw))
+    code, answer = sent(k8s, kind, raw)
+    assert code in (201, 400, 422), answer
+    expected = ours if case not in STRICTER_HERE | STRICTER_THERE else not ours
+    assert (code >= 400) == expected, (said(kind, raw), answer)
+    assert ours or case not in STRICTER_HERE, "the table has it the wrong way round"
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=[path.stem for path in WORLDS])
+def test_examples_are_good_to_the_api_server(k8s: ControlPlane, world: Path) -> None:
+    documents = [document for document in yaml.safe_load_all(world.read_text()) if document]
+    found = [raw for document in documents for raw in document.get("items", [document])]
+    for raw in found:
+        if raw["kind"] == "PriorityClass":  # pods are refused that name one which is not there
+            k8s.client().call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", raw)
+    for raw in found:
+        raw["metadata"].pop("namespace", None)
+        code, answer = sent(k8s, KINDS[raw["apiVersion"], raw["kind"]], raw)
+        assert code in (201, 409), answer
+
+
+FILLED = [
+    (kind, {"metadata": {"name": "a"}} | raw)
+    for kind, raw in [*GOOD.values(), *test_crds.GOOD]
+    if kind in OWN_KINDS
+]
+
+
+@pytest.mark.parametrize("kind, raw", FILLED, ids=lambda value: getattr(value, "kind", ""))
+def test_defaults_are_filled_in_as_the_small_api_server_does(
+    k8s: ControlPlane, kind: Kind, raw: Object
+) -> None:
+    """`tests/api/test_crds.py` plays an API server; this is how we know that it plays well."""
+    code, answer = sent(k8s, kind, raw)
+    assert code == 201, answer
+    assert answer.get("spec") == test_crds.defaulted(test_crds.schema(kind), raw).get("spec")
+
+
+def test_labels_in_the_wrong_place_never_select_everything(k8s: ControlPlane) -> None:
+    """Clients that do not ask for strictness have unknown fields dropped; what is left is refused."""
+    _, good = GOOD["pool"]
+    for selector in ("nodeSelector", "namespaceSelector"):
+        code, answer = sent(k8s, POOL, patched(good, {f"spec.{selector}": {"pool": "gpu"}}), "Ignore")
+        (cause,) = answer["details"]["causes"]
+        assert (code, cause["field"]) == (422, f"spec.{selector}")
+        assert cause["message"].endswith("must have matchLabels or matchExpressions; " + EVERYTHING)
+
+
+def test_large_jobs_are_not_too_dear_to_check(k8s: ControlPlane) -> None:
+    """An API server gives rules a budget; what comes near to its limit of size must be within."""
+    template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    sets = [{"name": f"w{i}", "template": template, "counts": 10} for i in range(10_000)]
+    job = patched(GOOD["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})
+    tasks = [{"name": f"t{i}", "template": template} for i in range(10_000)]
+    for kind, raw in ((TYJOB, job), (DIJOB, patched(GOOD["tasks"][1], {"spec.tasks": tasks}))):
+        code, answer = sent(k8s, kind, raw)
+        assert (code, said(kind, raw)) == (201, []), answer.get("message")
