@@ -1,7 +1,7 @@
 # Everything a contributor needs. Nothing is assumed but Linux, make, and Python 3.11 or newer with pip.
 #
 #   make test ARGS="-k gang"     arguments go to the command behind the target
-#   make test K8S=no             without building a Kubernetes to test on
+#   make test K8S=build          builds a Kubernetes to test on first, if there is none yet (minutes)
 #   make test PYTHON=python3.13  another interpreter (delete .venv, or `make clean`, to change it later)
 
 ARGS   ?=
@@ -30,8 +30,8 @@ demo: install ## plan example worlds: what to see in them, and the plan
 	@for world in $(filter-out $(SHOWN),$(WORLDS)); do \
 		printf '  %-42s %s\n' "$$world" "$$(sed -n '1s/^# //p' "$$world")"; done
 
-test: lint ## lint, then run the tests; the first run builds a Kubernetes to test on, unless K8S=no
-	@$(if $(filter no,$(K8S)),,$(find_python); "$$python" tests/k8s/assets.py --if-possible)
+test: lint ## lint, then run the tests; those on a real Kubernetes if `make k8s-assets` has built one
+	@$(if $(filter build,$(K8S)),$(find_python); "$$python" tests/k8s/assets.py --if-possible)
 	@$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal $(ARGS)
 
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
