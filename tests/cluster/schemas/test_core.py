@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from shoal.cluster.resources import RESOURCES
+from shoal.cluster.resources import RESOURCES, Object, Resource
 from shoal.cluster.schemas import core
 from tests.cluster.schemas.extract import extract
 from tests.k8s.controlplane import ControlPlane
 
-FIELDS = {
+FIELDS: dict[str, tuple[str, Object]] = {
     "a list is merged by key": (
         "v1.PodSpec.containers",
         {core.MERGE_KEY: "name", core.STRATEGY: "merge"},
@@ -40,7 +40,7 @@ def test_a_field_is_read_from_its_notation(name: str) -> None:
 
 
 @pytest.mark.parametrize("resource", [*filter(core.knows, RESOURCES)], ids=lambda resource: resource.kind)
-def test_every_kind_of_kubernetes_has_one(resource: core.Resource[object]) -> None:
+def test_every_kind_of_kubernetes_has_one(resource: Resource[Object]) -> None:
     assert "metadata" in core.schemas()[core.schema_name(resource)]["properties"]
 
 
