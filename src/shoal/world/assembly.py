@@ -71,8 +71,7 @@ class Assembler:
     def _follow_pods(self, movement: Movement) -> None:
         """Note which resources are asked for, and which names are taken."""
         taken = self._desk.taken
-        for key, before in movement.pods.items():
-            after = self._population.get(key)
+        for key, (before, after) in movement.pods.items():
             if before:
                 self._floor.want([before.blueprint.shape], -1)
                 taken.discard(key)
@@ -96,7 +95,7 @@ class Assembler:
 
     def _nodes_of(self, movement: Movement) -> set[str]:
         """Nodes that pods have come to or have left, or on which they are somebody else's now."""
-        moved = (pod for key, old in movement.pods.items() for pod in (old, self._population.get(key)))
+        moved = (pod for pair in movement.pods.values() for pod in pair)
         owned = (pod for job in movement.jobs for pod in self._population.claiming(job))
         return {pod.node for pod in (*moved, *owned) if pod and pod.node}
 

@@ -11,6 +11,7 @@ from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.reasons import Reason
 from shoal.scheduling.workload import NOWHERE, Growth, Task, Workload
+from shoal.world.book import Blueprint
 from shoal.world.changes import Key
 from shoal.world.elastic import growth_of
 from shoal.world.floor import Floor
@@ -25,8 +26,8 @@ from shoal.world.world import World
 class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A workload and what it was made of.
 
-    `origins` has the pod behind each task, `guests` those that have no pod yet and whose room is taken already,
-    each with its node.
+    `origins` has the pod behind each task. `guests` have no pods yet, and yet have room on nodes, each with
+    the name of its node.
     """
 
     workload: Workload
@@ -44,9 +45,13 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Draft(msgspec.Struct, frozen=True, eq=False):
-    """A sketch beside the pods that there are of it: those that have ended, and what is wanted now."""
+    """A sketch beside the pods that there are of it: those that have ended, and what is wanted now.
+
+    `blueprints` are those of the sketch, each of them once.
+    """
 
     sketch: Sketch
+    blueprints: tuple[Blueprint, ...]
     slots: list[Slot]
     pods: dict[str, PodRecord]
     done: list[Slot]
@@ -84,6 +89,7 @@ class Desk:
         ended = {name for name, pod in pods.items() if pod.phase == "Succeeded"}
         return Draft(
             sketch,
+            tuple(dict.fromkeys(sketch.blueprints)),
             slots,
             pods,
             done=[slot for slot in slots if slot.name in ended],
@@ -112,7 +118,7 @@ class Desk:
             tasks = _present(tasks, minimum - ended_ones)
         meta = sketch.metadata
         pool, remarks = self._floor.membership.home(
-            self._pool_name(sketch, pods), meta.namespace, self._namespace_labels(meta)
+            self._pool_name(draft), meta.namespace, self._namespace_labels(meta)
         )
         return Workload(
             kind=sketch.kind,
@@ -126,13 +132,13 @@ class Desk:
             done=ended_ones,
             growth=self._growth(sketch, [*tasks, *done], pods),
             optimistic=sketch.optimistic,
-            priority=self._priority(sketch),
+            priority=self._priority(draft),
             own_priority=sketch.own_priority,
             queue_policy=sketch.queue_policy,
             placement=sketch.placement,
             may_borrow=sketch.may_borrow,
             evictable=sketch.evictable,
-            makes_room=self._makes_room(sketch),
+            makes_room=self._makes_room(draft),
             held=sketch.held or self._held(draft),
             remarks=remarks,
             broken_since=sketch.broken_since,
@@ -199,21 +205,21 @@ class Desk:
         node = sketch.allocations.get(pod.name, "")
         return self._floor.nodes.columns[node] if node in self._population.alive else NOWHERE
 
-    def _pool_name(self, sketch: Sketch, pods: Mapping[str, PodRecord]) -> str:
+    def _pool_name(self, draft: Draft) -> str:
         """The pool that a job names, or its pods, or the batch Job that made them, or its namespace."""
-        meta = sketch.metadata
+        meta = draft.sketch.metadata
         namespace = self._world.namespaces.get(meta.namespace)
         return (
             meta.annotations.get(POOL_ANNOTATION)
-            or next((blueprint.pool for blueprint in sketch.blueprints if blueprint.pool), "")
-            or next(self._pools_of_batch_jobs(sketch, pods), "")
+            or next((blueprint.pool for blueprint in draft.blueprints if blueprint.pool), "")
+            or next(self._pools_of_batch_jobs(draft), "")
             or (namespace.metadata.annotations.get(POOL_ANNOTATION, "") if namespace else "")
         )
 
-    def _pools_of_batch_jobs(self, sketch: Sketch, pods: Mapping[str, PodRecord]) -> Iterator[str]:
-        if sketch.kind in self._world.jobs:
+    def _pools_of_batch_jobs(self, draft: Draft) -> Iterator[str]:
+        if draft.sketch.kind in self._world.jobs:
             return
-        for pod in pods.values():
+        for pod in draft.pods.values():
             if pod.owner and pod.owner.kind == "Job":
                 job = self._world.batch_jobs.get((pod.namespace, pod.owner.name))
                 if job and POOL_ANNOTATION in job.metadata.annotations:
@@ -223,20 +229,20 @@ class Desk:
         namespace = self._world.namespaces.get(meta.namespace)
         return namespace.metadata.labels if namespace else {}
 
-    def _priority(self, sketch: Sketch) -> int:
+    def _priority(self, draft: Draft) -> int:
         """The value of the class that a job has; what its pods say of it goes first; else the default."""
-        named = _class_of(sketch)
-        said = (blueprint.priority for blueprint in sketch.blueprints if blueprint.priority_class == named)
+        named = _class_of(draft)
+        said = (blueprint.priority for blueprint in draft.blueprints if blueprint.priority_class == named)
         value = next((priority for priority in said if priority is not None), None)
         if value is not None:
             return value
         return (self._world.priority_of(named) or 0) if named else self._world.default_priority
 
-    def _makes_room(self, sketch: Sketch) -> bool:
+    def _makes_room(self, draft: Draft) -> bool:
         """Whether others may have to leave for a job: not if its class, or a pod of its, says Never."""
-        if any(blueprint.patient for blueprint in sketch.blueprints):
+        if any(blueprint.patient for blueprint in draft.blueprints):
             return False
-        return not self._world.is_patient(_class_of(sketch))
+        return not self._world.is_patient(_class_of(draft))
 
     def _held(self, draft: Draft) -> Reason | None:
         """Why a workload must not be placed now, whatever room there is."""
@@ -250,10 +256,10 @@ def _occupant(task: Task) -> Occupant:
     return Occupant(task.column, task.shape, task.identity)
 
 
-def _class_of(sketch: Sketch) -> str:
+def _class_of(draft: Draft) -> str:
     """The PriorityClass that a job names, or the first of its pods that names one."""
-    named = (blueprint.priority_class for blueprint in sketch.blueprints)
-    return sketch.priority_class or next(filter(None, named), "")
+    named = (blueprint.priority_class for blueprint in draft.blueprints)
+    return draft.sketch.priority_class or next(filter(None, named), "")
 
 
 def _minimum(sketch: Sketch, slots: list[Slot]) -> int:

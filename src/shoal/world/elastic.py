@@ -46,7 +46,7 @@ class Elastic(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 def growth_of(
     elastic: Elastic, taken: Iterable[Task | Slot], foreign: Callable[[str], frozenset[int]]
 ) -> Growth:
-    """How a workload is resized; `taken` have their numbers already, `foreign` has those of other people's."""
+    """How a workload is resized; `taken` have their numbers already, `foreign` knows those of others."""
     present = list(taken)
 
     def series(row: Row, *, varying: bool) -> Series:

@@ -49,8 +49,8 @@ class Parties:
     def resketch(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[PartyKey]:
         """Let jobs say again what they want where they, or their pods, have changed; who they are."""
         keys = {(kind, *key) for kind in JOB_KINDS for key in changes[kind]}
-        for key, before in movement.pods.items():
-            keys.update(_possible(before), _possible(self._population.get(key)))
+        for before, after in movement.pods.values():
+            keys.update(_possible(before), _possible(after))
         for owner in movement.jobs:
             keys.update(key for pod in self._population.claiming(owner) for key in _possible(pod))
         for party in keys:

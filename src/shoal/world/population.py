@@ -23,11 +23,11 @@ Owner = tuple[str, str, str]
 class Movement(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What an update has come to.
 
-    `pods` are those that count otherwise than before, as they were (None: they did not count). `nodes` came to
-    be alive, or no longer are. Pods of `jobs` got a job of ours, or lost it.
+    `pods` are those that count otherwise than before: as they were and as they are (None: not at all).
+    `nodes` came to be alive, or no longer are. Pods of `jobs` got a job of ours, or lost it.
     """
 
-    pods: dict[Key, PodRecord | None]
+    pods: dict[Key, tuple[PodRecord | None, PodRecord | None]]
     nodes: set[str]
     jobs: list[Owner]
 
@@ -113,10 +113,10 @@ class Population:
         expected = self._expected.update(jobs, self._made, self.is_present)
         for key, pod in expected.items():
             before.setdefault(key, pod or self._present(key))
-        before = {key: pod for key, pod in before.items() if pod != self.get(key)}
-        for key, pod in before.items():
-            self._regroup(key, pod)
-        return Movement(pods=before, nodes=turned, jobs=list(self._adopt(changes)))
+        pods = {key: pair for key, pod in before.items() if (pair := (pod, self.get(key)))[0] != pair[1]}
+        for key, pair in pods.items():
+            self._regroup(key, *pair)
+        return Movement(pods=pods, nodes=turned, jobs=list(self._adopt(changes)))
 
     def _turn(self, changed: set[str], now: float) -> set[str]:
         """See which nodes are alive now and were not, or the other way round."""
@@ -178,8 +178,7 @@ class Population:
         known = self._world.batch_jobs.get(job)
         return self.of("Job", known.metadata) if known else []
 
-    def _regroup(self, key: Key, before: PodRecord | None) -> None:
-        after = self.get(key)
+    def _regroup(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
         if before and before.blueprint.gang:
             _discard(self._gangs, (before.namespace, before.blueprint.gang), key)
         if after and after.blueprint.gang:

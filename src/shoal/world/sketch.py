@@ -17,7 +17,6 @@ from shoal.world.elastic import Elastic
 from shoal.world.pods import PodRecord
 from shoal.world.slots import Slot
 
-
 PartyKey = tuple[str, str, str]
 """Kind, namespace and name of a job, a loose pod or a gang: of whoever is planned as one."""
 

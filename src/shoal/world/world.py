@@ -73,7 +73,7 @@ class World:
         return changes
 
     def put(self, *views: Object, version: int = 0) -> None:
-        """Take objects in, new ones and others as they are now; `version` is the cluster's number for that."""
+        """Take objects in, new ones and others as they are now; `version` is the cluster's number for it."""
         for view in views:
             if isinstance(view, Pod):
                 self.keep(record(view, self.book, self.now), version)
