@@ -111,7 +111,7 @@ def steps(data: st.DataObject, pair: tuple[World, World]) -> list[list[Object]]:
 
 @over_changes
 @given(PAIRS, st.data())
-def test_following_changes_shows_what_looking_anew_shows(pair: tuple[World, World], data: st.DataObject) -> None:
+def test_following_shows_what_looking_anew_shows(pair: tuple[World, World], data: st.DataObject) -> None:
     follower = Follower(decode(SchedulerConfig, pair[0].config))
     for step in steps(data, pair):
         follower.put(*step)

@@ -55,6 +55,7 @@ class Claims:
         self._wishes: dict[PartyKey, tuple[Seniority, tuple[Key, ...]]] = {}
         self._wanting: dict[Key, tuple[PartyKey, ...]] = {}
         self._contested: set[Key] = set()
+        self._relieved: set[PartyKey] = set()
         self._holders: dict[Key, PartyKey] = {}
         self._held: dict[PartyKey, list[Key]] = {}
         self._refused: dict[PartyKey, Key] = {}
@@ -73,7 +74,9 @@ class Claims:
         """A party wants nothing any more; what it has is free when all is settled."""
         _, names = self._wishes.pop(party, (None, ()))
         for key in names:
-            self._want(key, [other for other in self._wanting[key] if other != party])
+            others = [other for other in self._wanting[key] if other != party]
+            self._relieved.update(others)
+            self._want(key, others)
 
     def wanting(self, key: Key) -> tuple[PartyKey, ...]:
         """Who wants a name."""
@@ -88,12 +91,12 @@ class Claims:
         return self._holders.get(key) == party
 
     def settle(self, parties: Iterable[PartyKey]) -> tuple[set[PartyKey], set[Key]]:
-        """Let parties claim again, with all who want what another wants too.
+        """Let parties claim again, with all who want what another wants too, or no longer does.
 
         Tells whose first refusal is another now, and which names have another holder.
         """
         rivals = {party for key in self._contested for party in self._wanting[key]}
-        claimants = {*parties, *rivals}
+        claimants, self._relieved = {*parties, *rivals, *self._relieved}, set()
         refused = {party: self._refused.pop(party, None) for party in claimants}
         held = self._release(claimants)
         ordered = sorted((self._wishes[party][0], party) for party in claimants if party in self._wishes)
