@@ -49,6 +49,11 @@ def noted(one: Object, **metadata: object) -> Object:
     return one | {"metadata": one["metadata"] | metadata}
 
 
+def led_by(name: str, job: Object) -> Object:
+    """A TYJob with another name for its leader."""
+    return job | {"spec": job["spec"] | {"leader": {"name": name, "template": SMALL}}}
+
+
 def choosy(name: str, **where: str) -> Object:
     """A pod that keeps away from pods of namespaces with the label team=a."""
     term = {
@@ -74,6 +79,7 @@ NODES = [node("n1"), node("n2")]
 RUNNING = [pod("r1", cpu=4, node="n1"), pod("r2", cpu=2, node="n2")]
 TRAINERS = trainingjob("t", trainer=resources(1), trainers=(1, 4))
 JOB_POD = pod_of("a-leader", SMALL, of=owner("TYJob", "a"), node="n1")
+NO_SCHEDULER = template(cpu=1, spec={"schedulerName": ""})
 OWNER = owner("TYJob", "a") | {"uid": "one"}
 JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
 ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
@@ -112,12 +118,8 @@ CHANGES = {
         [*NODES, noted(JOB_POD, ownerReferences=[OWNER]), noted(JOB, uid="one")],
         put=[noted(JOB, uid="another")],
     ),
-    "a pod of a job that names no scheduler becomes somebody else's with the job": Change(
-        [
-            *NODES,
-            pod_of("a-leader", {"spec": pod("x", scheduler="")["spec"]}, of=owner("TYJob", "a"), node="n1"),
-        ],
-        put=[JOB],
+    "a pod that names no scheduler is somebody else's until its job is there": Change(
+        [*NODES, pod_of("a-leader", NO_SCHEDULER, of=owner("TYJob", "a"), node="n1")], put=[JOB]
     ),
     "a gang gets one more": Change(
         [*NODES, pod("g1", cpu=6, gang="g"), pod("g2", cpu=6, gang="g")], put=[pod("g3", cpu=6, gang="g")]
@@ -151,7 +153,7 @@ CHANGES = {
         [*NODES, TRAINERS], put=[pod("t-trainer-2", node="n1")]
     ),
     "an elastic job cannot grow by a name that is wanted": Change(
-        [*NODES, TRAINERS], put=[tyjob("t", leader=SMALL, workers={"trainer": (3, SMALL)})]
+        [*NODES, TRAINERS], put=[led_by("2", tyjob("t-trainer", leader=SMALL, workers={"w": (1, SMALL)}))]
     ),
     "a batch Job names its pods around others": Change(
         [*NODES, batch_job("b", SMALL, parallelism=2, completions=2, indexed=True)], put=[pod("b-1")]

@@ -85,7 +85,7 @@ class Assembler:
         stale = parties.resketch(changes, movement)
         rebuilt = self._floor.lay_out()
         stale.update(parties.everybody() if rebuilt.columns else parties.concerned(changes, movement))
-        touched = parties.remake(stale) | rebuilt.nodes | movement.nodes | self._nodes_of(movement)
+        touched = parties.remake(stale) | rebuilt.nodes | self._nodes_of(movement)
         nodes = self._floor.nodes
         if rebuilt.columns or rebuilt.rows:
             self._occupancy.clear(nodes)
