@@ -1,13 +1,14 @@
 # Everything a contributor needs. Nothing is assumed but Linux, make, and Python 3.11 or newer with pip.
 #
 #   make test ARGS="-k gang"     arguments go to the command behind the target
-#   make test K8S=build          builds a Kubernetes to test on first, if there is none yet (minutes)
+#   make test K8S=skip           builds no Kubernetes to test on; one that was built is used all the same
 #   make test PYTHON=python3.13  another interpreter (delete .venv, or `make clean`, to change it later)
 
 ARGS   ?=
 ASSETS ?=
 K8S    ?=
 JOBS   ?= 2
+SEEDS  ?= 20
 PYTHON ?=
 
 SHELL     := /bin/sh
@@ -17,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test k8s-assets bench lint format lock clean install FORCE
+.PHONY: help demo test soak k8s-assets bench lint format lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -30,9 +31,13 @@ demo: install ## plan example worlds: what to see in them, and the plan
 	@for world in $(filter-out $(SHOWN),$(WORLDS)); do \
 		printf '  %-42s %s\n' "$$world" "$$(sed -n '1s/^# //p' "$$world")"; done
 
-test: lint ## lint, then run the tests; those on a real Kubernetes if `make k8s-assets` has built one
-	@$(if $(filter build,$(K8S)),$(find_python); "$$python" tests/k8s/assets.py --if-possible)
+test: lint ## lint, then run the tests; builds a Kubernetes to test on first, if it can (minutes, once)
+	@$(if $(filter skip,$(K8S)),,$(find_python); "$$python" tests/k8s/assets.py --if-possible)
 	@$(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal $(ARGS)
+
+soak: lint ## run the tests that take long: more faults, more crashes, more seeds (SEEDS=20)
+	@$(find_python); "$$python" tests/k8s/assets.py --if-possible
+	@SHOAL_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal -m soak $(ARGS)
 
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)

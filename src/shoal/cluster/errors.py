@@ -168,12 +168,10 @@ class StorageError(ClusterError):
     """Raised when what was asked could not be written down; it was not done."""
 
     code = HTTPStatus.INSUFFICIENT_STORAGE
-    reason = "InternalError"
+    reason = "InsufficientStorage"
 
 
-_BY_REASON: Final = {
-    error.reason: error for error in ClusterError.__subclasses__() if error is not StorageError
-} | {
+_BY_REASON: Final = {error.reason: error for error in ClusterError.__subclasses__()} | {
     "Gone": GoneError,
     "Timeout": UnavailableError,
     "ServerTimeout": UnavailableError,
