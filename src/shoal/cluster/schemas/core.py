@@ -20,6 +20,9 @@ from shoal.api.kinds import OWN_KINDS
 from shoal.api.schema import Schema
 from shoal.cluster.resources import Resource
 
+VERSION: Final = "1.36.3"
+"""The Kubernetes whose kinds these are."""
+
 SHAPES: Final = Path(__file__).with_name("kubernetes.json")
 REFERENCES: Final = "#/components/schemas/"
 MERGE_KEY: Final = "x-kubernetes-patch-merge-key"
