@@ -60,6 +60,13 @@ _PACKAGES: Final = {
     "policy": "io.k8s.api.policy",
     "scheduling.k8s.io": "io.k8s.api.scheduling",
 }
+SENT: Final = {
+    "Binding": "io.k8s.api.core.v1.Binding",
+    "Eviction": "io.k8s.api.policy.v1.Eviction",
+    "DeleteOptions": f"{_META}.DeleteOptions",
+}
+"""Kinds that are sent and never kept, and the names of their schemas."""
+
 _OWN_GROUPS: Final = {kind.group for kind in OWN_KINDS}
 
 

@@ -19,7 +19,7 @@ _TYPES: Final[dict[str, tuple[str, type | tuple[type, ...]]]] = {
 
 
 class Fitted(msgspec.Struct, frozen=True):
-    """What is left of an object without fields that there are not, their paths, and what is of a wrong type."""
+    """An object without the fields that there are not, their paths, and what is of a wrong type."""
 
     value: Any
     unknown: tuple[str, ...]

@@ -60,7 +60,9 @@ def _openapi(request: Request, path: str) -> Response | None:
     if path == "/openapi/v2":
         first = next(media_of(request.headers.get("accept", "")))
         # An empty message is an empty document too.
-        return Response(b"", media_type=_PROTOBUF) if first.type == _PROTOBUF else json_answer(openapi.nothing())
+        return (
+            Response(b"", media_type=_PROTOBUF) if first.type == _PROTOBUF else json_answer(openapi.nothing())
+        )
     found = openapi.document(path.removeprefix(f"{_OPENAPI}/")) if path.startswith(f"{_OPENAPI}/") else b""
     return text_answer(found, headers=_IMMUTABLE if "hash" in request.query_params else {}) if found else None
 

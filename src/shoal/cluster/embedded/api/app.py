@@ -1,7 +1,7 @@
 """The application: who may ask, what is asked for, and who answers.
 
-A request passes through here in this order: health and version for anybody; the token; what is about the server;
-then the object or collection that the path names, by method.
+A request passes through here in this order: health and version for anybody; the token; what is about the
+server; then the object or collection that the path names, by method.
 """
 
 import asyncio
@@ -11,13 +11,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from shoal.cluster.embedded.api import deleting, placing, reading, writing
 from shoal.cluster.embedded.api.about import OPEN, about
-from shoal.cluster.embedded.api.asking import Ask
+from shoal.cluster.embedded.api.asking import NAME, Ask
 from shoal.cluster.embedded.api.failures import NOT_ALLOWED, NOT_FOUND, failure
 from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
 from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
@@ -54,7 +55,7 @@ class Api:
 
     async def _answer(self, request: Request) -> Response:
         """The answer, whatever happens: no error is without a Status."""
-        target = None
+        target: Target | None = None
         try:
             self._check_token(request)
             if (found := self._about(request)) is not None:
@@ -62,12 +63,12 @@ class Api:
             target = _target(request)
             return await self._answered_by(request, target)(self._ask(request, target))
         except ClusterError as error:
-            return failure(error, target)
+            return failure(error, _meant(request, target))
         except RecursionError:
             return failure(BadRequestError("the body of the request is nested too deeply"), target)
         except ClientDisconnect:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - a fault of ours must not take the connection down
             _log.exception("%s %s failed", request.method, request.url.path)
             return failure(InternalError("an error on the server: its log says more"), target)
 
@@ -117,6 +118,12 @@ _BY_METHOD: Final[dict[str, Answer]] = {
     "PATCH": writing.patch,
     "DELETE": deleting.delete,
 }
+
+
+def _meant(request: Request, target: Target | None) -> Target | None:
+    """What an error is about: an object that was to be made has its name from itself."""
+    name = getattr(request.state, NAME, "")
+    return target and msgspec.structs.replace(target, name=target.name or name)
 
 
 def _target(request: Request) -> Target:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -9,6 +10,9 @@ from starlette.requests import Request
 from shoal.cluster.embedded.api.negotiation import Shape, shape_of
 from shoal.cluster.embedded.api.paths import Target
 from shoal.cluster.registry import Registry
+
+NAME: Final = "name"
+"""Where a request keeps the name of an object that it brings, once that is known."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from shoal.api.fields import child, shown
 from shoal.cluster.embedded.api.paths import Target
 from shoal.cluster.errors import BadRequestError, TooLargeError, UnsupportedMediaError
 from shoal.cluster.resources import Object
+from shoal.cluster.schemas import protobuf
 
 LARGEST: Final = 3 * 2**20
 """Bytes of a request: what a Kubernetes API server takes."""
@@ -55,18 +56,23 @@ def _too_large() -> TooLargeError:
 
 
 async def read_object(request: Request, *, doubles: bool = False) -> Body:
-    """The object in a body, in JSON or YAML."""
+    """The object in a body, in JSON, YAML or protobuf."""
     return object_in(await read(request), media_type(request), doubles=doubles)
 
 
 def object_in(text: bytes, media: str, *, doubles: bool = False) -> Body:
     """The object in a text of this sort."""
-    if media != _JSON and media not in _YAML:
+    if media == _JSON:
+        body = decoded(text, doubles=doubles)
+    elif media in _YAML:
+        body = Body(_from_yaml(text))
+    elif media == protobuf.MEDIA_TYPE:
+        body = Body(_from_protobuf(text))
+    else:
         raise UnsupportedMediaError(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml"
+            f"{_JSON}, {_YAML[0]}, {protobuf.MEDIA_TYPE}"
         )
-    body = decoded(text, doubles=doubles) if media == _JSON else Body(_from_yaml(text))
     if not isinstance(body.value, dict):
         raise BadRequestError("the object provided is unrecognized: it is not an object")
     return body
@@ -76,7 +82,7 @@ def decoded(text: bytes, *, doubles: bool = False) -> Body:
     """What a text in JSON says."""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"the body of the request is not JSON: {error}") from None
     if text.count(b"{") + text.count(b"[") > _DEEPEST:
         _check_depth(value)
@@ -128,6 +134,13 @@ def _doubles_in(value: object, path: str) -> Iterator[str]:
             yield from _doubles_in(inner, child(path, number))
 
 
+def _from_protobuf(text: bytes) -> Object:
+    try:
+        return protobuf.decoded(text)
+    except protobuf.ProtobufError as error:
+        raise BadRequestError(f"the object provided is unrecognized: {error}") from None
+
+
 def _from_yaml(text: bytes) -> object:
     try:
         documents = list(plainyaml.values(text.decode()))
@@ -146,7 +159,7 @@ def addressed(thing: Object, target: Target) -> Object:
     for field, meant in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         if thing.get(field, meant) not in (meant, ""):
             raise BadRequestError(
-                f"{shown(thing.get('kind'))} in version \"{shown(thing.get('apiVersion'))}\" "
+                f'{shown(thing.get("kind"))} in version "{shown(thing.get("apiVersion"))}" '
                 f"cannot be handled as a {resource.kind}"
             )
     metadata = thing.get("metadata")

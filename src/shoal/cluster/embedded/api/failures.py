@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from shoal.cluster.embedded.api.answers import json_answer
 from shoal.cluster.embedded.api.paths import Target
-from shoal.cluster.errors import ClusterError, MethodNotAllowedError, NotFoundError
+from shoal.cluster.errors import ClusterError, InvalidError, MethodNotAllowedError, NotFoundError
 
 NOT_FOUND: Final = NotFoundError("the server could not find the requested resource")
 NOT_ALLOWED: Final = MethodNotAllowedError("the server does not allow this method on the requested resource")
@@ -24,11 +24,17 @@ _ABOUT_OBJECTS: Final = (
 def status_of(error: ClusterError, target: Target | None = None) -> dict[str, Any]:
     """The Status of an error, with what it is about."""
     status = error.status()
-    if target is not None and error not in (NOT_FOUND, NOT_ALLOWED) and error.code in _ABOUT_OBJECTS:
-        status["details"] = details_of(target, kind=error.code == HTTPStatus.UNPROCESSABLE_ENTITY) | (
-            status.get("details") or {}
-        )
+    if target is not None and _is_about_object(error):
+        details = details_of(target, kind=error.code == HTTPStatus.UNPROCESSABLE_ENTITY)
+        status["details"] = details | status.get("details", {})
     return status
+
+
+def _is_about_object(error: ClusterError) -> bool:
+    """Whether to say which object is meant: of an invalid one kubectl then shows nothing but the causes."""
+    if error in (NOT_FOUND, NOT_ALLOWED) or (isinstance(error, InvalidError) and not error.causes):
+        return False
+    return error.code in _ABOUT_OBJECTS
 
 
 def details_of(target: Target, *, kind: bool = False) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Negotiation: in which form a client wants its answer.
 
-The first form in the Accept header that can be given is given. A client that asks for something else only (protobuf,
-say) is told that there is nothing of the kind.
+The first form in the Accept header that can be given is given. A client that takes nothing of it (but only
+protobuf, say) is told so.
 """
 
 from collections.abc import Iterator

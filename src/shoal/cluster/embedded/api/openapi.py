@@ -75,12 +75,15 @@ def _paths(resource: Resource[Any]) -> Iterator[tuple[str, Object]]:
     namespace = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"/{_place(resource)}{namespace}/{resource.plural}"
     yield collection, {"get": _operation(resource, "list"), "post": _operation(resource, "post", writes=True)}
-    yield f"{collection}/{{name}}", {
-        "get": _operation(resource, "get"),
-        "put": _operation(resource, "put", writes=True),
-        "patch": _operation(resource, "patch", writes=True),
-        "delete": _operation(resource, "delete"),
-    }
+    yield (
+        f"{collection}/{{name}}",
+        {
+            "get": _operation(resource, "get"),
+            "put": _operation(resource, "put", writes=True),
+            "patch": _operation(resource, "patch", writes=True),
+            "delete": _operation(resource, "delete"),
+        },
+    )
 
 
 def _operation(resource: Resource[Any], action: str, *, writes: bool = False) -> Object:

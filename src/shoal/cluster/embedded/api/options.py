@@ -70,7 +70,9 @@ def _check(reading: Reading) -> None:
     """Refuse what does not go together, as Kubernetes does."""
     problems = list[FieldError]()
     if reading.watch and reading.initial_events is None and reading.match:
-        problems.append(FieldError("resourceVersionMatch", "is forbidden for a watch without sendInitialEvents"))
+        problems.append(
+            FieldError("resourceVersionMatch", "is forbidden for a watch without sendInitialEvents")
+        )
     if reading.initial_events is not None and not reading.watch:
         problems.append(FieldError("sendInitialEvents", "is forbidden for a list"))
     if reading.initial_events is not None and reading.watch and reading.match != "NotOlderThan":

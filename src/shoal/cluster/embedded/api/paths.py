@@ -7,9 +7,7 @@ import msgspec
 
 from shoal.cluster.resources import NAMESPACES, PODS, RESOURCES, Object, Resource
 
-_BY_PLACE: Final = {
-    (resource.group, resource.version, resource.plural): resource for resource in RESOURCES
-}
+_BY_PLACE: Final = {(resource.group, resource.version, resource.plural): resource for resource in RESOURCES}
 _CORE_ROOT: Final = "api"
 _GROUP_ROOT: Final = "apis"
 _NAMESPACES: Final = NAMESPACES.plural

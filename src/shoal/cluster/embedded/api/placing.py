@@ -13,7 +13,6 @@ from shoal.cluster.embedded.api.deleting import deletion_of
 from shoal.cluster.embedded.api.options import dry_run
 from shoal.cluster.errors import BadRequestError
 
-
 T = TypeVar("T")
 
 

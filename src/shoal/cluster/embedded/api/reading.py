@@ -26,7 +26,9 @@ async def read(ask: Ask) -> Response:
 async def _page(ask: Ask, reading: Reading) -> Page[bytes]:
     """What is there now, or was at the version that is asked for."""
     _check_version(ask, reading)
-    exact = reading.match == "Exact" or (reading.version not in ("", "0") and reading.limit and not reading.match)
+    exact = reading.match == "Exact" or (
+        reading.version not in ("", "0") and reading.limit and not reading.match
+    )
     return await ask.registry.list(
         ask.target.text,
         reading.where,

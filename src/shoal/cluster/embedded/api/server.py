@@ -1,7 +1,7 @@
 """The server: listens on loopback with TLS, inside a program that does other things too.
 
-    async with serving(registry, credentials) as url:
-        …
+async with serving(registry, credentials) as url:
+    …
 """
 
 import asyncio

@@ -43,6 +43,7 @@ class Shaper:
         if include not in _INCLUDES:
             raise BadRequestError(f"includeObject must be None, Metadata or Object, not '{include}'")
         self._include = _INCLUDES[include]
+        self._columns_told = False
 
     def one(self, text: bytes) -> bytes:
         """One object."""
@@ -65,11 +66,15 @@ class Shaper:
             return listed(f"{self.resource.kind}List", self.resource.api_version, metadata, page.items)
         return listed("PartialObjectMetadataList", _META, metadata, [_partial(text) for text in page.items])
 
-    def following(self, text: bytes) -> bytes:
-        """One object of a watch, after the first: a table does not say its columns again."""
+    def streamed(self, text: bytes) -> bytes:
+        """One object of a watch: only the first table of a stream says its columns."""
         if self.shape != "Table":
             return self.one(text)
-        return msgspec.json.encode(self._table([text]) | {"columnDefinitions": None})
+        made = self._table([text])
+        if self._columns_told:
+            made["columnDefinitions"] = None
+        self._columns_told = True
+        return msgspec.json.encode(made)
 
     def bookmark(self, metadata: Object) -> bytes:
         """An object that is nothing but a version."""

@@ -1,14 +1,13 @@
 """Watches: changes as they happen, one line of JSON each.
 
-With `sendInitialEvents` a watch begins with everything that is there, and a bookmark that says so when that is
+With `sendInitialEvents` a watch begins with everything that is there, and a bookmark that says so when all is
 told; from then on it is a watch like any other.
 """
 
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import msgspec
@@ -20,10 +19,13 @@ from shoal.cluster.embedded.api.failures import status_of
 from shoal.cluster.embedded.api.options import Reading
 from shoal.cluster.embedded.api.shapes import Shaper
 from shoal.cluster.errors import ClusterError
-from shoal.cluster.port import Event
+from shoal.cluster.port import Event, Page
 
 _PATIENCE: Final = (1800.0, 3600.0)
-"""Seconds after which a watch ends that says nothing about it: some time between, so that not all end at once."""
+"""Seconds after which a watch ends that does not say when: some time between, so that not all end at once."""
+
+_ANY: Final = ("", "0")
+"""Versions that stand for whatever is there."""
 
 _INITIAL_EVENTS_END: Final = {"k8s.io/initial-events-end": "true"}
 
@@ -43,46 +45,37 @@ async def _lines(ask: Ask, reading: Reading, shaper: Shaper) -> Lines:
     try:
         version = reading.version
         if reading.initial_events:
-            version = await _now(ask, reading, shaper, out := [])
-            for line in out:
+            page = await ask.registry.list(ask.target.text, reading.where)
+            version = page.version
+            for line in _there(page, reading, shaper):
                 yield line
-        elif reading.initial_events is False and version in ("", "0"):
+        elif reading.initial_events is False and version in _ANY:
             version = ask.registry.version
-        async with aclosing(_changes(ask, reading, shaper, version)) as changes:
-            async for line in changes:
-                yield line
+        timeout = reading.timeout or random.uniform(*_PATIENCE)  # noqa: S311 - no secret
+        watch = ask.registry.watch(ask.target.text, reading.where, version=version, timeout=timeout)
+        async with watch as events:
+            async for event in events:
+                if line := _told(event, reading, shaper):
+                    yield line
     except ClusterError as error:
         yield _line("ERROR", msgspec.json.encode(status_of(error, ask.target)))
 
 
-async def _now(ask: Ask, reading: Reading, shaper: Shaper, out: list[bytes]) -> str:
-    """Put what is there into `out`, with a bookmark at its end; its version."""
-    page = await ask.registry.list(ask.target.text, reading.where)
-    shape = shaper.one
+def _there(page: Page[bytes], reading: Reading, shaper: Shaper) -> Iterator[bytes]:
+    """What is there, with a bookmark at its end."""
     for text in page.items:
-        out.append(_line("ADDED", shape(text)))
-        shape = shaper.following
+        yield _line("ADDED", shaper.streamed(text))
     if reading.bookmarks:
         said = {"resourceVersion": page.version, "annotations": _INITIAL_EVENTS_END}
-        out.append(_line("BOOKMARK", shaper.bookmark(said)))
-    return page.version
+        yield _line("BOOKMARK", shaper.bookmark(said))
 
 
-async def _changes(ask: Ask, reading: Reading, shaper: Shaper, version: str) -> Lines:
-    timeout = reading.timeout or random.uniform(*_PATIENCE)  # noqa: S311 - no secret
-    shape = shaper.following if reading.initial_events else shaper.one
-    async with ask.registry.watch(
-        ask.target.text, reading.where, version=version, timeout=timeout
-    ) as events:
-        async for event in events:
-            if event.object is not None:
-                yield _line(event.type, shape(event.object))
-                shape = shaper.following
-            elif reading.bookmarks:
-                yield _bookmark(event, shaper)
-
-
-def _bookmark(event: Event[bytes], shaper: Shaper) -> bytes:
+def _told(event: Event[bytes], reading: Reading, shaper: Shaper) -> bytes:
+    """What a watcher is told of an event; nothing of a bookmark that was not asked for."""
+    if event.object is not None:
+        return _line(event.type, shaper.streamed(event.object))
+    if not reading.bookmarks:
+        return b""
     return _line("BOOKMARK", shaper.bookmark({"resourceVersion": event.version}))
 
 

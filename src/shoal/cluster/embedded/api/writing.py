@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shoal.cluster.embedded.api import bodies
 from shoal.cluster.embedded.api.answers import text_answer
-from shoal.cluster.embedded.api.asking import Ask
+from shoal.cluster.embedded.api.asking import NAME, Ask
 from shoal.cluster.embedded.api.bodies import Body, addressed
 from shoal.cluster.embedded.api.options import FieldValidation, Writing, writing_of
 from shoal.cluster.embedded.api.paths import STATUS
@@ -30,6 +30,7 @@ async def create(ask: Ask) -> Response:
     how = writing_of(ask.request.query_params)
     body = await bodies.read_object(ask.request, doubles=how.fields != "Ignore")
     thing, said = _fitting(ask, body, how)
+    setattr(ask.request.state, NAME, str(thing["metadata"].get("name") or ""))
     text = await ask.registry.create(ask.target.text, thing, dry_run=how.dry_run)
     return _answered(ask, text, said, HTTPStatus.CREATED)
 
@@ -114,7 +115,9 @@ def _fitted(
     found = fitted(thing, schema_of(resource))
     refused = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
     if found.wrong and not is_own(resource):
-        raise BadRequestError(f"{refused}: {'; '.join(found.wrong)}")
+        # What a patch made is invalid; what was sent whole could not even be read.
+        error = InvalidError if ask.request.method == "PATCH" else BadRequestError
+        raise error(f"{refused}: {'; '.join(found.wrong)}")
     problems = [f'unknown field "{path}"' for path in found.unknown]
     problems += [f'duplicate field "{path}"' for path in doubles]
     if validation == "Strict" and problems:

@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from shoal.cluster.embedded.api.tables.printing import NAME, UNKNOWN, Cell, Column, Printer, name_of, part, since
+from shoal.cluster.embedded.api.tables.printing import (
+    NAME,
+    UNKNOWN,
+    Cell,
+    Column,
+    Printer,
+    name_of,
+    part,
+    since,
+)
 from shoal.cluster.resources import Object
 
 

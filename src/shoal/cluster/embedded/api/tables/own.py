@@ -37,10 +37,9 @@ def _column(shown: dict[str, Any]) -> Column:
 
 def _cell(sort: str, value: Any, now: float) -> Cell:  # noqa: ANN401 - whatever JSON has there
     """A value as its column's type; nothing if it has another."""
-    if value is None:
-        return None
-    if sort == "date":
+    if value is not None and sort == "date":
         return since(value, now)
+    cell: Cell = value
     if not isinstance(value, _TYPES[sort]):
         return None
-    return str(value) if sort == "string" else value
+    return str(cell) if sort == "string" else cell

@@ -97,7 +97,9 @@ def _exited_well(status: Object) -> bool:
 
 
 def _held_up(pod: Object) -> bool:
-    return any(_holds_up(status, _sidecars(pod)) for status in entries(pod, "status", "initContainerStatuses"))
+    return any(
+        _holds_up(status, _sidecars(pod)) for status in entries(pod, "status", "initContainerStatuses")
+    )
 
 
 def _past_init(pod: Object) -> bool:

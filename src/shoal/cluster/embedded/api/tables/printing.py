@@ -92,6 +92,7 @@ def _row(printer: Printer, text: bytes, include: Include, now: float) -> tuple[O
 
 
 def name_of(thing: Object) -> str:
+    """The name of an object."""
     return str(thing["metadata"].get("name", ""))
 
 
@@ -166,5 +167,7 @@ def entries(thing: object, *path: str) -> list[Object]:
 
 def condition(thing: Object, kind: str) -> str | None:
     """The status of a condition, if the object has it."""
-    found = (entry.get("status") for entry in entries(thing, "status", "conditions") if entry.get("type") == kind)
+    found = (
+        entry.get("status") for entry in entries(thing, "status", "conditions") if entry.get("type") == kind
+    )
     return next(found, None)
