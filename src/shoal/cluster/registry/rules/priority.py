@@ -124,4 +124,4 @@ def _classes(reader: Reader) -> list[Object]:
 
 
 _decoded: Final = functools.lru_cache(maxsize=1024)(decode)
-"""Every pod that is made asks for all classes, which hardly ever change. Nobody may change what this returns."""
+"""Every pod that is made asks for all classes, and they hardly ever change. Nobody may change the result."""
