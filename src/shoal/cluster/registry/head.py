@@ -30,6 +30,7 @@ class Head:
         self._overlay: defaultdict[str, dict[Place, Record]] = defaultdict(dict)
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._open: list[Change] = []
+        self._rehearses = False
         for record in state.records():
             self._follow(record.key, None, meta(record.body))
 
@@ -68,6 +69,7 @@ class Head:
         """Stage what is written within; undo all of it after an error, or unless it is to be kept."""
         changes: list[Change] = []
         self._open = changes
+        self._rehearses = not keep
         done = False
         try:
             yield changes
@@ -78,7 +80,7 @@ class Head:
                 self.undo(changes)
 
     def put(self, key: Key, thing: Object) -> Record:
-        """Write an object; its text gets the version of this write."""
+        """Write an object; its text gets the version of this write, unless it is only a rehearsal."""
         return self._stage(key, thing, deleted=False)
 
     def remove(self, key: Key, thing: Object) -> Record:
@@ -87,7 +89,8 @@ class Head:
 
     def _stage(self, key: Key, thing: Object, *, deleted: bool) -> Record:
         before = self.get(key)
-        thing["metadata"]["resourceVersion"] = str(self.version + 1)
+        if not self._rehearses:
+            thing["metadata"]["resourceVersion"] = str(self.version + 1)
         body = encode(thing)
         if len(body) > LARGEST and not deleted:
             raise TooLargeError(f"the object has {len(body):,} bytes, and {LARGEST:,} is the limit")

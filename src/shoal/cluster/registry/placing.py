@@ -100,9 +100,13 @@ def evict(head: Head, key: Key, how: Deletion) -> Record:
 
 
 def _set_condition(thing: Object, condition: Object) -> None:
-    status = thing.setdefault("status", {})
-    others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
-    status["conditions"] = [*others, condition]
+    """Put a condition in the place of the one of its type, or after all others."""
+    conditions = thing.setdefault("status", {}).setdefault("conditions", [])
+    for i, present in enumerate(conditions):
+        if present.get("type") == condition["type"]:
+            conditions[i] = condition
+            return
+    conditions.append(condition)
 
 
 def _charge_budget(head: Head, pod: Object) -> None:

@@ -163,7 +163,8 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     rules.check(key.name, [*wrong, *(() if status else rules.frozen(thing, old))])
     if thing == old:
         return record
-    if rules.resource.generation and not status and _wanted(thing) != _wanted(old):
+    counts = rules.resource.generation and rules.counts and not status
+    if counts and _wanted(thing) != _wanted(old):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
     if metadata.get("deletionTimestamp") and not is_held(rules, thing):
         return head.remove(key, thing)
@@ -176,18 +177,19 @@ def _made(rules: Rules, key: Key, body: Object) -> Object:
         return _received(rules, body)
     except InvalidObjectError as problem:
         raise rules.invalid(key.name, problem.errors) from None
+    except BadRequestError as problem:
+        raise rules.invalid(key.name, [FieldError("", problem.message)]) from None
 
 
 def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
     """Refuse what is meant for another object, or for another version of it."""
-    for field, wanted in (("name", key.name), ("namespace", key.namespace)):
-        if metadata.get(field) not in (None, "", wanted):
+    said = metadata.get("name"), metadata.get("namespace") or key.namespace
+    for field, given, wanted in zip(("name", "namespace"), said, (key.name, key.namespace), strict=True):
+        if given != wanted and (wanted or field == "name"):
             raise BadRequestError(
-                f"the {field} of the object ({metadata[field]}) does not match the {field} on the request "
-                f"({wanted})"
+                f"the {field} of the object ({given}) does not match the {field} on the request ({wanted})"
             )
-        if wanted:
-            metadata[field] = wanted
+    metadata |= {"namespace": key.namespace} if key.namespace else {}
     version = metadata.get("resourceVersion")
     if not version and not rules.unconditional:
         problem = FieldError("metadata.resourceVersion", "must be specified for an update")
