@@ -1,0 +1,49 @@
+"""The homes that the suite runs against. A new one is a new row of HOMES."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from shoal.cluster.port import Cluster
+from tests.k8s.controlplane import ControlPlane
+
+Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where objects live: how to open it as it is, and with everybody who tends the objects in it.
+
+    The embedded store tends its objects itself; a Kubernetes does so only with its controllers.
+    """
+
+    name: str
+    open: Opening
+    open_tended: Opening
+
+
+@contextlib.asynccontextmanager
+async def _kubernetes(plane: ControlPlane) -> AsyncIterator[Cluster]:
+    import sys
+    sys.path.insert(0, "/tmp/suite")
+    from adapter import Adapter
+    cluster = Adapter(plane.url, plane._tokens["admin"], plane.authority)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+def _api_server(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
+    return _kubernetes(request.getfixturevalue("k8s"))
+
+
+def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
+    return _kubernetes(request.getfixturevalue("k8s_controllers"))
+
+
+HOMES: Final = (Home("kubernetes", _api_server, _api_server_with_controllers),)
