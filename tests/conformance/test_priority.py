@@ -1,0 +1,139 @@
+"""Priorities of pods: a class becomes a number when the pod is made."""
+
+import pytest
+
+from shoal.cluster.errors import ClusterError, ForbiddenError, InvalidError
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import PODS, PRIORITY_CLASSES, Object
+from tests.conformance.conftest import Keep
+from tests.conformance.objects import make, name_of, pod, unique
+
+
+async def a_class(keep: Keep, **fields: object) -> str:
+    return name_of(await keep(PRIORITY_CLASSES, make(PRIORITY_CLASSES, unique("class"), **fields)))
+
+
+async def test_a_class_gives_its_number(cluster: Cluster, namespace: str, keep: Keep) -> None:
+    name = await a_class(keep, value=77)
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert made["spec"]["priority"] == 77
+    assert made["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+
+
+@pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
+async def test_a_class_gives_its_policy(cluster: Cluster, namespace: str, keep: Keep, policy: str) -> None:
+    name = await a_class(keep, value=-5, preemptionPolicy=policy)
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert (made["spec"]["priority"], made["spec"]["preemptionPolicy"]) == (-5, policy)
+
+
+async def test_no_class_is_zero(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(PODS, pod("a", namespace))
+    assert made["spec"]["priority"] == 0
+    assert made["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+    assert "priorityClassName" not in made["spec"]
+
+
+async def test_a_class_that_is_not_there_is_refused(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name nobody was found"):
+        await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody"))
+
+
+SYSTEM = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
+
+
+@pytest.mark.parametrize("name, value", SYSTEM, ids=[row[0] for row in SYSTEM])
+async def test_the_classes_of_the_system_are_there(
+    cluster: Cluster, namespace: str, name: str, value: int
+) -> None:
+    assert (await cluster.get(PRIORITY_CLASSES, name))["value"] == value
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert made["spec"]["priority"] == value
+
+
+SPECS: list[tuple[str, Object, bool]] = [
+    ("the number of its class", {"priority": 77}, True),
+    ("another number than its class", {"priority": 78}, False),
+    ("the policy of its class", {"preemptionPolicy": "PreemptLowerPriority"}, True),
+    ("another policy than its class", {"preemptionPolicy": "Never"}, False),
+]
+
+
+@pytest.mark.parametrize("spec, good", [row[1:] for row in SPECS], ids=[row[0] for row in SPECS])
+async def test_a_pod_may_say_only_what_its_class_says(
+    cluster: Cluster, namespace: str, keep: Keep, spec: Object, good: bool  # noqa: FBT001 - a case
+) -> None:
+    name = await a_class(keep, value=77)
+    body = pod("a", namespace, priorityClassName=name, **spec)
+    if good:
+        assert (await cluster.create(PODS, body))["spec"]["priority"] == 77
+    else:
+        with pytest.raises(ForbiddenError):
+            await cluster.create(PODS, body)
+
+
+async def test_a_number_without_a_class_is_refused(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ForbiddenError, match="computed from the given PriorityClass"):
+        await cluster.create(PODS, pod("a", namespace, priority=5))
+
+
+async def test_a_class_that_changes_leaves_pods_as_they_are(
+    cluster: Cluster, namespace: str, keep: Keep
+) -> None:
+    name = await a_class(keep, value=77)
+    await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    await cluster.delete(PRIORITY_CLASSES, name)
+    patched = await cluster.patch(PODS, "a", namespace, patch={"metadata": {"labels": {"a": "b"}}})
+    assert patched["spec"]["priority"] == 77
+
+
+CLASSES: list[tuple[str, Object, type[ClusterError] | None]] = [
+    ("the highest that users may have", {"value": 1_000_000_000}, None),
+    ("higher than users may have", {"value": 1_000_000_001}, InvalidError),
+    ("the lowest", {"value": -2_147_483_648}, None),
+    ("a policy that is none", {"value": 1, "preemptionPolicy": "Sometimes"}, InvalidError),
+    ("the name of a system class", {"name": "system-mine", "value": 1}, InvalidError),
+]
+
+
+@pytest.mark.parametrize("fields, error", [row[1:] for row in CLASSES], ids=[row[0] for row in CLASSES])
+async def test_what_a_class_may_be(
+    keep: Keep, fields: Object, error: type[ClusterError] | None
+) -> None:
+    more = dict(fields)
+    body = make(PRIORITY_CLASSES, more.pop("name", unique("class")), **more)
+    if error is None:
+        assert (await keep(PRIORITY_CLASSES, body))["value"] == more["value"]
+    else:
+        with pytest.raises(error):
+            await keep(PRIORITY_CLASSES, body)
+
+
+CHANGES: list[tuple[str, Object, bool]] = [
+    ("its number", {"value": 78}, False),
+    ("its policy", {"preemptionPolicy": "Never"}, False),
+    ("its description", {"description": "good"}, True),
+    ("its labels", {"metadata": {"labels": {"a": "b"}}}, True),
+]
+
+
+@pytest.mark.parametrize("change, good", [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
+async def test_what_of_a_class_can_change(
+    cluster: Cluster, keep: Keep, change: Object, good: bool  # noqa: FBT001 - a case
+) -> None:
+    name = await a_class(keep, value=77)
+    if good:
+        await cluster.patch(PRIORITY_CLASSES, name, patch=change)
+    else:
+        with pytest.raises(InvalidError):
+            await cluster.patch(PRIORITY_CLASSES, name, patch=change)
+
+
+async def test_the_default_class_is_for_those_who_name_none(
+    cluster: Cluster, namespace: str, keep: Keep
+) -> None:
+    name = await a_class(keep, value=0, globalDefault=True, preemptionPolicy="Never")
+    made = await cluster.create(PODS, pod("a", namespace))
+    assert (made["spec"]["priorityClassName"], made["spec"]["preemptionPolicy"]) == (name, "Never")
+    with pytest.raises(ForbiddenError, match="globalDefault"):
+        await a_class(keep, value=9, globalDefault=True)
