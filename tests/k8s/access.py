@@ -70,9 +70,11 @@ class Client:
     token: str
     tls: ssl.SSLContext
 
-    def call(self, method: str, path: str, body: Object | None = None) -> tuple[int, Object]:
-        """The status code and the object of the answer."""
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+    def call(
+        self, method: str, path: str, body: Object | None = None, *, media: str = "application/json"
+    ) -> tuple[int, Object]:
+        """The status code and the object of the answer; `media` is the sort of the body, such as a patch."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": media}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 - https
         try:

@@ -1,0 +1,1 @@
+"""The embedded home: objects in one SQLite file, in this process."""

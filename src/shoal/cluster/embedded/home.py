@@ -1,0 +1,24 @@
+"""Opening an embedded home."""
+
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from shoal.cluster.embedded.journal import SqliteJournal
+from shoal.cluster.registry import Registry, Retention
+
+
+@asynccontextmanager
+async def open_home(
+    directory: Path,
+    *,
+    clock: Callable[[], float] = time.time,
+    dice: random.Random | None = None,
+    retention: Retention | None = None,
+) -> AsyncIterator[Registry]:
+    """The registry whose objects are kept in a directory; StorageError, for people, if it cannot be had."""
+    registry = Registry(SqliteJournal(directory), clock=clock, dice=dice, retention=retention)
+    async with registry:
+        yield registry

@@ -1,0 +1,29 @@
+"""The directory of an embedded home: ours alone, and of one process at a time."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from shoal.cluster.errors import StorageError
+
+
+def take_directory(directory: Path) -> IO[bytes]:
+    """Make the directory if it is not there, and lock it until the file that is returned is closed.
+
+    The lock is the system's: it ends with the process, however that ends.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = directory / "lock"
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    except OSError as problem:
+        raise StorageError(f"{directory} cannot be used: {problem.strerror}") from problem
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        file.close()
+        raise StorageError(
+            f"{directory} is in use by another process: a state has one owner at a time"
+        ) from problem
+    return file

@@ -1,0 +1,122 @@
+"""How an object is deleted: at once, or marked and left until its finalizers and its grace are over."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from shoal.cluster.errors import ConflictError
+from shoal.cluster.port import Deletion
+from shoal.cluster.registry.head import Head
+from shoal.cluster.registry.records import Key, Record, decode
+from shoal.cluster.registry.rules.rules import Rules
+from shoal.cluster.registry.rules.times import as_text, as_time
+from shoal.cluster.resources import Object
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+def delete(head: Head, rules: Rules, record: Record, how: Deletion) -> Record:
+    """Delete an object, or begin to: its end, or what it is now."""
+    thing = decode(record.body)
+    check_preconditions(rules, thing, how)
+    if rules.guard is not None:
+        rules.guard(thing)
+    metadata = thing["metadata"]
+    grace = _grace(rules, thing, how)
+    if grace is None:
+        return record
+    set_finalizers(metadata, _finalizers(rules, metadata.get("finalizers", []), how))
+    if rules.graceful or is_held(rules, thing):
+        _mark(thing, grace, head.clock())
+        if rules.deleting is not None:
+            rules.deleting(thing)
+        return settle(head, rules, record.key, thing)
+    return head.remove(record.key, thing)
+
+
+def settle(head: Head, rules: Rules, key: Key, thing: Object) -> Record:
+    """Write an object that may be at its end: it goes when nothing holds it any more."""
+    metadata = thing["metadata"]
+    if metadata.get("deletionTimestamp") and not is_held(rules, thing):
+        return head.remove(key, thing)
+    return head.put(key, thing)
+
+
+def is_held(rules: Rules, thing: Object) -> bool:
+    """Whether an object that is being deleted must stay for now."""
+    metadata = thing["metadata"]
+    waits = rules.graceful and (metadata.get("deletionGracePeriodSeconds") or 0) > 0
+    return bool(metadata.get("finalizers")) or waits or (rules.holds is not None and rules.holds(thing))
+
+
+def check_preconditions(rules: Rules, thing: Object, how: Deletion) -> None:
+    """ConflictError if another object is meant."""
+    metadata = thing["metadata"]
+    for field, said, found in (
+        ("UID", how.uid, metadata["uid"]),
+        ("ResourceVersion", how.version, metadata["resourceVersion"]),
+    ):
+        if said and said != found:
+            raise ConflictError(
+                f"{rules.cannot(metadata['name'])}: Precondition failed: {field} in precondition: {said}, "
+                f"{field} in object meta: {found}"
+            )
+
+
+def _grace(rules: Rules, thing: Object, how: Deletion) -> int | None:
+    """In how many seconds an object is to end; None if its end is already under way, and no later."""
+    metadata = thing["metadata"]
+    pending = metadata.get("deletionGracePeriodSeconds")
+    if metadata.get("deletionTimestamp"):
+        if not rules.graceful:
+            return None
+        if pending is None:
+            return 0
+        return how.grace if how.grace is not None and how.grace < pending else None
+    if not rules.graceful:
+        return 0
+    spec, status = thing["spec"], thing.get("status", {})
+    if not spec.get("nodeName") or status.get("phase") in _FINISHED:
+        return 0
+    grace = how.grace if how.grace is not None else spec.get("terminationGracePeriodSeconds", 0)
+    return grace if grace >= 0 else 1
+
+
+def _mark(thing: Object, grace: int, now: float) -> None:
+    """Say when the object is to end; the mark is a change of what is wanted, which counts once."""
+    metadata = thing["metadata"]
+    begun = metadata.get("deletionTimestamp")
+    if begun is None and "generation" in metadata:
+        metadata["generation"] += 1
+    if begun is None or "deletionGracePeriodSeconds" not in metadata:
+        end = as_text(now + grace)
+    else:
+        shorter = metadata["deletionGracePeriodSeconds"] - grace
+        end = as_text((as_time(begun) - timedelta(seconds=shorter)).timestamp())
+    metadata["deletionTimestamp"] = end
+    metadata["deletionGracePeriodSeconds"] = grace
+
+
+def _finalizers(rules: Rules, present: list[str], how: Deletion) -> list[str]:
+    """Those of others stay; what becomes of the dependents is said by ours."""
+    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    match how.propagation:
+        case "Orphan":
+            return [*kept, ORPHAN]
+        case "Foreground":
+            return [*kept, FOREGROUND]
+        case "Background":
+            return kept
+        case None if ORPHAN in present or (rules.orphans and FOREGROUND not in present):
+            return [*kept, ORPHAN]
+        case _:
+            return present
+
+
+def set_finalizers(metadata: dict[str, Any], finalizers: list[str]) -> None:
+    """Write finalizers into metadata; none at all is not written."""
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)

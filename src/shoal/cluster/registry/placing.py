@@ -1,0 +1,153 @@
+"""Binding and eviction: how a pod gets a node, and how it is asked to leave one."""
+
+from typing import Final
+
+from shoal.api.core import PodDisruptionBudget
+from shoal.api.decode import decode as view_of
+from shoal.api.fields import FieldError
+from shoal.cluster.errors import (
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InternalError,
+    NotFoundError,
+    TooManyRequestsError,
+)
+from shoal.cluster.port import Deletion
+from shoal.cluster.registry.deleting import check_preconditions, delete
+from shoal.cluster.registry.head import Head
+from shoal.cluster.registry.records import Key, Record, decode
+from shoal.cluster.registry.rules.table import RULES
+from shoal.cluster.registry.rules.times import as_text
+from shoal.cluster.resources import BUDGETS, PODS, Object
+
+_RULES: Final = RULES[PODS.full_name]
+_NO_BUDGET_NEEDED: Final = ("Succeeded", "Failed", "Pending")
+_MOST_DISRUPTED: Final = 2000
+_SPENT: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_LATER: Final = 10.0
+_SCHEDULED: Final = "PodScheduled"
+
+
+def bind(head: Head, key: Key, node: str, uid: str) -> Record:
+    """Give a pod its node."""
+    pod = decode(_found(head, key).body)
+    if not node:
+        raise BadRequestError("the binding names no node")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise _conflict(
+            key,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
+        )
+    _check_unbound(key, pod)
+    pod["spec"]["nodeName"] = node
+    status = pod.setdefault("status", {})
+    others = [c for c in status.get("conditions") or () if c.get("type") != _SCHEDULED]
+    since = as_text(head.clock())
+    made = {"type": _SCHEDULED, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
+    status["conditions"] = [*others, made]
+    return head.put(key, pod)
+
+
+def _found(head: Head, key: Key) -> Record:
+    record = head.get(key)
+    if record is None:
+        raise NotFoundError(f"{_RULES.called(key.name)} not found")
+    return record
+
+
+def _check_unbound(key: Key, pod: Object) -> None:
+    node = pod["spec"].get("nodeName")
+    if pod["metadata"].get("deletionTimestamp"):
+        raise _conflict(key, f"pod {key.name} is being deleted, cannot be assigned to a host")
+    if node:
+        raise _conflict(key, f'pod {key.name} is already assigned to node "{node}"')
+    if pod["spec"].get("schedulingGates"):
+        raise _conflict(key, f"pod {key.name} has non-empty .spec.schedulingGates")
+
+
+def _conflict(key: Key, why: str) -> ConflictError:
+    return ConflictError(f'Operation cannot be fulfilled on pods/binding "{key.name}": {why}')
+
+
+# --- eviction ----------------------------------------------------------------------------------------------
+
+
+def evict(head: Head, key: Key, how: Deletion) -> Record:
+    """Delete a pod, if its budget bears it."""
+    record = _found(head, key)
+    pod = decode(record.body)
+    check_preconditions(_RULES, pod, how)
+    finished = pod.get("status", {}).get("phase", "Pending") in _NO_BUDGET_NEEDED
+    if not finished and not pod["metadata"].get("deletionTimestamp"):
+        _charge_budget(head, pod)
+    return delete(head, _RULES, record, how)
+
+
+def _charge_budget(head: Head, pod: Object) -> None:
+    """Count the loss of a pod against its budget; TooManyRequestsError if there is nothing left."""
+    found = _budgets(head, pod)
+    if not found:
+        return
+    if len(found) > 1:
+        raise InternalError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    budget = decode(found[0].body)
+    if _is_free(pod, budget):
+        return
+    _check_budget(budget)
+    _spend(head, found[0].key, budget, pod["metadata"]["name"])
+
+
+def _budgets(head: Head, pod: Object) -> list[Record]:
+    labels = pod["metadata"].get("labels") or {}
+    if not labels:
+        return []
+    return [
+        record
+        for record in head.records(BUDGETS.full_name, pod["metadata"]["namespace"])
+        if _covers(record, labels)
+    ]
+
+
+def _covers(record: Record, labels: dict[str, str]) -> bool:
+    selector = view_of(PodDisruptionBudget, decode(record.body)).spec.selector
+    return selector is not None and selector.matches(labels)
+
+
+def _is_free(pod: Object, budget: Object) -> bool:
+    """Whether a pod that does not serve anyway may go without being counted."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    wanted = status.get("desiredHealthy", 0)
+    return bool(wanted > 0 and status.get("currentHealthy", 0) >= wanted)
+
+
+def _check_budget(budget: Object) -> None:
+    status, name = budget.get("status", {}), budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        why = f"The disruption budget {name} is still being processed by the server."
+        raise TooManyRequestsError(_SPENT, causes=[FieldError("", why)], retry_after=_LATER)
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise ForbiddenError(
+            f"{BUDGETS.full_name} {name!r} is forbidden: pdb disruptions allowed is negative"
+        )
+    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
+        raise ForbiddenError(f"{BUDGETS.full_name} {name!r} is forbidden: DisruptedPods map too big")
+    if allowed == 0:
+        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        raise TooManyRequestsError(_SPENT, causes=[FieldError("", why)])
+
+
+def _spend(head: Head, key: Key, budget: Object, pod: str) -> None:
+    status = budget["status"]
+    status["disruptionsAllowed"] -= 1
+    status["disruptedPods"] = (status.get("disruptedPods") or {}) | {pod: as_text(head.clock())}
+    head.put(key, budget)

@@ -1,0 +1,1 @@
+"""What an API server does with an object of each kind before it keeps it: defaults, admission, validation."""

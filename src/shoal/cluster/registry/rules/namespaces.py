@@ -1,0 +1,49 @@
+"""Namespaces: which there always are, and how one ends."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from shoal.api.fields import FieldError
+from shoal.cluster.errors import ForbiddenError
+from shoal.cluster.registry.rules.rules import IMMUTABLE
+from shoal.cluster.resources import Object
+
+ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_NAME: Final = "kubernetes.io/metadata.name"
+
+
+def default(namespace: Object) -> None:
+    """Every namespace can be selected by its name."""
+    metadata = namespace["metadata"]
+    labels = metadata.get("labels") or {}
+    if isinstance(labels, dict) and metadata.get("name"):
+        metadata["labels"] = labels | {_NAME: metadata["name"]}
+
+
+def begin(namespace: Object) -> None:
+    """A new namespace is open, and stays until what is in it is gone."""
+    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    namespace["status"] = {"phase": "Active"}
+
+
+def frozen(namespace: Object, old: Object) -> Iterator[FieldError]:
+    """What keeps a namespace is not its user's to change."""
+    if namespace.get("spec") != old.get("spec"):
+        yield FieldError("spec", IMMUTABLE)
+
+
+def guard(namespace: Object) -> None:
+    """Refuse to delete what a cluster cannot be without."""
+    name = namespace["metadata"]["name"]
+    if name in ALWAYS:
+        raise ForbiddenError(f'namespaces "{name}" is forbidden: this namespace may not be deleted')
+
+
+def deleting(namespace: Object) -> None:
+    """Say that the namespace is on its way out."""
+    namespace["status"] = (namespace.get("status") or {}) | {"phase": "Terminating"}
+
+
+def holds(namespace: Object) -> bool:
+    """Whether what is in it still keeps a namespace."""
+    return bool(namespace["spec"].get("finalizers"))

@@ -1,0 +1,112 @@
+"""Priorities: what a class is, and how a pod gets the number that its class stands for."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from shoal.api.core import BUILT_IN_PRIORITIES
+from shoal.api.fields import FieldError
+from shoal.cluster.errors import ForbiddenError
+from shoal.cluster.registry.records import decode
+from shoal.cluster.registry.rules.rules import Reader, unchanged
+from shoal.cluster.resources import PRIORITY_CLASSES, Object
+
+_HIGHEST: Final = 1_000_000_000
+_PREEMPT: Final = "PreemptLowerPriority"
+_POLICIES: Final = (_PREEMPT, "Never")
+_ABOUT: Final = {
+    "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but can be "
+    "moved to another node if necessary.",
+}
+
+
+def built_in() -> list[Object]:
+    """The classes that every cluster has."""
+    return [
+        {"metadata": {"name": name}, "value": BUILT_IN_PRIORITIES[name], "description": text}
+        for name, text in _ABOUT.items()
+    ]
+
+
+def default_class(thing: Object) -> None:
+    """Fill in what a user left out of a class."""
+    if not thing.get("preemptionPolicy"):
+        thing["preemptionPolicy"] = _PREEMPT
+    if thing.get("globalDefault") is False:
+        del thing["globalDefault"]
+
+
+def errors(thing: Object) -> Iterator[FieldError]:
+    """What the view of a class does not look at."""
+    name, value = thing["metadata"].get("name"), thing.get("value")
+    if BUILT_IN_PRIORITIES.get(name) == value:
+        return
+    if isinstance(name, str) and name.startswith("system-"):
+        yield FieldError("metadata.name", "the prefix 'system-' is reserved for system use only")
+    if isinstance(value, int) and value > _HIGHEST:
+        yield FieldError("value", f"must be at most {_HIGHEST}")
+    if thing["preemptionPolicy"] not in _POLICIES:
+        yield FieldError("preemptionPolicy", f"must be one of {', '.join(_POLICIES)}")
+
+
+def frozen_class(thing: Object, old: Object) -> Iterator[FieldError]:
+    """Pods have the numbers of their classes already: they cannot change."""
+    yield from unchanged(thing, old, "value", "preemptionPolicy")
+
+
+def admit_class(thing: Object, old: Object | None, reader: Reader) -> None:
+    """There is one default."""
+    name = thing["metadata"]["name"]
+    if thing.get("globalDefault") is not True or (old is not None and old.get("globalDefault") is True):
+        return
+    for other in _classes(reader):
+        if other.get("globalDefault") and other["metadata"]["name"] != name:
+            raise ForbiddenError(
+                f'{PRIORITY_CLASSES.full_name} "{name}" is forbidden: PriorityClass '
+                f"{other['metadata']['name']} is already marked as default. Only one default can exist"
+            )
+
+
+def admit_pod(pod: Object, old: Object | None, reader: Reader) -> None:
+    """Give a new pod the number of its class."""
+    spec = pod.get("spec")
+    if old is not None or not isinstance(spec, dict):
+        return
+    found = _class_of(pod, reader)
+    value = 0 if found is None else found["value"]
+    policy = _PREEMPT if found is None else found.get("preemptionPolicy", _PREEMPT)
+    for field, given, computed in (
+        ("integer value of priority", spec.get("priority"), value),
+        ("string value of PreemptionPolicy", spec.get("preemptionPolicy"), policy),
+    ):
+        if given is not None and given != computed:
+            raise ForbiddenError(
+                f'pods "{pod["metadata"]["name"]}" is forbidden: the {field} ({given}) must not be '
+                f"provided in pod spec; priority admission controller computed {computed} from the given "
+                "PriorityClass name"
+            )
+    spec |= {"priority": value, "preemptionPolicy": policy}
+
+
+def _class_of(pod: Object, reader: Reader) -> Object | None:
+    """The class that a pod names, or the default one, whose name it gets."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName")
+    classes = {thing["metadata"]["name"]: thing for thing in _classes(reader)}
+    if name:
+        if name not in classes:
+            raise ForbiddenError(
+                f'pods "{pod["metadata"]["name"]}" is forbidden: no PriorityClass with name {name} was found'
+            )
+        return classes[name]
+    defaults = sorted(
+        (thing for thing in classes.values() if thing.get("globalDefault")), key=lambda thing: thing["value"]
+    )
+    if not defaults:
+        return None
+    spec["priorityClassName"] = defaults[0]["metadata"]["name"]
+    return defaults[0]
+
+
+def _classes(reader: Reader) -> list[Object]:
+    return [decode(record.body) for record in reader.records(PRIORITY_CLASSES.full_name)]

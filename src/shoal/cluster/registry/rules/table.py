@@ -1,0 +1,134 @@
+"""The rules of every resource, by its full name."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from shoal.api.decode import decode
+from shoal.api.fields import FieldError, InvalidObjectError
+from shoal.api.kinds import KINDS, OWN_KINDS
+from shoal.cluster.registry.rules import budgets, jobs, namespaces, plain, pods, priority, schema, services
+from shoal.cluster.registry.rules.rules import Rules
+from shoal.cluster.resources import (
+    BUDGETS,
+    BY_KIND,
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    Object,
+    Resource,
+)
+
+
+def _of_view(resource: Resource[Object], thing: Object) -> Iterable[FieldError]:
+    """All that the view of `shoal.api` says is wrong."""
+    kind = KINDS[resource.api_version, resource.kind]
+    try:
+        decode(kind.view, thing, check=kind.errors)
+    except InvalidObjectError as problem:
+        return problem.errors
+    return ()
+
+
+def _pod_errors(pod: Object) -> Iterable[FieldError]:
+    yield from _of_view(PODS, pod)
+    yield from pods.errors(pod)
+
+
+def _job_errors(job: Object) -> Iterable[FieldError]:
+    yield from _of_view(JOBS, job)
+    yield from jobs.errors(job)
+
+
+def _class_errors(thing: Object) -> Iterable[FieldError]:
+    yield from _of_view(PRIORITY_CLASSES, thing)
+    yield from priority.errors(thing)
+
+
+_TABLE: Final = (
+    Rules(
+        resource=PODS,
+        default=pods.default,
+        begin=pods.begin,
+        admit=priority.admit_pod,
+        errors=_pod_errors,
+        frozen=pods.frozen,
+        graceful=True,
+    ),
+    Rules(resource=NODES, default=plain.default_node, errors=partial(_of_view, NODES), keeps_status=True),
+    Rules(
+        resource=NAMESPACES,
+        default=namespaces.default,
+        begin=namespaces.begin,
+        errors=partial(_of_view, NAMESPACES),
+        frozen=namespaces.frozen,
+        guard=namespaces.guard,
+        deleting=namespaces.deleting,
+        holds=namespaces.holds,
+    ),
+    Rules(
+        resource=SERVICES,
+        default=services.default,
+        begin=services.begin,
+        errors=services.errors,
+        frozen=services.frozen,
+        created_by_update=True,
+    ),
+    Rules(resource=CONFIG_MAPS, errors=plain.config_map_errors, frozen=plain.frozen_data),
+    Rules(
+        resource=SECRETS, default=plain.default_secret, errors=plain.secret_errors, frozen=plain.frozen_secret
+    ),
+    Rules(
+        resource=EVENTS,
+        default=plain.default_event,
+        errors=plain.event_errors,
+        created_by_update=True,
+    ),
+    Rules(
+        resource=LEASES,
+        default=plain.default_lease,
+        errors=plain.lease_errors,
+        unconditional=False,
+        created_by_update=True,
+    ),
+    Rules(
+        resource=PRIORITY_CLASSES,
+        default=priority.default_class,
+        admit=priority.admit_class,
+        errors=_class_errors,
+        frozen=priority.frozen_class,
+    ),
+    Rules(
+        resource=BUDGETS,
+        default=budgets.default,
+        begin=budgets.begin,
+        errors=partial(_of_view, BUDGETS),
+        unconditional=False,
+    ),
+    Rules(
+        resource=JOBS,
+        default=jobs.default,
+        begin=jobs.begin,
+        errors=_job_errors,
+        frozen=jobs.frozen,
+        orphans=True,
+    ),
+    *(
+        Rules(
+            resource=BY_KIND[kind.api_version, kind.kind],
+            default=schema.filler(kind),
+            errors=partial(schema.errors, kind),
+            status_only=True,
+            unconditional=False,
+        )
+        for kind in OWN_KINDS
+    ),
+)
+RULES: Final[Mapping[str, Rules]] = {rules.resource.full_name: rules for rules in _TABLE}

@@ -1,0 +1,157 @@
+"""What is committed: the objects as readers see them, and the history that leads there.
+
+Each collection keeps its own part of the history, so that a watcher reads nothing that is not about its
+resource. How far back the history goes is one decision for all.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from shoal.cluster.errors import GoneError
+from shoal.cluster.registry.records import Change, Key, Record
+
+Place = tuple[str, str]
+"""Namespace and name."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How much of the history is kept: so many changes, and none that is older than so many seconds."""
+
+    changes: int = 20_000
+    seconds: float = 600.0
+
+
+class Collection:
+    """The objects of one resource, in order, and how they came to be so."""
+
+    def __init__(self) -> None:
+        self.records: Final[dict[Place, Record]] = {}
+        self.log: Final[list[Change]] = []
+        self.forgotten = 0
+        """How many changes the log has lost at its front: what a watcher's position is counted from."""
+        self._places: list[Place] = []
+
+    def apply(self, change: Change, *, remember: bool = True) -> None:
+        place = change.record.key[1:]
+        if change.record.deleted:
+            del self.records[place]
+            del self._places[bisect_left(self._places, place)]
+        else:
+            if place not in self.records:
+                insort(self._places, place)
+            self.records[place] = change.record
+        if remember:
+            self.log.append(change)
+
+    def forget(self, count: int) -> None:
+        """Drop the oldest changes."""
+        del self.log[:count]
+        self.forgotten += count
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self.forgotten + len(self.log)
+
+    def position_after(self, version: int) -> int:
+        """Where in the log that begins which is newer than a version."""
+        return self.forgotten + bisect_left(self.log, version + 1, key=lambda change: change.record.version)
+
+    def places(self, namespace: str = "") -> Sequence[Place]:
+        """Namespaces and names in order: of one namespace, or of all."""
+        if not namespace:
+            return self._places
+        first = bisect_left(self._places, (namespace, ""))
+        return self._places[first : bisect_left(self._places, (f"{namespace}\0", ""), lo=first)]
+
+    def as_of(self, version: int, namespace: str = "") -> Iterator[Record]:
+        """The objects as they were, in order: newer changes are undone."""
+        undone: dict[Place, Record | None] = {}
+        for change in reversed(self.log):
+            if change.record.version <= version:
+                break
+            if not namespace or change.record.key.namespace == namespace:
+                undone[change.record.key[1:]] = change.before
+        if not undone:
+            return map(self.records.__getitem__, self.places(namespace))
+        found = {place: self.records[place] for place in self.places(namespace)} | undone
+        return (record for _, record in sorted(found.items(), key=lambda item: item[0]) if record)
+
+
+class State:
+    """All collections, at one version."""
+
+    def __init__(self, retention: Retention) -> None:
+        self.version = 0
+        self.compacted = 0
+        """The oldest version that the history still leads on from."""
+        self._retention = retention
+        self._collections: dict[str, Collection] = {}
+        self._history: deque[Change] = deque()
+
+    def load(self, compacted: int, records: Iterable[Record]) -> None:
+        """Take what a journal has kept."""
+        self.compacted = self.version = compacted
+        for record in records:
+            change = Change(record, self.get(record.key))
+            if record.version > compacted:
+                self.apply(change)
+            else:
+                self.collection(record.key.resource).apply(change, remember=False)
+
+    def collection(self, resource: str) -> Collection:
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = Collection()
+        return found
+
+    def collections(self) -> Iterator[tuple[str, Collection]]:
+        yield from self._collections.items()
+
+    def get(self, key: Key) -> Record | None:
+        return self.collection(key.resource).records.get(key[1:])
+
+    def apply(self, change: Change) -> None:
+        self.collection(change.record.key.resource).apply(change)
+        self._history.append(change)
+        self.version = change.record.version
+
+    def records(self) -> Iterator[Record]:
+        """All objects."""
+        for collection in self._collections.values():
+            yield from collection.records.values()
+
+    def must_remember(self, version: int) -> None:
+        """GoneError unless everything after a version is still known."""
+        if version < self.compacted:
+            raise GoneError(f"too old resource version: {version} ({self.compacted})")
+
+    def compact(self, now: float) -> list[int]:
+        """Forget what is too old or too much; the versions of the records that nobody needs any more."""
+        count = self._too_many(now)
+        superseded: list[int] = []
+        lost: Counter[str] = Counter()
+        for _ in range(count):
+            change = self._history.popleft()
+            lost[change.record.key.resource] += 1
+            if change.before is not None:
+                superseded.append(change.before.version)
+            if change.record.deleted:
+                superseded.append(change.record.version)
+            self.compacted = change.record.version
+        for resource, number in lost.items():
+            self.collection(resource).forget(number)
+        return superseded
+
+    def _too_many(self, now: float) -> int:
+        """How many changes are to go; a tenth more than allowed may gather, so that few rounds do."""
+        most, oldest = self._retention.changes, now - self._retention.seconds
+        excess = len(self._history) - most
+        count = excess if excess > most // 10 else 0
+        while count < len(self._history) and self._history[count].record.time < oldest:
+            count += 1
+        return count
