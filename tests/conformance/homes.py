@@ -4,11 +4,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from shoal.cluster.embedded.home import open_home
 from shoal.cluster.port import Cluster
+from shoal.cluster.registry import Retention
 from tests.k8s.controlplane import ControlPlane
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
@@ -24,6 +27,16 @@ class Home:
     name: str
     open: Opening
     open_tended: Opening
+
+
+@contextlib.asynccontextmanager
+async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A store that has been open before, and has forgotten how its first objects came to be."""
+    directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
+    async with open_home(directory, retention=Retention(changes=1)) as earlier:
+        await earlier.tidy()
+    async with open_home(directory) as registry:
+        yield registry
 
 
 @contextlib.asynccontextmanager
@@ -46,4 +59,4 @@ def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyn
     return _kubernetes(request.getfixturevalue("k8s_controllers"))
 
 
-HOMES: Final = (Home("kubernetes", _api_server, _api_server_with_controllers),)
+HOMES: Final = (Home("embedded", _embedded, _embedded), Home("kubernetes", _api_server, _api_server_with_controllers),)
