@@ -1,0 +1,53 @@
+"""Finds the way to a cluster: what is named, else what is around us.
+
+In this order: a kubeconfig that is named, the files of `KUBECONFIG`, the service account of the pod that we
+run in, and `~/.kube/config`.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from shoal.cluster.kubernetes.access import Access, AccessError, TokenFile
+from shoal.cluster.kubernetes.proxies import proxy_for
+from shoal.cluster.kubernetes.tls import Tls
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOST: Final = "KUBERNETES_SERVICE_HOST"
+_PORT: Final = "KUBERNETES_SERVICE_PORT"
+
+
+def find_access(kubeconfig: str = "", context: str = "", *, around: Mapping[str, str] = os.environ) -> Access:
+    """The way to the cluster that is meant; AccessError if there is none."""
+    named = kubeconfig or around.get("KUBECONFIG", "")
+    if not named and not context and around.get(_HOST) and (SERVICE_ACCOUNT / "token").exists():
+        return in_cluster(around)
+    # The library behind it is slow to import, and those who run in a pod do without.
+    from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig  # noqa: PLC0415
+
+    return from_kubeconfig(named or str(Path("~/.kube/config").expanduser()), context)
+
+
+def in_cluster(around: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> Access:
+    """The way that every pod is given: the address in its environment, and a service account in files.
+
+    Kubernetes replaces the token and the authority in time, and both are read again when it does.
+    """
+    host, port = around.get(_HOST, ""), around.get(_PORT, "443")
+    if not host:
+        raise AccessError(f"not in a pod of a cluster: {_HOST} is not set")
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    tls = Tls(authority=account / "ca.crt")
+    try:
+        tls.context()
+        namespace = (account / "namespace").read_text().strip()
+    except (OSError, ValueError) as problem:
+        raise AccessError(f"the service account cannot be read: {problem}") from problem
+    return Access(
+        url=url,
+        tls=tls,
+        identity=TokenFile(account / "token"),
+        namespace=namespace or "default",
+        proxy=proxy_for(url),
+    )

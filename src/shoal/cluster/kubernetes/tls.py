@@ -1,0 +1,73 @@
+"""Whom we trust, and what we show: TLS contexts that follow the files they are made from."""
+
+import os
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from shoal.cluster.kubernetes.files import Watched
+
+Pem = bytes | Path
+"""Certificates or a key: as text, or in a file that may be replaced. Empty: none."""
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """A certificate to show, with its chain, and the key to it."""
+
+    chain: bytes = b""
+    key: bytes = b""
+
+
+NO_CERTIFICATE: Final = Certificate()
+
+
+class Tls:
+    """Makes contexts, and keeps the last one as long as nothing it was made from changes.
+
+    Without an authority those of the system are trusted. `insecure` trusts everybody.
+    """
+
+    def __init__(
+        self, *, authority: Pem = b"", chain: Pem = b"", key: Pem = b"", insecure: bool = False
+    ) -> None:
+        self._authority: Final = Watched(authority)
+        self._chain: Final = Watched(chain)
+        self._key: Final = Watched(key)
+        self._insecure: Final = insecure
+        self._made: tuple[tuple[bytes, Certificate], ssl.SSLContext] | None = None
+
+    def context(self, shown: Certificate = NO_CERTIFICATE) -> ssl.SSLContext:
+        """A context for now, which shows the certificate that is given, else our own.
+
+        OSError if a file cannot be read (ssl.SSLError if there is nonsense in it).
+        """
+        certificate = shown if shown.chain else Certificate(self._chain.read(), self._key.read())
+        parts = (self._authority.read(), certificate)
+        if self._made is None or self._made[0] != parts:
+            self._made = (parts, _context(*parts, insecure=self._insecure))
+        return self._made[1]
+
+
+def _context(authority: bytes, certificate: Certificate, *, insecure: bool) -> ssl.SSLContext:
+    trusted = authority.decode("ascii", "replace")
+    context = ssl.create_default_context(cadata=trusted or None)
+    # Python 3.13 began to refuse authorities that lack fields which clusters in use never had.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate.chain:
+        _load(context, certificate)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Show a certificate. Python takes them from files only: this one is there for a moment, for us alone."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate.chain + b"\n" + certificate.key)
+        file.flush()
+        os.fsync(file.fileno())
+        context.load_cert_chain(file.name)
