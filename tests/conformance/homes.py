@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 
 from shoal.cluster.embedded.home import open_home
+from shoal.cluster.kubernetes.connect import find_access
+from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
 from shoal.cluster.registry import Retention
 from tests.k8s.controlplane import ControlPlane
@@ -41,10 +43,7 @@ async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def _kubernetes(plane: ControlPlane) -> AsyncIterator[Cluster]:
-    import sys
-    sys.path.insert(0, "/tmp/suite")
-    from adapter import Adapter
-    cluster = Adapter(plane.url, plane._tokens["admin"], plane.authority)
+    cluster = KubernetesCluster(find_access(str(plane.kubeconfig())))
     try:
         yield cluster
     finally:
@@ -59,4 +58,7 @@ def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyn
     return _kubernetes(request.getfixturevalue("k8s_controllers"))
 
 
-HOMES: Final = (Home("embedded", _embedded, _embedded), Home("kubernetes", _api_server, _api_server_with_controllers),)
+HOMES: Final = (
+    Home("embedded", _embedded, _embedded),
+    Home("kubernetes", _api_server, _api_server_with_controllers),
+)

@@ -4,7 +4,7 @@ import asyncio
 
 from shoal.cluster.errors import AlreadyExistsError, ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import CONFIG_MAPS, PODS, NAMESPACES
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object
 from tests.conformance.objects import config_map, make, name_of, pod, unique, version_of
 from tests.conformance.waiting import exists
 
@@ -77,9 +77,11 @@ async def test_one_version_is_replaced_by_one(cluster: Cluster, namespace: str) 
 async def test_one_version_is_deleted_by_one(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     how = Deletion(version=version_of(made))
-    results = await asyncio.gather(
-        *(cluster.delete(CONFIG_MAPS, "a", namespace, how) for _ in range(20)), return_exceptions=True
-    )
+
+    async def delete() -> Object | None:
+        return await cluster.delete(CONFIG_MAPS, "a", namespace, how)
+
+    results = await asyncio.gather(*(delete() for _ in range(20)), return_exceptions=True)
     assert results.count(None) == 1
     assert sum(isinstance(result, NotFoundError | ConflictError) for result in results) == 19
     assert not await exists(cluster, CONFIG_MAPS, "a", namespace)

@@ -5,13 +5,14 @@ import pytest
 from shoal.cluster.errors import ConflictError
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from tests.conformance.cases import cases, kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
 from tests.conformance.waiting import exists
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 
 
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS, PODS], ids=lambda resource: resource.plural)
+@kinds(CONFIG_MAPS, TYJOBS, PODS)
 async def test_only_the_one_that_is_meant_is_deleted(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
@@ -35,8 +36,8 @@ async def test_a_version_that_has_passed_is_not_meant(cluster: Cluster, namespac
 # --- the grace of pods ---------------------------------------------------------------------------------
 
 
-async def bound(cluster: Cluster, namespace: str, **spec: int) -> Object:
-    made = await cluster.create(PODS, pod("a", namespace, **spec))
+async def bound(cluster: Cluster, namespace: str, grace: int = 30) -> Object:
+    made = await cluster.create(PODS, pod("a", namespace, terminationGracePeriodSeconds=grace))
     await cluster.bind("a", namespace, "no-such-node")
     return made
 
@@ -49,11 +50,11 @@ GRACES: list[tuple[str, int, Deletion, int]] = [
 ]
 
 
-@pytest.mark.parametrize("own, how, grace", [row[1:] for row in GRACES], ids=[row[0] for row in GRACES])
+@cases("own, how, grace", GRACES)
 async def test_a_bound_pod_is_given_time(
     cluster: Cluster, namespace: str, own: int, how: Deletion, grace: int
 ) -> None:
-    made = await bound(cluster, namespace, terminationGracePeriodSeconds=own)
+    made = await bound(cluster, namespace, own)
     marked = await cluster.delete(PODS, "a", namespace, how)
     assert marked is not None
     assert marked["metadata"]["deletionGracePeriodSeconds"] == grace
@@ -72,7 +73,7 @@ GO_AT_ONCE: list[tuple[str, str, str, Deletion]] = [
 ]
 
 
-@pytest.mark.parametrize("node, phase, how", [row[1:] for row in GO_AT_ONCE], ids=[row[0] for row in GO_AT_ONCE])
+@cases("node, phase, how", GO_AT_ONCE)
 async def test_some_pods_go_at_once(
     cluster: Cluster, namespace: str, node: str, phase: str, how: Deletion
 ) -> None:
@@ -93,7 +94,7 @@ SECOND: list[tuple[str, int | None, int]] = [
 ]
 
 
-@pytest.mark.parametrize("second, left", [row[1:] for row in SECOND], ids=[row[0] for row in SECOND])
+@cases("second, left", SECOND)
 async def test_a_second_deletion_can_only_shorten(
     cluster: Cluster, namespace: str, second: int | None, left: int
 ) -> None:
@@ -130,7 +131,7 @@ async def test_a_marked_pod_raises_its_generation(cluster: Cluster, namespace: s
 
 
 async def test_a_pod_whose_own_grace_is_none_goes_at_once(cluster: Cluster, namespace: str) -> None:
-    await bound(cluster, namespace, terminationGracePeriodSeconds=0)
+    await bound(cluster, namespace, 0)
     assert await cluster.delete(PODS, "a", namespace) is None
 
 

@@ -5,13 +5,14 @@ import pytest
 from shoal.cluster.errors import AlreadyExistsError, ClusterError, ConflictError, InvalidError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from tests.conformance.cases import kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
 from tests.conformance.waiting import exists
 
-kinds = pytest.mark.parametrize("resource", [CONFIG_MAPS, PODS, TYJOBS], ids=lambda resource: resource.plural)
+some_kinds = kinds(CONFIG_MAPS, PODS, TYJOBS)
 
 
-@kinds
+@some_kinds
 async def test_a_rehearsed_creation(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     body = make(resource, "a", namespace)
     rehearsed = await cluster.create(resource, body, dry_run=True)
@@ -22,7 +23,7 @@ async def test_a_rehearsed_creation(cluster: Cluster, namespace: str, resource: 
     assert made.get("spec") == rehearsed.get("spec")
 
 
-@kinds
+@some_kinds
 async def test_a_rehearsed_change(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
     labels = {"metadata": {"labels": {"a": "1"}}}
@@ -44,7 +45,7 @@ async def test_a_rehearsed_status(cluster: Cluster, namespace: str) -> None:
     assert await cluster.get(PODS, "a", namespace) == made
 
 
-@kinds
+@some_kinds
 async def test_a_rehearsed_deletion(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
     await cluster.delete(resource, "a", namespace, Deletion(dry_run=True, grace=0))
@@ -77,7 +78,9 @@ async def test_a_rehearsal_is_refused_as_the_real_thing_would_be(cluster: Cluste
     with pytest.raises(ConflictError):
         await cluster.update(CONFIG_MAPS, made, dry_run=True)
     with pytest.raises(InvalidError):
-        await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"metadata": {"labels": {"a b": "c"}}}, dry_run=True)
+        await cluster.patch(
+            CONFIG_MAPS, "a", namespace, patch={"metadata": {"labels": {"a b": "c"}}}, dry_run=True
+        )
     with pytest.raises(NotFoundError):
         await cluster.delete(CONFIG_MAPS, "nobody", namespace, Deletion(dry_run=True))
     with pytest.raises(ConflictError):

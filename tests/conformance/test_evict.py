@@ -5,6 +5,7 @@ import pytest
 from shoal.cluster.errors import ConflictError, InternalError, NotFoundError, TooManyRequestsError
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import BUDGETS, PODS, Object
+from tests.conformance.cases import cases
 from tests.conformance.objects import make, pod, uid_of, version_of
 from tests.conformance.waiting import exists
 
@@ -144,9 +145,13 @@ UNREADY: list[tuple[str, str, int, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("policy, healthy, goes", [row[1:] for row in UNREADY], ids=[row[0] for row in UNREADY])
+@cases("policy, healthy, goes", UNREADY)
 async def test_a_pod_that_is_not_ready_can_be_evicted(
-    cluster: Cluster, namespace: str, policy: str, healthy: int, goes: bool  # noqa: FBT001 - a case
+    cluster: Cluster,
+    namespace: str,
+    policy: str,
+    healthy: int,
+    goes: bool,  # noqa: FBT001 - a case
 ) -> None:
     await running(cluster, namespace, status=NOT_READY)
     body = make(BUDGETS, "budget", namespace, spec={"unhealthyPodEvictionPolicy": policy})

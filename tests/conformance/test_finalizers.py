@@ -5,12 +5,13 @@ import pytest
 from shoal.cluster.errors import AlreadyExistsError, InvalidError
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, TYJOBS, Object, Resource
+from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
 from tests.conformance.waiting import exists
 
 HELD = {"finalizers": ["example.com/a", "example.com/b"]}
-held = pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS, PODS, NODES], ids=lambda resource: resource.plural)
+held = kinds(CONFIG_MAPS, TYJOBS, PODS, NODES)
 
 
 async def made_one(keep: Keep, resource: Resource[Object], namespace: str) -> tuple[Object, str]:
@@ -67,7 +68,7 @@ async def test_one_that_is_going_can_still_be_changed(cluster: Cluster, namespac
     assert patched["data"] == {"a": "2"}
 
 
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS], ids=lambda resource: resource.plural)
+@kinds(CONFIG_MAPS, TYJOBS)
 async def test_one_that_is_going_takes_no_new_finalizers(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
@@ -111,7 +112,7 @@ NAMES: list[tuple[str, str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("name, good", [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
+@cases("name, good", NAMES)
 async def test_the_name_of_a_finalizer(cluster: Cluster, namespace: str, name: str, good: bool) -> None:  # noqa: FBT001 - a case
     body = config_map("a", namespace, metadata={"finalizers": [name]})
     if good:

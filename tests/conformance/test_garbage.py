@@ -56,7 +56,11 @@ async def test_an_owner_that_goes_first_of_all_waits_for_those_who_block_it(
     assert marked["metadata"]["deletionTimestamp"]
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
     await until(
-        tended, CONFIG_MAPS, "owned", tended_namespace, holds=lambda seen: "deletionTimestamp" in seen["metadata"]
+        tended,
+        CONFIG_MAPS,
+        "owned",
+        tended_namespace,
+        holds=lambda seen: "deletionTimestamp" in seen["metadata"],
     )
     assert await exists(tended, TYJOBS, "owner", tended_namespace)
     let_go = {"metadata": {"finalizers": None}}
@@ -74,12 +78,18 @@ async def test_an_owner_does_not_wait_for_those_who_do_not_block_it(
     await tended.delete(TYJOBS, "owner", tended_namespace, Deletion(propagation="Foreground"))
     await until_gone(tended, TYJOBS, "owner", tended_namespace)
     going = await until(
-        tended, CONFIG_MAPS, "owned", tended_namespace, holds=lambda seen: "deletionTimestamp" in seen["metadata"]
+        tended,
+        CONFIG_MAPS,
+        "owned",
+        tended_namespace,
+        holds=lambda seen: "deletionTimestamp" in seen["metadata"],
     )
     assert going["metadata"]["finalizers"] == ["example.com/hold"]
 
 
-async def test_an_owner_that_owns_nobody_goes_first_of_all_too(tended: Cluster, tended_namespace: str) -> None:
+async def test_an_owner_that_owns_nobody_goes_first_of_all_too(
+    tended: Cluster, tended_namespace: str
+) -> None:
     await tended.create(TYJOBS, make(TYJOBS, "owner", tended_namespace))
     await tended.delete(TYJOBS, "owner", tended_namespace, Deletion(propagation="Foreground"))
     await until_gone(tended, TYJOBS, "owner", tended_namespace)
@@ -139,5 +149,7 @@ async def test_others_are_left_alone(tended: Cluster, tended_namespace: str) -> 
     await tended.create(CONFIG_MAPS, config_map("free", tended_namespace))
     await tended.delete(TYJOBS, "owner", tended_namespace)
     await until_gone(tended, CONFIG_MAPS, "owned", tended_namespace)
-    left = await tended.list(CONFIG_MAPS, Where(namespace=tended_namespace, fields="metadata.name!=kube-root-ca.crt"))
+    left = await tended.list(
+        CONFIG_MAPS, Where(namespace=tended_namespace, fields="metadata.name!=kube-root-ca.crt")
+    )
     assert [name_of(item) for item in left.items] == ["free"]

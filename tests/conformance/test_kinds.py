@@ -7,6 +7,7 @@ import pytest
 from shoal.cluster.errors import AlreadyExistsError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import RESOURCES, Object, Resource
+from tests.conformance.cases import kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, uid_of, unique, version_of
 from tests.conformance.waiting import exists
@@ -15,8 +16,8 @@ AT_ONCE = Deletion(grace=0, propagation="Background")
 OTHERS = tuple(resource for resource in RESOURCES if resource.kind != "Namespace")
 """A namespace takes a controller to go, and has tests of its own."""
 
-every_kind = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)
-every_kind_that_goes = pytest.mark.parametrize("resource", OTHERS, ids=lambda resource: resource.plural)
+every_kind = kinds(*RESOURCES)
+every_kind_that_goes = kinds(*OTHERS)
 
 
 def new(resource: Resource[Object], namespace: str) -> Object:

@@ -5,6 +5,7 @@ import pytest
 from shoal.cluster.errors import BadRequestError, GoneError
 from shoal.cluster.port import Cluster, Where
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, POOLS, Object
+from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
 from tests.conformance.waiting import take, told
@@ -79,7 +80,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("limit, expected", [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
+@cases("limit, expected", SIZES)
 async def test_pages_are_full_but_the_last(
     cluster: Cluster, namespace: str, limit: int, expected: list[list[str]]
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 from shoal.cluster.errors import InvalidError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from tests.conformance.cases import cases
 from tests.conformance.objects import CONTAINER, config_map, make, pod, uid_of
 
 ANNOTATIONS = {"a": "1", "b": "2"}
@@ -18,7 +19,11 @@ CASES: list[tuple[str, Object, Object]] = [
     ("null of what is not there does nothing", {"data": {"z": None}}, {}),
     ("null removes a whole map", {"data": None}, {"data": None}),
     ("an empty map changes nothing", {"data": {}}, {}),
-    ("maps are merged at every depth", {"metadata": {"annotations": {"a": "9"}}}, {"annotations": {"a": "9", "b": "2"}}),
+    (
+        "maps are merged at every depth",
+        {"metadata": {"annotations": {"a": "9"}}},
+        {"annotations": {"a": "9", "b": "2"}},
+    ),
     ("null removes an annotation", {"metadata": {"annotations": {"a": None}}}, {"annotations": {"b": "2"}}),
     ("null removes all annotations", {"metadata": {"annotations": None}}, {"annotations": None}),
     (
@@ -32,7 +37,7 @@ CASES: list[tuple[str, Object, Object]] = [
 ]
 
 
-@pytest.mark.parametrize("patch, changed", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@cases("patch, changed", CASES)
 async def test_a_patch_of_a_map(cluster: Cluster, namespace: str, patch: Object, changed: Object) -> None:
     body = config_map("a", namespace, metadata={"annotations": ANNOTATIONS}, data=DATA)
     made = await cluster.create(CONFIG_MAPS, body)
@@ -80,7 +85,7 @@ BAD: list[tuple[str, Resource[Object], Object]] = [
 ]
 
 
-@pytest.mark.parametrize("resource, patch", [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@cases("resource, patch", BAD)
 async def test_a_patch_that_makes_no_good_object_changes_nothing(
     cluster: Cluster, namespace: str, resource: Resource[Object], patch: Object
 ) -> None:

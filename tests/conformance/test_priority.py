@@ -1,16 +1,24 @@
 """Priorities of pods: a class becomes a number when the pod is made."""
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from shoal.cluster.errors import ClusterError, ForbiddenError, InvalidError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import PODS, PRIORITY_CLASSES, Object
+from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, pod, unique
+from tests.conformance.waiting import PATIENCE
 
 
-async def a_class(keep: Keep, **fields: object) -> str:
-    return name_of(await keep(PRIORITY_CLASSES, make(PRIORITY_CLASSES, unique("class"), **fields)))
+async def a_class(keep: Keep, value: int, **fields: Any) -> str:  # noqa: ANN401 - JSON
+    return name_of(
+        await keep(PRIORITY_CLASSES, make(PRIORITY_CLASSES, unique("class"), value=value, **fields))
+    )
 
 
 async def test_a_class_gives_its_number(cluster: Cluster, namespace: str, keep: Keep) -> None:
@@ -59,9 +67,13 @@ SPECS: list[tuple[str, Object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("spec, good", [row[1:] for row in SPECS], ids=[row[0] for row in SPECS])
+@cases("spec, good", SPECS)
 async def test_a_pod_may_say_only_what_its_class_says(
-    cluster: Cluster, namespace: str, keep: Keep, spec: Object, good: bool  # noqa: FBT001 - a case
+    cluster: Cluster,
+    namespace: str,
+    keep: Keep,
+    spec: Object,
+    good: bool,  # noqa: FBT001 - a case
 ) -> None:
     name = await a_class(keep, value=77)
     body = pod("a", namespace, priorityClassName=name, **spec)
@@ -96,10 +108,8 @@ CLASSES: list[tuple[str, Object, type[ClusterError] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("fields, error", [row[1:] for row in CLASSES], ids=[row[0] for row in CLASSES])
-async def test_what_a_class_may_be(
-    keep: Keep, fields: Object, error: type[ClusterError] | None
-) -> None:
+@cases("fields, error", CLASSES)
+async def test_what_a_class_may_be(keep: Keep, fields: Object, error: type[ClusterError] | None) -> None:
     more = dict(fields)
     body = make(PRIORITY_CLASSES, more.pop("name", unique("class")), **more)
     if error is None:
@@ -117,9 +127,12 @@ CHANGES: list[tuple[str, Object, bool]] = [
 ]
 
 
-@pytest.mark.parametrize("change, good", [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
+@cases("change, good", CHANGES)
 async def test_what_of_a_class_can_change(
-    cluster: Cluster, keep: Keep, change: Object, good: bool  # noqa: FBT001 - a case
+    cluster: Cluster,
+    keep: Keep,
+    change: Object,
+    good: bool,  # noqa: FBT001 - a case
 ) -> None:
     name = await a_class(keep, value=77)
     if good:
@@ -129,11 +142,21 @@ async def test_what_of_a_class_can_change(
             await cluster.patch(PRIORITY_CLASSES, name, patch=change)
 
 
+async def admitted(cluster: Cluster, namespace: str, holds: Callable[[Object], bool]) -> Object:
+    """A pod as it would be made, as soon as it is as it should be: admission may hear of a class late."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds(made := await cluster.create(PODS, pod("rehearsed", namespace), dry_run=True)):
+            pass
+    return made
+
+
 async def test_the_default_class_is_for_those_who_name_none(
     cluster: Cluster, namespace: str, keep: Keep
 ) -> None:
     name = await a_class(keep, value=0, globalDefault=True, preemptionPolicy="Never")
-    made = await cluster.create(PODS, pod("a", namespace))
+    made = await admitted(cluster, namespace, lambda pod: "priorityClassName" in pod["spec"])
     assert (made["spec"]["priorityClassName"], made["spec"]["preemptionPolicy"]) == (name, "Never")
     with pytest.raises(ForbiddenError, match="Only one default can exist"):
         await a_class(keep, value=9, globalDefault=True)
+    await cluster.delete(PRIORITY_CLASSES, name)
+    await admitted(cluster, namespace, lambda pod: "priorityClassName" not in pod["spec"])

@@ -1,6 +1,7 @@
 """Selectors: which objects a list and a watch are of."""
 
 import pytest
+import pytest_asyncio
 
 from shoal.cluster.errors import BadRequestError
 from shoal.cluster.port import Cluster, Where
@@ -15,6 +16,7 @@ from shoal.cluster.resources import (
     Object,
     Resource,
 )
+from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, pod, unique
 
@@ -106,7 +108,9 @@ async def some_pods(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("d", namespace, schedulerName="shoal", restartPolicy="Never"))
     for name, node, phase in (("a", "n1", "Running"), ("b", "n2", "Failed")):
         await cluster.bind(name, namespace, node)
-        await cluster.patch_status(PODS, name, namespace, patch={"status": {"phase": phase, "podIP": "10.0.0.1"}})
+        await cluster.patch_status(
+            PODS, name, namespace, patch={"status": {"phase": phase, "podIP": "10.0.0.1"}}
+        )
 
 
 BY_POD_FIELD: list[tuple[str, str]] = [
@@ -144,40 +148,45 @@ async def test_a_namespace_can_be_selected_as_a_field(cluster: Cluster, namespac
     assert [item["metadata"]["namespace"] for item in found.items] == [namespace]
 
 
-OTHER_FIELDS: list[tuple[Resource[Object], str, str]] = [
-    (NODES, "spec.unschedulable=true", "cordoned"),
-    (NODES, "spec.unschedulable=false", "open"),
-    (SECRETS, "type=Opaque", "plain"),
-    (SECRETS, "type=example.com/other", "typed"),
-    (EVENTS, "reason=Seen", "seen"),
-    (EVENTS, "involvedObject.name=other", "other"),
-    (EVENTS, "type=Warning", "other"),
-    (NAMESPACES, "status.phase=Active", "active"),
+OTHER_FIELDS: list[tuple[str, Resource[Object], str, str]] = [
+    ("nodes that are cordoned", NODES, "spec.unschedulable=true", "cordoned"),
+    ("nodes that are not cordoned", NODES, "spec.unschedulable=false", "open"),
+    ("secrets of no type", SECRETS, "type=Opaque", "plain"),
+    ("secrets of a type", SECRETS, "type=example.com/other", "typed"),
+    ("events by their reason", EVENTS, "reason=Seen", "seen"),
+    ("events by whom they are about", EVENTS, "involvedObject.name=other", "lost"),
+    ("events by their type", EVENTS, "type=Warning", "lost"),
+    ("namespaces that are active", NAMESPACES, "status.phase=Active", "active"),
 ]
-MORE: dict[str, Object] = {
-    "cordoned": {"spec": {"unschedulable": True}},
-    "typed": {"type": "example.com/other"},
-    "other": {"reason": "Lost", "type": "Warning", "name": "other"},
+OBJECTS: dict[str, dict[str, Object]] = {
+    "Node": {"cordoned": {"spec": {"unschedulable": True}}, "open": {}},
+    "Secret": {"plain": {}, "typed": {"type": "example.com/other"}},
+    "Event": {"seen": {}, "lost": {"reason": "Lost", "type": "Warning"}},
+    "Namespace": {"active": {}},
 }
+"""By kind: what is there to be selected, by name."""
 
 
-@pytest.mark.parametrize(
-    "resource, fields, expected", OTHER_FIELDS, ids=[f"{row[0].plural} {row[1]}" for row in OTHER_FIELDS]
-)
-async def test_fields_select_other_kinds(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], fields: str, expected: str
-) -> None:
+@pytest_asyncio.fixture(loop_scope="session")
+async def mark(namespace: str, keep: Keep) -> str:
+    """A label that all of OBJECTS have, which are there for the test."""
     mark = unique("mark")
-    there = namespace if resource.namespaced else ""
-    names = {"Node": "cordoned open", "Secret": "plain typed", "Event": "seen other"}.get(resource.kind, "active")
-    for name in names.split():
-        more = dict(MORE.get(name, {}))
-        about = more.pop("name", None)
-        if about:
-            more["involvedObject"] = {"kind": "Pod", "namespace": there, "name": about}
-        metadata = {"labels": {"mark": mark}}
-        await keep(resource, make(resource, f"{mark}-{name}", there, metadata=metadata, **more))
-    found = await cluster.list(resource, Where(namespace=there, labels=f"mark={mark}", fields=fields))
+    about = {"involvedObject": {"kind": "Pod", "namespace": namespace, "name": "other"}}
+    for resource in (NODES, SECRETS, EVENTS, NAMESPACES):
+        there = namespace if resource.namespaced else ""
+        for name, fields in OBJECTS[resource.kind].items():
+            more = {**fields, **about} if name == "lost" else fields
+            await keep(
+                resource, make(resource, f"{mark}-{name}", there, metadata={"labels": {"mark": mark}}, **more)
+            )
+    return mark
+
+
+@cases("resource, fields, expected", OTHER_FIELDS)
+async def test_fields_select_other_kinds(
+    cluster: Cluster, mark: str, resource: Resource[Object], fields: str, expected: str
+) -> None:
+    found = await cluster.list(resource, Where(labels=f"mark={mark}", fields=fields))
     assert [name_of(item) for item in found.items] == [f"{mark}-{expected}"]
 
 
@@ -196,7 +205,9 @@ BAD_FIELDS: list[tuple[Resource[Object], str]] = [
 ]
 
 
-@pytest.mark.parametrize("resource, fields", BAD_FIELDS, ids=[f"{row[0].plural} {row[1]}" for row in BAD_FIELDS])
+@pytest.mark.parametrize(
+    "resource, fields", BAD_FIELDS, ids=[f"{row[0].plural} {row[1]}" for row in BAD_FIELDS]
+)
 async def test_a_field_that_is_not_known_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], fields: str
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 from shoal.cluster.errors import ConflictError, InvalidError, NotFoundError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, TYJOBS, Object, Resource
+from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, pod, unique, version_of
 
@@ -68,7 +69,7 @@ async def test_update_and_patch_leave_the_status_alone(
 
 @by_kind
 async def test_a_new_object_has_no_status_of_its_makers(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], status: Object
+    namespace: str, keep: Keep, resource: Resource[Object], status: Object
 ) -> None:
     made = await made_one(keep, resource, namespace, status=status)
     if resource is NODES:
@@ -99,9 +100,13 @@ METADATA: list[tuple[str, Resource[Object], bool]] = [
 ]
 
 
-@pytest.mark.parametrize("resource, kept", [row[1:] for row in METADATA], ids=[row[0] for row in METADATA])
+@cases("resource, kept", METADATA)
 async def test_labels_in_a_status_patch(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], kept: bool  # noqa: FBT001 - a case
+    cluster: Cluster,
+    namespace: str,
+    keep: Keep,
+    resource: Resource[Object],
+    kept: bool,  # noqa: FBT001 - a case
 ) -> None:
     made = await made_one(keep, resource, namespace)
     there = made["metadata"].get("namespace", "")

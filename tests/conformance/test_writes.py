@@ -5,19 +5,20 @@ import pytest
 from shoal.cluster.errors import BadRequestError, ClusterError, ConflictError, InvalidError, NotFoundError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import (
-    CONFIG_MAPS,
-    NODES,
-    POOLS,
-    PODS,
-    SERVICES,
-    TYJOBS,
     BUDGETS,
+    CONFIG_MAPS,
     JOBS,
     LEASES,
-    Object,
+    NODES,
+    PODS,
+    POOLS,
     PRIORITY_CLASSES,
+    SERVICES,
+    TYJOBS,
+    Object,
     Resource,
 )
+from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, pod, uid_of, unique, version_of
 
@@ -82,7 +83,7 @@ async def test_an_update_without_a_version_always_wins(
     assert {**updated["metadata"], **change.get("metadata", {})} == updated["metadata"]
 
 
-@pytest.mark.parametrize("resource", CONDITIONAL, ids=lambda resource: resource.plural)
+@kinds(*CONDITIONAL)
 async def test_some_kinds_want_a_version_with_every_update(
     cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
 ) -> None:
@@ -122,7 +123,7 @@ async def test_an_update_replaces_everything(cluster: Cluster, namespace: str) -
 # --- writes that change nothing ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS, PODS, NODES], ids=lambda resource: resource.plural)
+@kinds(CONFIG_MAPS, TYJOBS, PODS, NODES)
 async def test_a_write_that_changes_nothing_keeps_the_version(
     cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
 ) -> None:
@@ -158,10 +159,8 @@ GENERATIONS: list[tuple[str, Resource[Object], Object, int]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "resource, change, generation", [row[1:] for row in GENERATIONS], ids=[row[0] for row in GENERATIONS]
-)
-async def test_the_generation_counts_changes_of_the_spec(
+@cases("resource, change, generation", GENERATIONS)
+async def test_the_generation_counts_changes_of_the_spec(  # noqa: PLR0917 - its case and its fixtures
     cluster: Cluster,
     namespace: str,
     keep: Keep,
@@ -195,8 +194,8 @@ IGNORED: list[tuple[str, Object]] = [
 """Said in a patch of metadata."""
 
 
-@pytest.mark.parametrize("change, error", [row[1:] for row in NOT_YOURS], ids=[row[0] for row in NOT_YOURS])
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS], ids=lambda resource: resource.plural)
+@cases("change, error", NOT_YOURS)
+@kinds(CONFIG_MAPS, TYJOBS)
 async def test_a_patch_may_not_make_it_somebody_else(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object, error: type[ClusterError]
 ) -> None:
@@ -206,8 +205,8 @@ async def test_a_patch_may_not_make_it_somebody_else(
     assert await cluster.get(resource, "a", namespace) == made
 
 
-@pytest.mark.parametrize("change", [row[1] for row in IGNORED], ids=[row[0] for row in IGNORED])
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS], ids=lambda resource: resource.plural)
+@cases("change", IGNORED)
+@kinds(CONFIG_MAPS, TYJOBS)
 async def test_metadata_that_the_cluster_writes_is_left_alone(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object
 ) -> None:
@@ -232,8 +231,8 @@ GIVEN: list[tuple[str, Object]] = [
 ]
 
 
-@pytest.mark.parametrize("given", [row[1] for row in GIVEN], ids=[row[0] for row in GIVEN])
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, TYJOBS], ids=lambda resource: resource.plural)
+@cases("given", GIVEN)
+@kinds(CONFIG_MAPS, TYJOBS)
 async def test_a_new_object_gets_metadata_of_its_own(
     cluster: Cluster, namespace: str, resource: Resource[Object], given: Object
 ) -> None:

@@ -8,7 +8,7 @@ from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Cluster, Event, Where
 from shoal.cluster.resources import Object, Resource
 
-PATIENCE: Final = 4.0
+PATIENCE: Final = 30.0
 """Seconds after which a test gives up. Nothing passes or fails by it but what would never happen."""
 
 Events = AsyncIterator[Event[Object]]

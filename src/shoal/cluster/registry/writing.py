@@ -12,6 +12,7 @@ from shoal.cluster.errors import (
     ConflictError,
     ForbiddenError,
     InternalError,
+    InvalidError,
     NotFoundError,
 )
 from shoal.cluster.registry.deleting import is_held
@@ -72,12 +73,8 @@ def _received(rules: Rules, body: Object) -> Object:
         raise BadRequestError(f"this is not JSON: {problem}") from None
     if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
         raise BadRequestError(f"an object with metadata is needed, not {described(thing)}")
+    _check_kind(rules, thing)
     resource = rules.resource
-    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if thing.get(field) not in (None, "", wanted):
-            raise BadRequestError(
-                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
-            )
     said = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -87,6 +84,16 @@ def _received(rules: Rules, body: Object) -> Object:
     if b"null" in text and not rules.status_only:
         _drop_nulls(whole)
     return whole
+
+
+def _check_kind(rules: Rules, thing: Object) -> None:
+    """What says what it is must be what the resource has."""
+    resource = rules.resource
+    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if thing.get(field) not in (None, "", wanted):
+            raise BadRequestError(
+                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
+            )
 
 
 def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
@@ -165,7 +172,7 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     if status and not rules.resource.status:
         raise NotFoundError(f"{rules.resource.full_name} have no status of their own")
     old = decode(record.body)
-    thing = _received(rules, make(decode(record.body)))
+    thing = _made_of(rules, make(decode(record.body)))
     _check_identity(rules, key, thing["metadata"], old["metadata"])
     if not status:
         rules.carry(thing, old)
@@ -178,15 +185,25 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     rules.check(key.name, [*wrong, *(() if status else rules.frozen(thing, old))])
     if thing == old:
         return record
-    if rules.resource.generation and not status and _wanted(thing) != _wanted(old):
+    if rules.counts_changes and rules.resource.generation and not status and _wanted(thing) != _wanted(old):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
     if metadata.get("deletionTimestamp") and not is_held(rules, thing):
         return head.remove(key, thing)
     return head.put(key, thing)
 
 
+def _made_of(rules: Rules, body: Object) -> Object:
+    """What was made of an object, which must still be one of its kind."""
+    try:
+        return _received(rules, body)
+    except BadRequestError as problem:
+        raise InvalidError(f'{rules.kind} "" is invalid: patch: {problem.message}') from None
+
+
 def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
     """Refuse what is meant for another object, or for another version of it."""
+    if not metadata.get("name"):
+        raise BadRequestError(f"the name of the object ({key.name}) cannot be taken away")
     for field, wanted in (("name", key.name), ("namespace", key.namespace)):
         if metadata.get(field) not in (None, "", wanted):
             raise BadRequestError(
@@ -208,6 +225,7 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
 
 def replace(head: Head, rules: Rules, key: Key, body: Object, *, status: bool) -> Record:
     """Put another object in the place of one; only of the one that is meant, if it says which."""
+    _check_kind(rules, body)
     uid, there = metadata_of(body).get("uid"), meta(found(head, rules, key).body).uid
     if uid and uid != there:
         raise ConflictError(

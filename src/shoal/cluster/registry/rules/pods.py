@@ -199,9 +199,11 @@ def frozen(pod: Object, old: Object) -> Iterator[FieldError]:
         _loosen(new, was, "nodeSelector", "affinity")
     _loosen(new, was, "schedulingGates", "activeDeadlineSeconds")
     for field in ("containers", "initContainers"):
-        if len(new.get(field, ())) == len(was.get(field, ())):
-            for container, other in zip(new.get(field, ()), was.get(field, ()), strict=True):
-                container["image"] = other.get("image")
+        if len(new.get(field, ())) != len(was.get(field, ())):
+            yield FieldError(f"spec.{field}", "Forbidden: pod updates may not add or remove containers")
+            return
+        for container, other in zip(new.get(field, ()), was.get(field, ()), strict=True):
+            container["image"] = other.get("image")
     if _starts_with(new.get("tolerations", []), was.get("tolerations", [])):
         _loosen(new, was, "tolerations")
     if was.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
