@@ -7,7 +7,7 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
 from tests.conformance.cases import cases, kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
-from tests.conformance.waiting import exists
+from tests.conformance.waiting import exists, told_of
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 
@@ -37,9 +37,9 @@ async def test_a_version_that_has_passed_is_not_meant(cluster: Cluster, namespac
 
 
 async def bound(cluster: Cluster, namespace: str, grace: int = 30) -> Object:
-    made = await cluster.create(PODS, pod("a", namespace, terminationGracePeriodSeconds=grace))
+    await cluster.create(PODS, pod("a", namespace, terminationGracePeriodSeconds=grace))
     await cluster.bind("a", namespace, "no-such-node")
-    return made
+    return await told_of(cluster, PODS, await cluster.get(PODS, "a", namespace))
 
 
 GRACES: list[tuple[str, int, Deletion, int]] = [
@@ -81,7 +81,8 @@ async def test_some_pods_go_at_once(
     if node:
         await cluster.bind("a", namespace, node)
     if phase:
-        await cluster.patch_status(PODS, "a", namespace, patch={"status": {"phase": phase}})
+        ended = await cluster.patch_status(PODS, "a", namespace, patch={"status": {"phase": phase}})
+        await told_of(cluster, PODS, ended)
     assert await cluster.delete(PODS, "a", namespace, how) is None
     assert not await exists(cluster, PODS, "a", namespace)
 

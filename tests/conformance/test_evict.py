@@ -7,7 +7,7 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import BUDGETS, PODS, Object
 from tests.conformance.cases import cases
 from tests.conformance.objects import make, pod, uid_of, version_of
-from tests.conformance.waiting import exists
+from tests.conformance.waiting import exists, told_of
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -17,7 +17,8 @@ NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "Fal
 async def running(cluster: Cluster, namespace: str, name: str = "a", status: Object = READY) -> Object:
     await cluster.create(PODS, pod(name, namespace, labels={"app": "a"}))
     await cluster.bind(name, namespace, "n1")
-    return await cluster.patch_status(PODS, name, namespace, patch={"status": status})
+    patched = await cluster.patch_status(PODS, name, namespace, patch={"status": status})
+    return await told_of(cluster, PODS, patched)
 
 
 async def budget(cluster: Cluster, namespace: str, name: str = "budget", **status: int) -> Object:

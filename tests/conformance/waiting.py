@@ -31,6 +31,20 @@ async def until(
     raise AssertionError(f"the watch for {name} ended")
 
 
+async def told_of(cluster: Cluster, resource: Resource[Object], thing: Object) -> Object:
+    """The same object, when watchers know of it.
+
+    Until then an API server may judge a deletion by what the object was: a pod that was just bound could go
+    at once, as if it had no node.
+    """
+    metadata = thing["metadata"]
+    where = metadata["name"], metadata.get("namespace", "")
+    version = metadata["resourceVersion"]
+    return await until(
+        cluster, resource, *where, holds=lambda seen: seen["metadata"]["resourceVersion"] == version
+    )
+
+
 async def until_gone(cluster: Cluster, resource: Resource[Object], name: str, namespace: str = "") -> None:
     """Come back when there is no such object."""
     where = Where(namespace=namespace, fields=f"metadata.name={name}")
