@@ -45,7 +45,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Print what it costs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     scale = 10 if parser.parse_args().quick else 1
     cost = following(nodes=5_000 // scale, pods=20_000 // scale, rate=1_000 // scale, seconds=5)
@@ -121,9 +123,16 @@ def pod(number: int, where: str, phase: str) -> bytes:
     name = f"p{number:06}"
     spec: Raw = template("500m", f"{512 + number % 40}Mi", number % 2)["spec"]
     spec["containers"][0]["env"] = [{"name": f"VARIABLE_{i}", "value": f"value {i} of it"} for i in range(20)]
-    spec["volumes"] = [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]
-    spec |= {"schedulerName": "shoal", "priority": 0, "enableServiceLinks": True, "serviceAccountName": "default"}
-    fields = {f"f:field-{i}": {"f:part": {}, "k:{name}": {".": {}}} for i in range(30)}
+    spec["volumes"] = [
+        {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    ]
+    spec |= {
+        "schedulerName": "shoal",
+        "priority": 0,
+        "enableServiceLinks": True,
+        "serviceAccountName": "default",
+    }
+    fields: Raw = {f"f:field-{i}": {"f:part": {}, "k:{name}": {".": {}}} for i in range(30)}
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": "2024-05-01T00:00:00Z"}
         for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
