@@ -12,13 +12,14 @@ from shoal.world.book import Blueprint, Book
 BROKEN_SINCE = "shoal.io/broken-since"
 
 
-class PodRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A pod that exists, or is about to."""
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that exists, or is about to. Records that are equal tell the engine the same."""
 
     namespace: str
     name: str
     blueprint: Blueprint
     created: float
+    uid: str = ""
     node: str = ""
     phase: str = "Pending"
     leaving: bool = False
@@ -26,6 +27,11 @@ class PodRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     owner: OwnerReference | None = None
     rank: int | None = None
     broken_since: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
 
     @property
     def finished(self) -> bool:
@@ -47,6 +53,7 @@ def record(pod: Pod, book: Book, now: float) -> PodRecord:
         name=meta.name,
         blueprint=book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec),
         created=created(meta, now),
+        uid=meta.uid,
         node=pod.spec.node_name,
         phase=pod.status.phase,
         leaving=meta.deletion_timestamp is not None,

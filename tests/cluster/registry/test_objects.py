@@ -141,7 +141,9 @@ async def test_a_dry_run_tells_what_would_be_and_leaves_nothing() -> None:
 async def test_an_update_replaces_all_but_what_is_not_its_to_change() -> None:
     async with opened() as registry:
         made = await registry.create(CONFIG_MAPS, config_map(labels={"a": "b"}))
-        new = await registry.update(CONFIG_MAPS, config_map(data={"x": "y"}))
+        with pytest.raises(ConflictError, match="UID in precondition: other"):
+            await registry.update(CONFIG_MAPS, config_map(uid="other"))
+        new = await registry.update(CONFIG_MAPS, config_map(data={"x": "y"}, creationTimestamp="2020-01-01"))
         assert new["data"] == {"x": "y"}
         assert "labels" not in new["metadata"]
         for field in ("uid", "creationTimestamp"):
@@ -158,14 +160,14 @@ async def test_an_update_that_changes_nothing_makes_no_version() -> None:
 
 REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
     "another version": ({"metadata": {"resourceVersion": "1"}}, ConflictError, "has been modified"),
-    "another uid": ({"metadata": {"uid": "x"}}, ConflictError, "UID in precondition: x"),
+    "another uid": ({"metadata": {"uid": "x"}}, InvalidError, "metadata.uid"),
+    "an end of one's own": (
+        {"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}},
+        InvalidError,
+        "metadata.deletionTimestamp",
+    ),
     "another name": ({"metadata": {"name": "x"}}, BadRequestError, "does not match"),
     "another namespace": ({"metadata": {"namespace": "kube-system"}}, BadRequestError, "does not match"),
-    "another birthday": (
-        {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z"}},
-        InvalidError,
-        "immutable",
-    ),
     "another node": ({"spec": {"nodeName": "n"}}, InvalidError, "pod updates may not change"),
     "another container": ({"spec": {"containers": []}}, InvalidError, "spec.containers"),
     "no spec": ({"spec": None}, InvalidError, "spec"),

@@ -16,7 +16,7 @@ from shoal.cluster.errors import (
 )
 from shoal.cluster.registry.deleting import is_held
 from shoal.cluster.registry.head import Head
-from shoal.cluster.registry.records import Key, Record, copied, decode, meta
+from shoal.cluster.registry.records import Key, Record, copied, decode, encode, meta
 from shoal.cluster.registry.rules import metadata as metadata_rules
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.resources import NAMESPACES, Object, Resource
@@ -66,7 +66,8 @@ def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Recor
 def _received(rules: Rules, body: Object) -> Object:
     """A copy of what was sent, which says what it is; BadRequestError if it is something else."""
     try:
-        thing = copied(body)
+        text = encode(body)
+        thing: Any = decode(text)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadRequestError(f"this is not JSON: {problem}") from None
     if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
@@ -82,7 +83,10 @@ def _received(rules: Rules, body: Object) -> Object:
         "kind": resource.kind,
         "metadata": thing.get("metadata") or {},
     }
-    return said | {name: value for name, value in thing.items() if name not in _STANDARD}
+    whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
+    if b"null" in text and not rules.status_only:
+        _drop_nulls(whole)
+    return whole
 
 
 def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
@@ -127,20 +131,18 @@ def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> No
     """Fill in what was left out, and refuse what is wrong."""
     name = str(thing["metadata"]["name"])
     wrong = metadata_rules.errors(thing["metadata"], label_name=rules.resource is NAMESPACES)
-    _drop_nulls(rules, thing)
     rules.default(thing)
     rules.check(name, [*wrong, *rules.errors(thing)])
     rules.admit(thing, old, head)
 
 
-def _drop_nulls(rules: Rules, thing: Object) -> None:
+def _drop_nulls(thing: Object) -> None:
     """A null in an object of Kubernetes' own is an absent field; the schemas of ours say it for ours."""
-    if not rules.status_only:
-        for name, value in list(thing.items()):
-            if value is None:
-                del thing[name]
-            elif name != "status":
-                _drop_nulls_within(value)
+    for name, value in list(thing.items()):
+        if value is None:
+            del thing[name]
+        elif name != "status":
+            _drop_nulls_within(value)
 
 
 def _drop_nulls_within(value: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -165,6 +167,8 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     old = decode(record.body)
     thing = _received(rules, make(decode(record.body)))
     _check_identity(rules, key, thing["metadata"], old["metadata"])
+    if not status:
+        rules.carry(thing, old)
     thing = _of_status(rules, thing, old) if status else _without_status(rules, thing, old)
     metadata = thing["metadata"]
     metadata_rules.carry(metadata, old["metadata"])
@@ -191,13 +195,10 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
             )
         if wanted:
             metadata[field] = wanted
-    uid = metadata.get("uid")
-    if uid and uid != old["uid"]:
-        raise ConflictError(
-            f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
-            f"UID in object meta: {old['uid']}"
-        )
     version = metadata.get("resourceVersion")
+    if not version and not rules.unconditional:
+        problem = FieldError("metadata.resourceVersion", "must be specified for an update")
+        rules.check(key.name, [problem])
     if version and version != old["resourceVersion"]:
         raise ConflictError(
             f"{rules.cannot(key.name)}: the object has been modified; please apply your changes to the "
@@ -205,11 +206,15 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
         )
 
 
-def must_name_version(rules: Rules, metadata: Object) -> None:
-    """Refuse an update of some kinds that does not say which version it is of."""
-    if not rules.unconditional and not metadata.get("resourceVersion"):
-        problem = FieldError("metadata.resourceVersion", "must be specified for an update")
-        rules.check(str(metadata.get("name")), [problem])
+def replace(head: Head, rules: Rules, key: Key, body: Object, *, status: bool) -> Record:
+    """Put another object in the place of one; only of the one that is meant, if it says which."""
+    uid, there = metadata_of(body).get("uid"), meta(found(head, rules, key).body).uid
+    if uid and uid != there:
+        raise ConflictError(
+            f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {there}"
+        )
+    return change(head, rules, key, lambda _: body, status=status)
 
 
 def _without_status(rules: Rules, thing: Object, old: Object) -> Object:

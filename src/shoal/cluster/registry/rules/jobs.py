@@ -60,10 +60,26 @@ def errors(job: Object) -> Iterator[FieldError]:
     if not isinstance(spec, dict):
         return
     yield from spec_errors(spec, "spec.template.spec")
+    yield from _selector_errors(job["spec"], template)
     if spec.get("restartPolicy") == "Always":
         yield FieldError(
             "spec.template.spec.restartPolicy", "must be OnFailure or Never, which a job must choose between"
         )
+
+
+def _selector_errors(spec: Object, template: Object) -> Iterator[FieldError]:
+    """A selector is made by the server, unless the user says that it is not: then it must fit."""
+    selector = spec.get("selector")
+    if spec.get("manualSelector") is not True:
+        if selector and set(_mapping(_mapping(selector).get("matchLabels"))) != {_UID[0]}:
+            yield FieldError("spec.selector", "`selector` not auto-generated")
+        return
+    labels = _mapping(_mapping(template.get("metadata")).get("labels"))
+    wanted = _mapping(_mapping(selector).get("matchLabels"))
+    if not selector:
+        yield FieldError("spec.selector", "is required when manualSelector is true")
+    elif any(labels.get(name) != value for name, value in wanted.items()):
+        yield FieldError("spec.template.metadata.labels", "`selector` does not match template `labels`")
 
 
 def frozen(job: Object, old: Object) -> Iterator[FieldError]:

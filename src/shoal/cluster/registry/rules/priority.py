@@ -54,6 +54,16 @@ def frozen_class(thing: Object, old: Object) -> Iterator[FieldError]:
     yield from unchanged(thing, old, "value", "preemptionPolicy")
 
 
+def guard_class(thing: Object) -> None:
+    """Refuse to delete what every cluster has."""
+    name = thing["metadata"]["name"]
+    if name in BUILT_IN_PRIORITIES:
+        raise ForbiddenError(
+            f'{PRIORITY_CLASSES.full_name} "{name}" is forbidden: this is a system priority class and '
+            "cannot be deleted"
+        )
+
+
 def admit_class(thing: Object, old: Object | None, reader: Reader) -> None:
     """There is one default."""
     name = thing["metadata"]["name"]

@@ -1,0 +1,143 @@
+"""What a follower of a collection knows, and what a list or an event changes about it. No I/O here.
+
+Objects are told apart by uid: one that was deleted and made again under its name, while nobody could look, is
+gone and then there again. An object that cannot be decoded is left out, as if it were not there.
+
+A list replaces all that was known, and may do so: lists are of the newest state of a cluster, wherever it is
+asked. Should versions ever go back, because a cluster was restored from a copy, the list is still the truth.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from shoal.cluster.resources import Resource, Text
+
+T = TypeVar("T")
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class Put(msgspec.Struct, Generic[T], frozen=True):
+    """An object is there, or has changed."""
+
+    key: Key
+    version: str
+    item: T
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """An object is not there any more."""
+
+    key: Key
+
+
+Change = Put[T] | Gone
+
+Sink = Callable[[Sequence[Change[T]]], None]
+"""Takes changes in their order, several at once where they are known at once."""
+
+
+class Entry(msgspec.Struct, Generic[T], frozen=True):
+    """An object as it was read: who it is, and what was made of it, or why nothing could be."""
+
+    key: Key
+    uid: str
+    version: str
+    item: T | None
+    problem: str = ""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Headed(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+_HEADED: Final = msgspec.json.Decoder(_Headed)
+
+
+def entries_of(resource: Resource[T]) -> Resource[Entry[T]]:
+    """A collection, read such that no object can spoil the reading of others."""
+    return resource.read_as(partial(_entry, resource))
+
+
+def _entry(resource: Resource[T], text: Text) -> Entry[T]:
+    metadata, item, problem = _Metadata(), None, ""
+    try:
+        metadata = _HEADED.decode(text).metadata
+        item = resource.decode(text)
+    except Exception as wrong:  # noqa: BLE001 - whatever a decoder says of bad data, other data is good
+        problem = str(wrong) or type(wrong).__name__
+    return Entry((metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, item, problem)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """The last that was heard of an object; `shown` unless it could not be decoded."""
+
+    uid: str
+    version: str
+    shown: bool
+
+
+class Mirror(Generic[T]):
+    """Which objects there are. What they are is passed on, and kept by whoever wants it."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, _Known] = {}
+        self.unreadable: Final[dict[Key, str]] = {}
+        """Objects that cannot be decoded, and why."""
+
+    def replace(self, entries: Sequence[Entry[T]]) -> list[Change[T]]:
+        """Take a whole list; what it lacks is gone."""
+        there = {entry.key for entry in entries}
+        missing = [key for key in self._known if key not in there]
+        changes: list[Change[T]] = [change for key in missing for change in self._forget(key)]
+        return changes + [change for entry in entries for change in self.put(entry)]
+
+    def put(self, entry: Entry[T]) -> Iterator[Change[T]]:
+        """Take an object that is there; nothing comes of one that was told before."""
+        known = self._known.get(entry.key)
+        if known is not None and (known.uid, known.version) == (entry.uid, entry.version):
+            return
+        if known is not None and (known.uid != entry.uid or entry.item is None):
+            yield from self._forget(entry.key)
+        self._known[entry.key] = _Known(entry.uid, entry.version, shown=entry.item is not None)
+        if entry.item is None:
+            self.unreadable[entry.key] = entry.problem
+            return
+        self.unreadable.pop(entry.key, None)
+        yield Put(entry.key, entry.version, entry.item)
+
+    def remove(self, entry: Entry[T]) -> Iterator[Gone]:
+        """Take note that an object is gone, if it is the one that is known."""
+        known = self._known.get(entry.key)
+        if known is not None and known.uid == entry.uid:
+            yield from self._forget(entry.key)
+
+    def _forget(self, key: Key) -> Iterator[Gone]:
+        self.unreadable.pop(key, None)
+        if self._known.pop(key).shown:
+            yield Gone(key)
+
+
+class Cache(Generic[T]):
+    """A sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.items: Final[dict[Key, T]] = {}
+
+    def __call__(self, changes: Iterable[Change[T]]) -> None:
+        for change in changes:
+            if isinstance(change, Gone):
+                del self.items[change.key]
+            else:
+                self.items[change.key] = change.item

@@ -1,0 +1,209 @@
+"""Follows collections of objects, whatever happens to the connection.
+
+A reflector lists once, in pages, and then watches. When a watch ends it goes on from the last version it
+heard of. It lists again when the cluster no longer knows that version, or answers with an error that may be
+about it. Until then everybody keeps what they have: an outage changes nothing.
+
+No failure ends a reflector. Each is waited for, longer from one to the next, until something new is heard:
+that alone counts as success, so that no server can keep a reflector busy for nothing.
+
+    reflector = Reflector(cluster, PODS, sink)
+    task = asyncio.create_task(reflector.run())  # cancel it to stop
+    await reflector.synced.wait()
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from shoal.cluster.errors import ClusterError, GoneError, TooManyRequestsError, UnavailableError
+from shoal.cluster.mirror import Change, Entry, Key, Mirror, Sink, entries_of
+from shoal.cluster.port import EVERYWHERE, Cluster, Event, Where
+from shoal.cluster.resources import Resource
+
+T = TypeVar("T")
+
+_LOG: Final = logging.getLogger(__name__)
+_DOUBTS: Final = 5
+"""Watches in a row that may fail for no fault of the version they begin at; then it is listed again."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How a reflector goes about it; times in seconds.
+
+    The first wait after a failure is about `first`, each next one twice as long, `most` at most. Watches are
+    told to end after `shortest` to `longest`: not all at once, and now and then by another server.
+    """
+
+    page: int = 1000
+    first: float = 0.2
+    most: float = 30.0
+    shortest: float = 300.0
+    longest: float = 600.0
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    dice: random.Random = msgspec.field(default_factory=random.Random)
+
+
+class Backoff:
+    """How long to wait after failures in a row."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace: Final = pace
+        self.failures = 0
+
+    def succeed(self) -> None:
+        self.failures = 0
+
+    async def fail(self, at_least: float | None = None) -> None:
+        """Wait; `at_least` is what the server asks for, of which there is a limit too."""
+        pace = self._pace
+        longest = min(pace.first * 2.0 ** min(self.failures, 30), pace.most)
+        self.failures += 1
+        wait = longest * pace.dice.uniform(0.5, 1.0)
+        await pace.sleep(max(wait, min(at_least or 0.0, pace.most)))
+
+
+class Reflector(Generic[T]):
+    """Keeps a sink up to date with a collection."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        resource: Resource[T],
+        sink: Sink[T],
+        where: Where = EVERYWHERE,
+        pace: Pace | None = None,
+    ) -> None:
+        self.synced: Final = asyncio.Event()
+        """Set once the first list is complete, and has been passed on."""
+        self.trouble: ClusterError | None = None
+        """What went wrong last; None as soon as all is well again."""
+        self._cluster: Final = cluster
+        self._resource: Final = entries_of(resource)
+        self._sink: Final = sink
+        self._where: Final = where
+        self._pace: Final = pace or Pace()
+        self._backoff: Final = Backoff(self._pace)
+        self._mirror: Final = Mirror[T]()
+        self._version = ""
+        """Up to where everything is known; empty when it must be listed."""
+
+    @property
+    def unreadable(self) -> dict[Key, str]:
+        """Objects that are left out because they cannot be decoded, and why."""
+        return self._mirror.unreadable
+
+    async def run(self) -> None:
+        """Follow for ever; cancel it to stop."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                if not await self._watch():
+                    raise UnavailableError("the watch ended and told nothing")
+            except ClusterError as error:
+                self._note(error)
+                await self._backoff.fail(error.retry_after)
+
+    # --- listing ------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        entries, version = await self._pages(self._pace.page)
+        self._report_unreadable(entries)
+        self._pass_on(self._mirror.replace(entries))
+        self._version = version
+        self.synced.set()
+
+    async def _pages(self, size: int) -> tuple[list[Entry[T]], str]:
+        """All pages of one list. One that takes so long that its rest is gone is asked for in one piece."""
+        entries: list[Entry[T]] = []
+        start = ""
+        while True:
+            try:
+                page = await self._cluster.list(self._resource, self._where, limit=size, start=start)
+            except GoneError:
+                if not start:
+                    raise
+                return await self._pages(0)
+            entries += page.items
+            start = page.next
+            if not start:
+                return entries, page.version
+
+    # --- watching -----------------------------------------------------------------------------------------
+
+    async def _watch(self) -> bool:
+        """Follow until the watch ends; whether it told anything new."""
+        before = self._version
+        timeout = self._pace.dice.uniform(self._pace.shortest, self._pace.longest)
+        async with self._cluster.watch(
+            self._resource, self._where, version=before, timeout=timeout
+        ) as events:
+            self.trouble = None
+            async for event in events:
+                self._take(event)
+        return self._version != before
+
+    def _take(self, event: Event[Entry[T]]) -> None:
+        if event.object is not None and event.type == "DELETED":
+            self._pass_on(list(self._mirror.remove(event.object)))
+        elif event.object is not None:
+            self._report_unreadable([event.object])
+            self._pass_on(list(self._mirror.put(event.object)))
+        if event.version != self._version:
+            self._version = event.version
+            self._backoff.succeed()
+
+    # --- both ---------------------------------------------------------------------------------------------
+
+    def _pass_on(self, changes: Sequence[Change[T]]) -> None:
+        if changes:
+            self._sink(changes)
+
+    def _report_unreadable(self, entries: Iterable[Entry[T]]) -> None:
+        for entry in entries:
+            if entry.problem and self.unreadable.get(entry.key) != entry.problem:
+                name = "/".join(filter(None, entry.key))
+                _LOG.warning("%s %s is left out: %s", self._resource.full_name, name, entry.problem)
+
+    def _note(self, error: ClusterError) -> None:
+        """Remember what went wrong, and whether the version may be to blame."""
+        self.trouble = error
+        passing = isinstance(error, UnavailableError | TooManyRequestsError)
+        if not passing or self._backoff.failures >= _DOUBTS:
+            self._version = ""
+        _LOG.warning("%s: %s", self._resource.full_name, error.message)
+
+
+class Reflectors:
+    """Several collections, followed side by side."""
+
+    def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
+        self._cluster: Final = cluster
+        self._pace: Final = pace or Pace()
+        self._all: Final[list[Reflector[Any]]] = []
+
+    def follow(self, resource: Resource[T], sink: Sink[T], where: Where = EVERYWHERE) -> Reflector[T]:
+        """Add a collection, before `run`."""
+        reflector = Reflector(self._cluster, resource, sink, where, self._pace)
+        self._all.append(reflector)
+        return reflector
+
+    async def run(self) -> None:
+        """Follow all for ever; cancel it to stop."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._all:
+                group.create_task(reflector.run())
+
+    async def synced(self) -> None:
+        """Wait until every collection has been listed."""
+        for reflector in self._all:
+            await reflector.synced.wait()
+
+    def troubles(self) -> Iterable[ClusterError]:
+        """What goes wrong just now."""
+        return [reflector.trouble for reflector in self._all if reflector.trouble is not None]

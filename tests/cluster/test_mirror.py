@@ -1,0 +1,104 @@
+"""What a follower knows is what it was told last, whoever was deleted, made again or cannot be read."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.cluster.mirror import Cache, Change, Entry, Gone, Mirror, Put, entries_of
+from shoal.cluster.resources import CONFIG_MAPS, Text
+
+KEYS = [("ns", "a"), ("ns", "b"), ("", "c")]
+
+
+UNREADABLE = "3"
+
+
+def entry(key: tuple[str, str], uid: str, version: str) -> Entry[str]:
+    """What is read of an object depends on nothing but the object: one version is never readable."""
+    if version == UNREADABLE:
+        return Entry(key, uid, version, None, "is nonsense")
+    return Entry(key, uid, version, f"{key} {uid} {version}")
+
+
+ENTRIES = st.builds(
+    entry,
+    st.sampled_from(KEYS),
+    st.sampled_from(["u1", "u2"]),
+    st.sampled_from(["1", "2", UNREADABLE]),
+)
+LISTS = st.lists(ENTRIES, unique_by=lambda found: found.key)
+
+
+class Checked(Cache[str]):
+    """Complains when it is told of the end of what was not there, or of another before the end of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uids: dict[tuple[str, str], str] = {}
+
+    def take(self, changes: Sequence[Change[str]]) -> None:
+        for change in changes:
+            if isinstance(change, Gone):
+                del self.uids[change.key]
+            else:
+                uid = change.item.split()[-2]
+                assert self.uids.setdefault(change.key, uid) == uid
+        self(changes)
+
+
+@given(st.lists(LISTS, max_size=6))
+def test_after_a_list_all_that_is_readable_is_there(lists: list[list[Entry[str]]]) -> None:
+    mirror, cache = Mirror[str](), Checked()
+    for listed in lists:
+        cache.take(mirror.replace(listed))
+        assert cache.items == {found.key: found.item for found in listed if found.item is not None}
+        assert mirror.unreadable == {found.key: found.problem for found in listed if found.item is None}
+
+
+@given(LISTS)
+def test_the_same_list_again_tells_nothing(listed: list[Entry[str]]) -> None:
+    mirror = Mirror[str]()
+    mirror.replace(listed)
+    assert mirror.replace(listed) == []
+
+
+@given(LISTS, st.lists(st.tuples(st.booleans(), ENTRIES), max_size=10))
+def test_events_keep_it_up_to_date(listed: list[Entry[str]], events: list[tuple[bool, Entry[str]]]) -> None:
+    mirror, cache = Mirror[str](), Checked()
+    cache.take(mirror.replace(listed))
+    known = {found.key: found for found in listed}
+    for is_there, told in events:
+        before = known.get(told.key)
+        if is_there and (before is None or (before.uid, before.version) != (told.uid, told.version)):
+            known[told.key] = told
+        if not is_there and before is not None and before.uid == told.uid:
+            del known[told.key]
+        cache.take(list(mirror.put(told) if is_there else mirror.remove(told)))
+        assert cache.items == {key: found.item for key, found in known.items() if found.item is not None}
+
+
+def test_who_was_made_again_is_gone_first() -> None:
+    mirror = Mirror[str]()
+    first, again = entry(KEYS[0], "u1", "1"), entry(KEYS[0], "u2", "2")
+    mirror.replace([first])
+    assert mirror.replace([again]) == [Gone(KEYS[0]), Put(KEYS[0], "2", again.item)]
+
+
+def test_an_object_is_read_with_its_name_even_if_nothing_can_be_made_of_it() -> None:
+    def refuse(_: Text) -> Any:  # noqa: ANN401 - as decoders do
+        raise ValueError("is nonsense")
+
+    text = json.dumps(
+        {"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}}
+    ).encode()
+    read = entries_of(CONFIG_MAPS.read_as(refuse)).decode(text)
+    assert read == Entry(("ns", "a"), "u", "7", None, "is nonsense")
+
+
+def test_what_has_no_metadata_is_no_end() -> None:
+    read = entries_of(CONFIG_MAPS).decode(b'{"metadata": 5}')
+    assert (read.key, read.item) == (("", ""), None)
+    assert "Expected `object`" in read.problem
