@@ -21,8 +21,7 @@ import uvloop
 
 from creating import creates
 
-# from following import follow, memory
-# from listing import listing
+from listing import listing
 from measuring import Row
 from storing import writes
 
@@ -34,10 +33,8 @@ ROWS: dict[str, Measure] = {
     "the same beside a loop that commits 64 at a time": lambda place, scale: writes(
         place, 10_000 // scale, writers=64, at_once=64
     ),
-    #    "listing 5,000 pods over HTTPS": lambda place, scale: listing(place, 5_000 // scale),
+    "listing 5,000 pods over HTTPS": lambda place, scale: listing(place, 5_000 // scale),
     "creating pods in a real API server": lambda place, scale: creates(place, 2_000 // scale),
-    #    "the World follows 1,000 changes a second": lambda _, scale: follow(5_000 // scale, 20_000 // scale),
-    #    "memory of the World": lambda _, scale: memory(5_000 // scale, 20_000 // scale),
 }
 
 

@@ -10,7 +10,6 @@ import click
 from shoal.cli.places import home_option
 
 _LOOPBACK: Final = "127.0.0.1"
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.command()
@@ -29,11 +28,11 @@ _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
     help="The port to listen on, 0 for any that is free; by default the one of last time.",
 )
 def up(home: Path, listen: str, port: int | None) -> None:
-    """Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks.
+    r"""Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks.
 
     The state is in one directory, and so is a kubeconfig to reach it with. It runs until Ctrl-C or SIGTERM;
-    nothing that was acknowledged is lost, however it ends. Objects are kept, checked and watched; nothing runs
-    pods yet.
+    nothing that was acknowledged is lost, however it ends. Objects are kept, checked and watched; no pods are
+    run yet.
 
     \b
     Examples:
@@ -58,18 +57,20 @@ async def _serve(home: Path, listen: str, port: int | None) -> None:
     from shoal.cluster.embedded.credentials import Credentials
     from shoal.cluster.embedded.home import open_home
 
+    told_to_stop = _told_to_stop()
     async with open_home(home) as registry:
         credentials = Credentials(home, [listen])
         chosen = credentials.last_port() if port is None else port
         async with serving(registry, credentials, listen, chosen) as url:
             kubeconfig = credentials.write_kubeconfig(url)
             click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={kubeconfig}")
-            await _told_to_stop()
+            await told_to_stop.wait()
             click.echo("Stopping.")
 
 
-async def _told_to_stop() -> None:
+def _told_to_stop() -> asyncio.Event:
+    """Is set when the process is told to stop, from now on."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
-    for number in _STOPPING:
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    await told.wait()
+    return told
