@@ -4,7 +4,7 @@
     python benchmarks/cluster.py --quick    a tenth of the size, to see that it runs
     python benchmarks/cluster.py --only W   the rows whose titles have the words W
 
-Every row has a *floor* that is measured beside it, turn by turn: a loop that does the bare minimum of the same
+Every row has a *floor* that is measured beside it, turn by turn: a loop that does the least of the same
 work and nothing else. The ratio says something on any machine; the rates only on this one. The rows about a
 real API server need one (`make k8s-assets`) and are left out where there is none.
 """
@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a real API se
 import uvloop
 
 from creating import creates
-
 from listing import listing
 from measuring import Row
 from storing import writes

@@ -1,4 +1,4 @@
-"""Listing over HTTPS: our API beside a server that has the same bytes ready and does nothing but send them."""
+"""Listing over HTTPS: our API beside a server that has the same bytes ready and only sends them."""
 
 import contextlib
 import ssl
