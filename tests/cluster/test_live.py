@@ -192,7 +192,7 @@ class Shelf:
 
     async def _silence(self) -> AsyncIterator[Event[Any]]:
         await asyncio.Event().wait()
-        for event in ():
+        for event in list[Event[Any]]():
             yield event
 
 
