@@ -9,12 +9,13 @@ from typing import Final
 
 import pytest
 
+from shoal.cluster.embedded.api.server import serving
+from shoal.cluster.embedded.credentials import Credentials
 from shoal.cluster.embedded.home import open_home
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
-from shoal.cluster.registry import Retention
-from tests.k8s.controlplane import ControlPlane
+from shoal.cluster.registry import Registry, Retention
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
 
@@ -32,7 +33,7 @@ class Home:
 
 
 @contextlib.asynccontextmanager
-async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
     """A store that has been open before, and has forgotten how its first objects came to be."""
     directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
     async with open_home(directory, retention=Retention(changes=1)) as earlier:
@@ -42,8 +43,21 @@ async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 
 @contextlib.asynccontextmanager
-async def _kubernetes(plane: ControlPlane) -> AsyncIterator[Cluster]:
-    cluster = KubernetesCluster(find_access(str(plane.kubeconfig())))
+async def _https(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The same over our own API, with the client that speaks to Kubernetes."""
+    directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("credentials")
+    credentials = Credentials(directory)
+    async with (
+        _embedded(request) as registry,
+        serving(registry, credentials) as url,
+        _client(credentials.write_kubeconfig(url)) as cluster,
+    ):
+        yield cluster
+
+
+@contextlib.asynccontextmanager
+async def _client(kubeconfig: Path) -> AsyncIterator[Cluster]:
+    cluster = KubernetesCluster(find_access(str(kubeconfig)))
     try:
         yield cluster
     finally:
@@ -51,14 +65,15 @@ async def _kubernetes(plane: ControlPlane) -> AsyncIterator[Cluster]:
 
 
 def _api_server(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
-    return _kubernetes(request.getfixturevalue("k8s"))
+    return _client(request.getfixturevalue("k8s").kubeconfig())
 
 
 def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
-    return _kubernetes(request.getfixturevalue("k8s_controllers"))
+    return _client(request.getfixturevalue("k8s_controllers").kubeconfig())
 
 
 HOMES: Final = (
     Home("embedded", _embedded, _embedded),
+    Home("https", _https, _https),
     Home("kubernetes", _api_server, _api_server_with_controllers),
 )

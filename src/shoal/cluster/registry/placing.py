@@ -28,11 +28,10 @@ _NO_BUDGET_NEEDED: Final = ("Succeeded", "Failed", "Pending")
 _MOST_DISRUPTED: Final = 2000
 _SPENT: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _LATER: Final = 10.0
-_SCHEDULED: Final = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+_SCHEDULED: Final = {"type": "PodScheduled", "status": "True"}
 _EVICTED: Final = {
     "type": "DisruptionTarget",
     "status": "True",
-    "lastProbeTime": None,
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }

@@ -75,6 +75,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something else than finalizers keeps an object that is being deleted."""
 
     @property
+    def shaped(self) -> bool:
+        """Whether it is one of Kubernetes' own kinds, whose types are known."""
+        return not self.status_only
+
+    @property
     def kind(self) -> str:
         """The kind as errors call it: `Job.batch`."""
         return f"{self.resource.kind}.{self.resource.group}" if self.resource.group else self.resource.kind
