@@ -21,9 +21,10 @@ from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.resources import step_of
 from shoal.scheduling.workload import Workload
 from shoal.world.book import GANG_MIN, Blueprint
+from shoal.world.changes import Key
 from shoal.world.pods import owned_by
-from shoal.world.population import Population
-from shoal.world.world import AnyJob, Key, World
+from shoal.world.population import everybody
+from shoal.world.world import AnyJob, World
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _STATE: Final = "node.kubernetes.io/"
@@ -134,7 +135,7 @@ class LoosePods:
 
     def __init__(self, world: World, config: SchedulerConfig, now: float) -> None:
         """Find out which pods there are, or are to be."""
-        self._world, self.pods = world, Population(world, config, now).pods
+        self._world, self.pods = world, everybody(world, config, now)
 
     def exist(self, workload: Workload) -> bool:
         """Whether all pods of a workload exist."""

@@ -6,7 +6,9 @@ equal columns is the one whose name comes first.
 
 import bisect
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,6 +24,9 @@ from shoal.api.selectors import (
 )
 from shoal.scheduling.resources import PODS, UNLIMITED, Amounts, Layout
 from shoal.scheduling.shape import NodeRules
+
+T = TypeVar("T")
+A = TypeVar("A", np.int64, np.bool_)
 
 Mask = npt.NDArray[np.bool_]
 """One truth a node."""
@@ -74,15 +79,36 @@ class Nodes:
         self.names = tuple(node.name for node in ordered)
         self.columns = {name: column for column, name in enumerate(self.names)}
         self.pools = tuple(node.pool for node in ordered)
-        self.alloc = self._amounts([{PODS: UNLIMITED, **node.allocatable} for node in ordered])
+        self.alloc = self._amounts([_allocatable(node) for node in ordered])
         self.capacity = self._amounts([node.capacity for node in ordered])
         self.ready = np.array([node.ready for node in ordered], dtype=bool)
         self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
         self.labels = tuple(node.labels for node in ordered)
-        self._taints = tuple(
-            tuple(t for t in node.taints if t.effect != "PreferNoSchedule") for node in ordered
-        )
+        self._taints = tuple(_hard(node.taints) for node in ordered)
         self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
+
+    def changed(self, facts: Mapping[int, NodeFacts]) -> "Nodes":
+        """The same nodes where some columns are told of anew; names, pools and resources stay as they are.
+
+        What is not different is shared, so it costs what has changed, and copies of arrays.
+        """
+        nodes = copy(self)
+        nodes._retell(facts)  # noqa: SLF001 - it is one of us
+        return nodes
+
+    def _retell(self, facts: Mapping[int, NodeFacts]) -> None:
+        columns, told = list(facts), list(facts.values())
+        self.alloc = _replaced(self.alloc, columns, self._amounts([_allocatable(node) for node in told]))
+        self.capacity = _replaced(self.capacity, columns, self._amounts([node.capacity for node in told]))
+        self.ready = _replaced(self.ready, columns, np.array([node.ready for node in told]))
+        self.open = _replaced(self.open, columns, np.array([not node.unschedulable for node in told]))
+        labels, taints = self.labels, self._taints
+        self.labels = _with(labels, {column: node.labels for column, node in facts.items()})
+        self._taints = _with(taints, {column: _hard(node.taints) for column, node in facts.items()})
+        if self.labels is not labels:
+            self._codes = {}
+        if self._taints is not taints:
+            vars(self).pop("_taint_sets", None)
 
     def span(self, pool: str) -> Span:
         """The columns of a pool."""
@@ -158,6 +184,34 @@ class Nodes:
             wanted = [meaning[value] for value in values if value in meaning]
         mask: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
         return ~mask if operator == "NotIn" else mask
+
+
+def _allocatable(node: NodeFacts) -> Mapping[str, int]:
+    return {PODS: UNLIMITED, **node.allocatable}
+
+
+def _hard(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints that keep tasks away."""
+    return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
+
+
+def _replaced(table: npt.NDArray[A], columns: list[int], values: npt.NDArray[A]) -> npt.NDArray[A]:
+    """A copy of an array in which some columns are others; the array itself if none is."""
+    if np.array_equal(table[..., columns], values):
+        return table
+    changed = table.copy()
+    changed[..., columns] = values
+    return changed
+
+
+def _with(values: tuple[T, ...], changes: Mapping[int, T]) -> tuple[T, ...]:
+    """Values of which some are others; the same tuple if none is."""
+    if all(values[column] == value for column, value in changes.items()):
+        return values
+    changed = list(values)
+    for column, value in changes.items():
+        changed[column] = value
+    return tuple(changed)
 
 
 def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ever: bool) -> bool:

@@ -19,7 +19,7 @@ PODS: Final = "pods"
 UNLIMITED: Final = 2**60
 """More than any node has: the number of pods on a node that names no limit."""
 
-_LEADING: Final = (CPU, MEMORY, "ephemeral-storage", PODS)
+EVERYDAY: Final = (CPU, MEMORY, "ephemeral-storage", PODS)
 _MILLI: Final = 10**6
 _LOW_BITS: Final = 30
 
@@ -55,8 +55,8 @@ class Layout:
 
     def __init__(self, resources: Iterable[str]) -> None:
         """Give every resource a row."""
-        others = sorted(set(resources) - set(_LEADING))
-        self.names: Final = (*_LEADING, *others)
+        others = sorted(set(resources) - set(EVERYDAY))
+        self.names: Final = (*EVERYDAY, *others)
         self.rows: Final = {name: row for row, name in enumerate(self.names)}
         self._weights: dict[tuple[Callable[[str], bool], int], tuple[int, ...]] = {}
 

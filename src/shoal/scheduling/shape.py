@@ -1,7 +1,8 @@
 """Shape: what a task asks of a node, and Identity: how other tasks' rules see it.
 
 Tasks that ask for the same share one Shape object, so whatever is worked out for a shape is worked out
-once. Shapes and identities are compared by being the same object; whoever makes them keeps one of each.
+once. Shapes and identities are compared by being the same object; whoever makes them keeps one of each, for
+as long as somebody has it.
 """
 
 from collections.abc import Mapping
@@ -13,14 +14,14 @@ from shoal.api.selectors import LabelSelector, NodeSelector, Toleration
 from shoal.scheduling.resources import PODS
 
 
-class Identity(msgspec.Struct, frozen=True, eq=False):
+class Identity(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """What rules about neighbouring pods look at."""
 
     namespace: str
     labels: Mapping[str, str]
 
 
-class NeighbourTerm(msgspec.Struct, frozen=True, eq=False):
+class NeighbourTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Pods of some namespaces (None: all of them) by their labels, within a topology domain."""
 
     topology_key: str
@@ -34,7 +35,7 @@ class NeighbourTerm(msgspec.Struct, frozen=True, eq=False):
         return self.selector is not None and self.selector.matches(identity.labels)
 
 
-class SpreadTerm(msgspec.Struct, frozen=True, eq=False):
+class SpreadTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """How uneven the pods that a term speaks of may lie over its topology domains."""
 
     term: NeighbourTerm
@@ -44,7 +45,7 @@ class SpreadTerm(msgspec.Struct, frozen=True, eq=False):
     honour_taints: bool
 
 
-class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
     """Which nodes a task may use, by their labels and taints; one object for all tasks that say the same."""
 
     selector: Mapping[str, str] = {}
@@ -52,7 +53,7 @@ class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
     """What a task asks of a node; `limits` is the most it may come to use of each resource."""
 
     requests: Mapping[str, int]

@@ -1,6 +1,6 @@
 """Snapshot: one consistent view of nodes, pools, pods and workloads, for one cycle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     pools: tuple[Pool, ...]
     used: Amounts
     system: Amounts
-    occupants: Sequence[Occupant]
+    occupants: Iterable[Occupant]
     leaving: tuple[Occupant, ...]
     guarded: bool
     budgets: tuple[Budget, ...]

@@ -1,6 +1,6 @@
 """Workload: the engine's view of one job, one loose pod or one gang of loose pods."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from itertools import count
 from typing import Literal
@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
 class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Numbered instances of one role, all alike, as many as are wanted.
 
-    `taken` are the numbers in use; `is_free` tells whether a pod of some name may be made.
+    `taken` are the numbers in use; `foreign` those by which a pod would have a name that is somebody else's.
     """
 
     prefix: str
@@ -52,7 +52,7 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     shape: Shape
     identity: Identity
     taken: frozenset[int]
-    is_free: Callable[[str], bool]
+    foreign: frozenset[int] = frozenset()
     varying: bool = True
 
     def instances(self, also_free: Collection[int] = ()) -> Iterator[Task]:
@@ -66,11 +66,10 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def instance(self, number: int) -> Task | None:
         """The instance of a number; None if its name is taken."""
-        name = f"{self.prefix}{number}"
-        if not self.is_free(name):
+        if number in self.foreign:
             return None
         return Task(
-            name=name,
+            name=f"{self.prefix}{number}",
             role=self.role,
             shape=self.shape,
             identity=self.identity,

@@ -1,145 +1,128 @@
-"""Assembly: a Snapshot made of a World, and the pod behind each of its tasks."""
+"""Assembly: Snapshots of a World, kept up to date, and the pod behind each of their tasks.
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+An Assembler keeps all that a snapshot is made of, and makes anew only what changes have touched. One thing
+leads to another in a fixed order: pods, sketches, nodes, names, workloads, and the sums over each node.
+"""
+
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from shoal.api.core import Node
-from shoal.api.podspec import Resources, in_nano
 from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.neighbours import Occupant, amounts_of
-from shoal.scheduling.nodes import NodeFacts, Nodes
-from shoal.scheduling.resources import Layout, offered
+from shoal.scheduling.neighbours import Occupant
 from shoal.scheduling.snapshot import Snapshot
-from shoal.scheduling.workload import NOWHERE, Task, Workload
-from shoal.world import dijobs, trainingjobs, tyjobs
-from shoal.world.budgets import budgets
-from shoal.world.desk import Desk
-from shoal.world.loose import gang_sketch, pod_sketch
-from shoal.world.membership import Membership
+from shoal.scheduling.workload import Task, Workload
+from shoal.world.budgets import Allowances
+from shoal.world.changes import Key
+from shoal.world.desk import Desk, Party
+from shoal.world.floor import Floor
+from shoal.world.names import Claims
+from shoal.world.occupancy import Guest, Occupancy
+from shoal.world.parties import Parties
 from shoal.world.pods import PodRecord
-from shoal.world.population import Population
-from shoal.world.sketch import Sketch
+from shoal.world.population import Movement, Population
+from shoal.world.roster import find
 from shoal.world.world import World
-
-_SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
-    "DIJob": dijobs.sketch,
-    "TYJob": tyjobs.sketch,
-    "TrainingJob": trainingjobs.sketch,
-}
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
-    """A snapshot, and what its workloads and tasks were made of."""
+    """A snapshot, and what its workloads and tasks were made of. Nothing in it ever changes."""
 
     snapshot: Snapshot
-    _pods: dict[Task, PodRecord]
-    _sketches: dict[Workload, Sketch]
+    _parties: tuple[Party, ...]
 
     def pod(self, workload: Workload, task: Task) -> PodRecord:
         """The pod that a task is or will be, also one that a plan has thought of."""
-        if task in self._pods:
-            return self._pods[task]
-        sketch = self._sketches[workload]
-        if sketch.elastic is None:
-            raise KeyError(task.name)
-        return sketch.pod(task.name, sketch.elastic.row_of(task.role).blueprint, task.number)
+        return find(self._parties, workload).pod(task)
 
 
 def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
-    """What the engine sees of a world."""
-    population = Population(world, config, now)
-    membership = Membership(world.pools)
-    sketches = sorted([*_job_sketches(world, population), *_loose_sketches(population)], key=_seniority)
-    nodes = _lay_out(world, membership, population, sketches)
-    desk = Desk(world, config, population, membership, nodes)
-    workloads = tuple(workload for sketch in sketches if (workload := desk.workload(sketch)))
-    snapshot = Snapshot(
-        nodes=nodes,
-        pools=membership.pools(nodes),
-        used=amounts_of(desk.occupants, nodes),
-        system=amounts_of(desk.strangers, nodes),
-        occupants=desk.occupants,
-        leaving=tuple(occupant for occupant in desk.occupants if occupant.leaving),
-        guarded=any(shape.apart for shape in {occupant.shape for occupant in desk.occupants}),
-        budgets=budgets(world.budgets.values(), desk.occupants),
-        workloads=workloads,
-        unsettled=tuple(workload for workload in workloads if _is_unsettled(workload)),
-        elastic=tuple(workload for workload in workloads if workload.elastic),
-        limits=_limits(desk.occupants, nodes),
-        now=now,
-    )
-    return Assembly(snapshot, desk.origins, desk.sketches)
+    """What the engine sees of a world, once."""
+    return Assembler(world, config).assemble(now)
 
 
-def _job_sketches(world: World, population: Population) -> Iterator[Sketch]:
-    for kind, jobs in world.jobs.items():
-        for job in jobs.values():
-            if job.metadata.deletion_timestamp is None:
-                sketch = _SKETCHERS[kind](job, world.book, population.of(kind, job.metadata), world.now)
-                if sketch:
-                    yield sketch
+class Assembler:
+    """Follows a world and makes snapshots of it; each costs what has changed since the one before."""
 
+    def __init__(self, world: World, config: SchedulerConfig) -> None:
+        """Begin to follow; nothing is worked out before the first snapshot."""
+        self._world, self._changes = world, world.follow()
+        self._population = population = Population(world, config)
+        self._floor = floor = Floor(world)
+        claims = Claims(population.__contains__)
+        self._desk = Desk(world, config, population, floor, claims)
+        self._parties = Parties(world, population, floor, self._desk, claims)
+        self._allowances = Allowances()
+        self._occupancy = Occupancy(self._allowances)
 
-def _loose_sketches(population: Population) -> Iterator[Sketch]:
-    gangs: defaultdict[tuple[str, str], list[PodRecord]] = defaultdict(list)
-    for pod in population.loose():
-        if not pod.blueprint.gang:
-            if not pod.finished:
-                yield pod_sketch(pod)
-        elif pod.phase != "Failed":
-            gangs[pod.namespace, pod.blueprint.gang].append(pod)
-    for (_, name), pods in gangs.items():
-        if not all(pod.finished for pod in pods):
-            yield gang_sketch(name, pods)
+    def assemble(self, now: float) -> Assembly:
+        """What the engine sees of the world as it is now."""
+        changes = self._changes.take()
+        movement = self._population.update(changes, now)
+        self._floor.update(changes)
+        self._follow_pods(movement)
+        self._follow_parties(changes, movement)
+        self._allowances.update(
+            changes["PodDisruptionBudget"], self._world.budgets, lambda: self._occupancy.everybody
+        )
+        rosters = self._parties.rosters
+        return Assembly(self._snapshot(now), rosters.everybody.parties())
 
+    def _follow_pods(self, movement: Movement) -> None:
+        """Note which resources are asked for, and which names are taken."""
+        taken = self._desk.taken
+        for key, (before, after) in movement.pods.items():
+            if before:
+                self._floor.want([before.blueprint.shape], -1)
+                taken.discard(key)
+            if after:
+                self._floor.want([after.blueprint.shape], 1)
+                taken.add(key)
 
-def _seniority(sketch: Sketch) -> tuple[float, str, str, str]:
-    """Who was there first, whatever the order of the input."""
-    return sketch.created, sketch.metadata.namespace, sketch.metadata.name, sketch.kind
+    def _follow_parties(self, changes: Mapping[str, set[Key]], movement: Movement) -> None:
+        """Make workloads anew, and then the sums of the nodes that changes have touched."""
+        parties = self._parties
+        stale = parties.resketch(changes, movement)
+        rebuilt = self._floor.lay_out()
+        stale.update(parties.everybody() if rebuilt.columns else parties.concerned(changes, movement))
+        touched = parties.remake(stale) | rebuilt.nodes | self._nodes_of(movement)
+        nodes = self._floor.nodes
+        if rebuilt.columns or rebuilt.rows:
+            self._occupancy.clear(nodes)
+            touched = set(nodes.names)
+        columns = sorted(nodes.columns[name] for name in touched if name in nodes.columns)
+        self._occupancy.update(nodes, columns, self._guests)
 
+    def _nodes_of(self, movement: Movement) -> set[str]:
+        """Nodes that pods have come to or have left, or on which they are somebody else's now."""
+        moved = (pod for pair in movement.pods.values() for pod in pair)
+        owned = (pod for job in movement.jobs for pod in self._population.claiming(job))
+        return {pod.node for pod in (*moved, *owned) if pod and pod.node}
 
-def _lay_out(world: World, membership: Membership, population: Population, sketches: list[Sketch]) -> Nodes:
-    """The nodes as columns, with a row for every resource that anybody has or wants."""
-    facts = [_facts(node, membership.pool_of(node)) for node in world.nodes.values()]
-    shapes = {pod.blueprint.shape for pod in population.pods.values()}
-    shapes |= {blueprint.shape for sketch in sketches for blueprint in sketch.blueprints}
-    resources = {name for node in facts for name in (*node.allocatable, *node.capacity)}
-    return Nodes(facts, Layout(resources | {name for shape in shapes for name in shape.requests}))
+    def _guests(self, column: int) -> Iterator[Guest]:
+        """Everybody on a node: pods that are there, and tasks whose room is taken before they have pods."""
+        name = self._floor.nodes.names[column]
+        for pod in self._population.on(name):
+            blueprint = pod.blueprint
+            there = Occupant(column, blueprint.shape, blueprint.identity, pod.leaving)
+            yield there, self._population.is_ours(pod)
+        for party in self._parties.on(name):
+            yield from ((occupant, True) for node, occupant in party.guests if node == name)
 
-
-def _facts(node: Node, pool: str) -> NodeFacts:
-    return NodeFacts(
-        name=node.metadata.name,
-        pool=pool,
-        allocatable=_offered(node.allocatable),
-        capacity=_offered(node.status.capacity or node.allocatable),
-        labels=node.metadata.labels,
-        taints=node.spec.taints,
-        ready=node.ready is None or node.ready.status == "True",
-        unschedulable=node.spec.unschedulable,
-    )
-
-
-def _offered(amounts: Resources) -> dict[str, int]:
-    return offered(in_nano(amounts))
-
-
-def _limits(occupants: Iterable[Occupant], nodes: Nodes) -> Counter[str]:
-    """What all pods on ready nodes may come to use; those that are alike are counted first."""
-    ready = nodes.ready.tolist()
-    pods = Counter(occupant.shape for occupant in occupants if ready[occupant.column])
-    sums: Counter[str] = Counter()
-    for shape, count in pods.items():
-        sums.update({name: amount * count for name, amount in shape.limits.items()})
-    return sums
-
-
-def _is_unsettled(workload: Workload) -> bool:
-    """Whether there is something to do for a workload, or something to say that may change."""
-    if workload.held or workload.broken_since is not None:
-        return True
-    seated = [task.varying for task in workload.tasks if task.column != NOWHERE]
-    return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
+    def _snapshot(self, now: float) -> Snapshot:
+        occupancy, rosters = self._occupancy, self._parties.rosters
+        return Snapshot(
+            nodes=self._floor.nodes,
+            pools=self._floor.pools,
+            used=occupancy.used.copy(),
+            system=occupancy.system.copy(),
+            occupants=occupancy.everybody,
+            leaving=occupancy.leaving,
+            guarded=occupancy.guarded,
+            budgets=self._allowances.budgets(),
+            workloads=rosters.everybody.workloads(),
+            unsettled=rosters.unsettled.workloads(),
+            elastic=rosters.elastic.workloads(),
+            limits=occupancy.limits,
+            now=now,
+        )

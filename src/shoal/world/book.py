@@ -1,10 +1,12 @@
 """Book: one Shape, one Identity, one Blueprint for all pods that are alike.
 
-What a pod asks for is worked out from its spec here, once for each different spec.
+What a pod asks for is worked out from its spec here. An entry stays as long as somebody has what it is about.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
@@ -31,8 +33,23 @@ GANG_MIN: Final = "shoal.io/gang-min"
 T = TypeVar("T")
 
 
-class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What pods of one make have in common."""
+class Choice(msgspec.Struct, frozen=True, eq=False):
+    """Namespaces that a rule about neighbours speaks of: some by name, and those that a selector matches."""
+
+    names: tuple[str, ...]
+    selector: LabelSelector
+
+
+Choices = tuple[Choice | None, ...]
+"""How each rule about neighbours chooses namespaces; None where it does not go by their labels."""
+
+
+class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
+    """What pods of one make have in common.
+
+    `choices` tells of the rules about neighbours, those near first, if any chooses namespaces by labels: what
+    such rules say changes with the labels.
+    """
 
     shape: Shape
     identity: Identity
@@ -44,6 +61,7 @@ class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     gang: str = ""
     gang_min: int = 0
     held: Reason | None = None
+    choices: Choices = ()
 
 
 class Book:
@@ -52,17 +70,40 @@ class Book:
     def __init__(self) -> None:
         """Begin empty; namespaces are needed for terms that select pods by them."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self._entries: dict[Hashable, Any] = {}
-        self._templates: dict[int, tuple[object, Blueprint]] = {}
+        self._entries: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+        self._choosers: WeakSet[Blueprint] = WeakSet()
+
+    @property
+    def minds_namespaces(self) -> bool:
+        """Whether what any pod asks for depends on the labels of namespaces."""
+        return bool(self._choosers)
 
     def template(self, namespace: str, raw: Mapping[str, Any]) -> Blueprint:
-        """The blueprint of a template; the same template is read once."""
-        if id(raw) not in self._templates:
-            template = decode_template(raw, "template")
-            meta = template.metadata
-            blueprint = self.blueprint(namespace, meta.labels, meta.annotations, template.spec)
-            self._templates[id(raw)] = (raw, blueprint)
-        return self._templates[id(raw)][1]
+        """The blueprint of a template; one that says the same is not read again."""
+        key = ("template", namespace, repr(raw))
+        known: Blueprint | None = self._entries.get(key)
+        if known is not None:
+            return self.revised(known)
+        template = decode_template(raw, "template")
+        meta = template.metadata
+        made = self.blueprint(namespace, meta.labels, meta.annotations, template.spec)
+        self._entries[key] = made
+        return made
+
+    def revised(self, blueprint: Blueprint) -> Blueprint:
+        """The blueprint as it is with the labels that namespaces have now."""
+        if not blueprint.choices:
+            return blueprint
+        shape = blueprint.shape
+        terms = [
+            term if choice is None else self._rechosen(term, choice)
+            for term, choice in zip((*shape.near, *shape.apart), blueprint.choices, strict=True)
+        ]
+        near, apart = tuple(terms[: len(shape.near)]), tuple(terms[len(shape.near) :])
+        if (near, apart) == (shape.near, shape.apart):
+            return blueprint
+        changed = self._kept(msgspec.structs.replace(shape, near=near, apart=apart))
+        return self._drawn(msgspec.structs.replace(blueprint, shape=changed))
 
     def blueprint(
         self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: PodSpec
@@ -71,7 +112,7 @@ class Book:
         gang = annotations.get(GANG, "")
         gang_min, complaint = _gang_min(annotations.get(GANG_MIN, "") if gang else "")
         identity = self._identity(namespace, labels)
-        return Blueprint(
+        drawn = Blueprint(
             shape=self._shape(identity, spec),
             identity=identity,
             scheduler=spec.scheduler_name,
@@ -82,14 +123,23 @@ class Book:
             gang=gang,
             gang_min=gang_min,
             held=complaint or _held(spec),
+            choices=_choices(spec),
         )
+        return self._drawn(drawn)
+
+    def _drawn(self, blueprint: Blueprint) -> Blueprint:
+        kept = self._one((Blueprint, *_parts(blueprint)), blueprint)
+        if kept.choices:
+            self._choosers.add(kept)
+        return kept
 
     def _one(self, key: Hashable, value: T) -> T:
         kept: T = self._entries.setdefault(key, value)
         return kept
 
     def _identity(self, namespace: str, labels: Mapping[str, str]) -> Identity:
-        return self._one((Identity, namespace, *sorted(labels.items())), Identity(namespace, labels))
+        key = (Identity, namespace, *chain.from_iterable(sorted(labels.items())))
+        return self._one(key, Identity(namespace, labels))
 
     def _shape(self, identity: Identity, spec: PodSpec) -> Shape:
         affinity = spec.affinity
@@ -109,8 +159,11 @@ class Book:
             apart=apart,
             spread=spread,
         )
+        return self._kept(shape)
+
+    def _kept(self, shape: Shape) -> Shape:
         amounts = (tuple(shape.requests.items()), tuple(shape.limits.items()))
-        return self._one((amounts, shape.nodes, shape.ports, near, apart, spread), shape)
+        return self._one((amounts, shape.nodes, shape.ports, shape.near, shape.apart, shape.spread), shape)
 
     def _rules(self, spec: PodSpec) -> NodeRules:
         affinity = spec.affinity.node_affinity.required
@@ -146,13 +199,37 @@ class Book:
 
     def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
         """Whose pods a term speaks of: the own namespace's, unless it says otherwise; None: everybody's."""
-        selector = term.namespace_selector
-        if selector is None:
-            return frozenset(term.namespaces or [identity.namespace])
-        if not selector.requirements():
-            return None
-        chosen = (name for name, labels in self.namespaces.items() if selector.matches(labels))
-        return frozenset([*term.namespaces, *chosen])
+        choice = _choice(term)
+        if choice:
+            return self._chosen(choice)
+        return frozenset(term.namespaces or [identity.namespace]) if term.namespace_selector is None else None
+
+    def _rechosen(self, term: NeighbourTerm, choice: Choice) -> NeighbourTerm:
+        return self._neighbours(term.topology_key, term.selector, self._chosen(choice))
+
+    def _chosen(self, choice: Choice) -> frozenset[str]:
+        chosen = (name for name, labels in self.namespaces.items() if choice.selector.matches(labels))
+        return frozenset([*choice.names, *chosen])
+
+
+def _parts(blueprint: Blueprint) -> Iterator[Hashable]:
+    """What tells blueprints apart."""
+    *plain, choices = msgspec.structs.astuple(blueprint)
+    yield from plain
+    yield from (choice and (choice.names, choice.selector.requirements()) for choice in choices)
+
+
+def _choices(spec: PodSpec) -> Choices:
+    affinity = spec.affinity
+    terms = (*affinity.pod_affinity.required, *affinity.pod_anti_affinity.required)
+    choices = tuple(_choice(term) for term in terms)
+    return choices if any(choices) else ()
+
+
+def _choice(term: PodAffinityTerm) -> Choice | None:
+    """How a term chooses namespaces by their labels; an empty selector is no choice: it means them all."""
+    selector = term.namespace_selector
+    return Choice(term.namespaces, selector) if selector and selector.requirements() else None
 
 
 def _narrowed(

@@ -76,8 +76,9 @@ def _wanted(job: DIJob, book: Book, seated: set[int]) -> list[Slot]:
 def _tasks(job: DIJob, book: Book) -> list[Slot]:
     meta = job.metadata
     slots = (
-        (task, i, book.template(meta.namespace, task.template))
+        (task, i, blueprint)
         for task in job.spec.tasks
+        for blueprint in [book.template(meta.namespace, task.template)]
         for i in range(task.replicas)
     )
     return [

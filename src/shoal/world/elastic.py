@@ -33,13 +33,20 @@ class Elastic(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         if self.followers:
             yield self.followers.row.blueprint
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What the names of more pods begin with."""
+        return (self.row.prefix, *((self.followers.row.prefix,) if self.followers else ()))
+
     def row_of(self, role: str) -> Row:
         """How pods of a role are made."""
         return self.followers.row if self.followers and self.followers.row.role == role else self.row
 
 
-def growth_of(elastic: Elastic, taken: Iterable[Task | Slot], is_free: Callable[[str], bool]) -> Growth:
-    """How a workload is resized; `taken` have their numbers already, and `is_free` knows names."""
+def growth_of(
+    elastic: Elastic, taken: Iterable[Task | Slot], foreign: Callable[[str], frozenset[int]]
+) -> Growth:
+    """How a workload is resized; `taken` have their numbers already, `foreign` knows those of others."""
     present = list(taken)
 
     def series(row: Row, *, varying: bool) -> Series:
@@ -49,7 +56,7 @@ def growth_of(elastic: Elastic, taken: Iterable[Task | Slot], is_free: Callable[
             shape=row.blueprint.shape,
             identity=row.blueprint.identity,
             taken=frozenset(one.number for one in present if one.role == row.role),
-            is_free=is_free,
+            foreign=foreign(row.prefix),
             varying=varying,
         )
 

@@ -19,7 +19,7 @@ from shoal.scheduling.cycle import cycle
 from shoal.scheduling.plan import Plan, Resize
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import NOWHERE, Workload
-from shoal.world.assembly import Assembly, assemble
+from shoal.world.assembly import Assembler, Assembly
 from shoal.world.counselling import ask
 from shoal.world.pods import PodRecord
 from shoal.world.world import World
@@ -57,9 +57,9 @@ def rehearse(
     world: World, config: SchedulerConfig, *, cycles: int, step: float, policy: Policy | None = None
 ) -> Iterator[Step]:
     """Run up to `cycles` cycles, and no more after one that is stable. The world changes."""
-    now = world.now
+    now, assembler = world.now, Assembler(world, config)
     for number in range(1, cycles + 1):
-        made = assemble(world, config, now)
+        made = assembler.assemble(now)
         advice = ask(policy, world, made.snapshot) if policy else NO_ADVICE
         done = Step(made.snapshot, cycle(made.snapshot, config, advice))
         yield done
@@ -72,7 +72,8 @@ def rehearse(
 def _apply(world: World, made: Assembly, plan: Plan) -> None:
     """Make it so."""
     names = made.snapshot.nodes.names
-    world.pods = {key: pod for key, pod in world.pods.items() if not pod.leaving}
+    for key in [key for key, pod in world.pods.items() if pod.leaving]:
+        world.remove("Pod", key)
     for workload in made.snapshot.workloads:
         _run_allocated(world, made, workload)
     for placement in plan.placements:
@@ -99,8 +100,7 @@ def _record(world: World, resize: Resize, now: float) -> None:
 
 
 def _run(world: World, pod: PodRecord, node: str) -> None:
-    running = replace(pod, node=node, phase="Running", leaving=False, nominated="")
-    world.pods[pod.namespace, pod.name] = running
+    world.keep(replace(pod, node=node, phase="Running", leaving=False, nominated=""))
 
 
 def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
@@ -116,10 +116,10 @@ def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
 
 
 def _evict(world: World, pod: PodRecord) -> None:
-    del world.pods[pod.namespace, pod.name]
     if pod.owner and pod.owner.kind not in world.jobs:
-        waiting = replace(pod, node="", phase="Pending", nominated="", broken_since=None)
-        world.pods[pod.namespace, pod.name] = waiting
+        world.keep(replace(pod, node="", phase="Pending", nominated="", broken_since=None))
+    else:
+        world.remove("Pod", pod.key)
 
 
 def _note(world: World, made: Assembly, plan: Plan) -> None:
@@ -135,17 +135,16 @@ def _note(world: World, made: Assembly, plan: Plan) -> None:
             _restate(world, workload, nominations=nominations[workload], broken_since=since)
             continue
         for pod in (made.pod(workload, task) for task in workload.tasks):
-            key = pod.namespace, pod.name
             nominated = nominations[workload].get(pod.name, "")
-            if key in world.pods or nominated:
-                known = world.pods.get(key, pod)
-                world.pods[key] = replace(known, nominated=nominated, broken_since=broken)
+            if pod.key in world.pods or nominated:
+                known = world.pods.get(pod.key, pod)
+                world.keep(replace(known, nominated=nominated, broken_since=broken))
 
 
 def _restate(world: World, workload: Workload, **changes: Any) -> None:  # noqa: ANN401 - fields of any status
     key = workload.namespace, workload.name
     job = world.jobs[workload.kind][key]
-    world.jobs[workload.kind][key] = replace(job, status=replace(job.status, **changes))
+    world.put(replace(job, status=replace(job.status, **changes)))
 
 
 def _moment(seconds: float) -> datetime:

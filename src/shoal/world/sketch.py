@@ -17,6 +17,12 @@ from shoal.world.elastic import Elastic
 from shoal.world.pods import PodRecord
 from shoal.world.slots import Slot
 
+PartyKey = tuple[str, str, str]
+"""Kind, namespace and name of a job, a loose pod or a gang: of whoever is planned as one."""
+
+Seniority = tuple[float, str, str, str]
+"""Who was there first, whatever the order of the input; the older comes first."""
+
 
 class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A job as its kind describes it.
@@ -43,6 +49,16 @@ class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     allocations: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     broken_since: float | None = None
+
+    @property
+    def key(self) -> PartyKey:
+        """What nobody else is called."""
+        return self.kind, self.metadata.namespace, self.metadata.name
+
+    @property
+    def seniority(self) -> Seniority:
+        """Its place among all sketches."""
+        return self.created, self.metadata.namespace, self.metadata.name, self.kind
 
     @property
     def blueprints(self) -> Iterator[Blueprint]:

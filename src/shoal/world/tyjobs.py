@@ -41,12 +41,9 @@ def _slots(job: TYJob, book: Book) -> tuple[Slot, ...]:
         leads=True,
     )
     workers = (
-        Slot(
-            name=f"{name}-{workers.name}-{i}",
-            role="worker",
-            blueprint=book.template(namespace, workers.template),
-        )
+        Slot(name=f"{name}-{workers.name}-{i}", role="worker", blueprint=blueprint)
         for workers in spec.worker_sets
+        for blueprint in [book.template(namespace, workers.template)]
         for i in range(workers.counts)
     )
     return leader, *workers

@@ -1,7 +1,13 @@
-"""World: the objects of one cluster, as records that Snapshots are made of."""
+"""World: the objects of one cluster, as records that Snapshots are made of.
 
-from collections.abc import Callable
-from typing import Any
+Objects come and go in any order, as a cluster tells of them. Whoever makes something of a World follows it:
+it is told which objects have changed, and of those that are written anew without a change it hears nothing.
+"""
+
+from typing import Any, Final, Self
+from weakref import WeakSet
+
+from msgspec.structs import replace
 
 from shoal.api.batch import Job
 from shoal.api.core import BUILT_IN_PRIORITIES, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
@@ -10,18 +16,30 @@ from shoal.api.meta import Object
 from shoal.api.pool import Pool
 from shoal.api.trainingjob import TrainingJob
 from shoal.api.tyjob import TYJob
+from shoal.world import assumptions
+from shoal.world.assumptions import Assumption, Assumptions
 from shoal.world.book import NAMESPACE_LABEL, Book
+from shoal.world.changes import Changes, Key
 from shoal.world.pods import PodRecord, record
 
 AnyJob = DIJob | TYJob | TrainingJob
 """A job that is planned as a whole."""
 
-Key = tuple[str, str]
-"""Namespace and name."""
+JOB_KINDS: Final = ("DIJob", "TYJob", "TrainingJob")
+_SHELVES: Final = {
+    "Node": "nodes",
+    "Pool": "pools",
+    "Namespace": "namespaces",
+    "PriorityClass": "priority_classes",
+    "PodDisruptionBudget": "budgets",
+    "Job": "batch_jobs",
+    "Pod": "pods",
+}
+_OF_CLUSTER: Final = ("Node", "Pool", "Namespace", "PriorityClass")
 
 
 class World:
-    """The objects of one cluster."""
+    """The objects of one cluster. What is kept here is changed by its methods only."""
 
     def __init__(self, now: float) -> None:
         """Begin empty; objects that do not say when they were made count as made `now`."""
@@ -32,26 +50,79 @@ class World:
         self.namespaces: dict[str, Namespace] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: dict[Key, PodDisruptionBudget] = {}
-        self.jobs: dict[str, dict[Key, AnyJob]] = {"DIJob": {}, "TYJob": {}, "TrainingJob": {}}
+        self.jobs: dict[str, dict[Key, AnyJob]] = {kind: {} for kind in JOB_KINDS}
         self.batch_jobs: dict[Key, Job] = {}
         self.pods: dict[Key, PodRecord] = {}
-        self._shelves: dict[type[Object], Callable[[Any], None]] = {
-            Node: lambda node: self.nodes.update({node.metadata.name: node}),
-            Pool: lambda pool: self.pools.update({pool.metadata.name: pool}),
-            Namespace: self._put_namespace,
-            PriorityClass: lambda it: self.priority_classes.update({it.metadata.name: it}),
-            PodDisruptionBudget: lambda budget: self.budgets.update({_key(budget): budget}),
-            TYJob: lambda job: self.jobs["TYJob"].update({_key(job): job}),
-            DIJob: lambda job: self.jobs["DIJob"].update({_key(job): job}),
-            TrainingJob: lambda job: self.jobs["TrainingJob"].update({_key(job): job}),
-            Job: lambda job: self.batch_jobs.update({_key(job): job}),
-            Pod: lambda pod: self.pods.update({_key(pod): record(pod, self.book, self.now)}),
-        }
+        self._assumed = Assumptions()
+        self._followers: WeakSet[Changes] = WeakSet()
 
-    def put(self, *views: Object) -> None:
-        """Take objects in; namespaces first, since rules of pods that select them are read with the pods."""
-        for view in sorted(views, key=lambda view: not isinstance(view, Namespace)):
-            self._shelves[type(view)](view)
+    def __copy__(self) -> Self:
+        """Another world with the same objects, which nobody follows."""
+        twin = type(self)(self.now)
+        alike = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        vars(twin).update(alike)
+        return twin
+
+    def follow(self) -> Changes:
+        """What changes from now on; to begin with, all that is there."""
+        changes = Changes()
+        for kind in (*_SHELVES, *JOB_KINDS):
+            for key in self._shelf(kind):
+                changes.note(kind, ("", key) if kind in _OF_CLUSTER else key)
+        self._followers.add(changes)
+        return changes
+
+    def put(self, *views: Object, version: int = 0) -> None:
+        """Take objects in, new ones and others as they are now; `version` is the cluster's number for it."""
+        for view in views:
+            if isinstance(view, Pod):
+                self.keep(record(view, self.book, self.now), version)
+            else:
+                kind, key = type(view).__name__, (view.metadata.namespace, view.metadata.name)
+                self._place(kind, key, self._assumed.seen(kind, key, view, version))
+
+    def keep(self, pod: PodRecord, version: int = 0) -> None:
+        """Take a pod in that is a record already."""
+        self._place("Pod", pod.key, self._revised(self._assumed.seen("Pod", pod.key, pod, version)))
+
+    def remove(self, kind: str, key: Key) -> None:
+        """Take an object out; it is no error if there is none."""
+        self._assumed.drop(kind, key)
+        index = _index(kind, key)
+        if self._shelf(kind).pop(index, None) is None:
+            return
+        if kind == "Namespace":
+            self._relabel(key[1], None)
+        self._note(kind, key)
+
+    def assume_bound(self, key: Key, node: str) -> Assumption | None:
+        """A pod has a node from now on, as far as anybody can see; None if there is no such pod."""
+        pod = self.pods.get(key)
+        return self._assume(assumptions.bound(pod, node), pod) if pod else None
+
+    def assume_leaving(self, key: Key) -> Assumption | None:
+        """A pod is leaving from now on; None if there is no such pod."""
+        pod = self.pods.get(key)
+        return self._assume(assumptions.leaving(pod), pod) if pod else None
+
+    def assume_status(self, kind: str, key: Key, **changes: Any) -> Assumption | None:  # noqa: ANN401 - fields of any status
+        """A job has another status from now on; None if there is no such job."""
+        job = self.jobs[kind].get(key)
+        return self._assume(assumptions.restated(job, changes), job) if job else None
+
+    def written(self, assumption: Assumption, version: int) -> None:
+        """What was assumed is so since this version: what is told of it then, or later, is the answer."""
+        assumptions.known_to_be_written(assumption, version)
+        self._replace(assumption, self._assumed.review(assumption))
+
+    def forget(self, assumption: Assumption) -> None:
+        """What was assumed has not come about: what was told counts again."""
+        self._replace(assumption, self._assumed.review(assumption, forget=True))
+
+    @property
+    def assumed(self) -> int:
+        """How many assumptions have no answer yet."""
+        return len(self._assumed)
 
     def priority_of(self, name: str) -> int | None:
         """The value of a PriorityClass; None if there is none of that name."""
@@ -69,11 +140,53 @@ class World:
         values = (c.value for c in self.priority_classes.values() if c.global_default)
         return min(values, default=0)
 
-    def _put_namespace(self, namespace: Namespace) -> None:
-        name = namespace.metadata.name
-        self.namespaces[name] = namespace
-        self.book.namespaces[name] = {**namespace.metadata.labels, NAMESPACE_LABEL: name}
+    def _shelf(self, kind: str) -> dict[Any, Any]:
+        """Where objects of a kind are kept: by name, those of namespaces by key."""
+        found: dict[Any, Any] = getattr(self, _SHELVES[kind]) if kind in _SHELVES else self.jobs[kind]
+        return found
+
+    def _place(self, kind: str, key: Key, thing: Object | PodRecord) -> None:
+        shelf, index = self._shelf(kind), _index(kind, key)
+        before = shelf.get(index)
+        shelf[index] = thing
+        if before == thing:
+            return
+        if isinstance(thing, Namespace):
+            self._relabel(key[1], {**thing.metadata.labels, NAMESPACE_LABEL: key[1]})
+        self._note(kind, key)
+
+    def _relabel(self, namespace: str, labels: dict[str, str] | None) -> None:
+        """Let rules that choose namespaces by their labels follow."""
+        before = self.book.namespaces.pop(namespace, None)
+        if labels is not None:
+            self.book.namespaces[namespace] = labels
+        if before == labels or not self.book.minds_namespaces:
+            return
+        for pod in list(self.pods.values()):
+            self._place("Pod", pod.key, self._revised(pod))
+        for kind in ("Job", *JOB_KINDS):
+            for key in self._shelf(kind):
+                self._note(kind, key)
+
+    def _assume(self, assumption: Assumption, thing: object) -> Assumption:
+        self._replace(assumption, self._assumed.make(assumption, thing))
+        return assumption
+
+    def _replace(self, assumption: Assumption, thing: Any) -> None:  # noqa: ANN401 - of any kind
+        if thing is not None:
+            current = self._revised(thing) if isinstance(thing, PodRecord) else thing
+            self._place(assumption.kind, assumption.key, current)
+
+    def _revised(self, pod: PodRecord) -> PodRecord:
+        """A pod as it is now; it may have been told of before namespaces were given other labels."""
+        if not pod.blueprint.choices:
+            return pod
+        return replace(pod, blueprint=self.book.revised(pod.blueprint))
+
+    def _note(self, kind: str, key: Key) -> None:
+        for changes in self._followers:
+            changes.note(kind, key)
 
 
-def _key(thing: Object) -> Key:
-    return thing.metadata.namespace, thing.metadata.name
+def _index(kind: str, key: Key) -> Key | str:
+    return key[1] if kind in _OF_CLUSTER else key

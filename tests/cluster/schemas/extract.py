@@ -1,9 +1,12 @@
-"""Writes `kubernetes.json`: the shapes of the kinds that Shoal keeps, from what a real API server publishes.
+"""Writes `kubernetes.json`, the shapes of the kinds that Shoal keeps, from what a real API server publishes,
+and `protobuf.json`, their field numbers, from the sources that Go has fetched to build it.
 
 Run as `python -m tests.cluster.schemas.extract` after Kubernetes was moved to a newer version. The test
 beside it holds the file to the API server.
 """
 
+import re
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from shoal.cluster.resources import RESOURCES
-from shoal.cluster.schemas import core
+from shoal.cluster.schemas import core, protobuf
+from tests.k8s.assets import HERE
 from tests.k8s.controlplane import control_plane
 
 Schema = Mapping[str, Any]
@@ -38,6 +42,7 @@ def extract(get: Callable[[str], Schema]) -> Shapes:
         group = "apis" if "/" in api_version else "api"
         published |= get(f"/openapi/v3/{group}/{api_version}")["components"]["schemas"]
     wanted = [core.schema_name(resource) for resource in RESOURCES if core.knows(resource)]
+    wanted += core.SENT.values()
     shapes: Shapes = {}
     for name in sorted(_reached(published, wanted)):
         package, _, kind = name.rpartition(".")
@@ -95,10 +100,62 @@ def _suffix(field: Schema) -> str:
     return merged + retained + values
 
 
+# --- protobuf ---------------------------------------------------------------------------------------------
+
+_STRUCT: Final = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
+_MEMBER: Final = re.compile(
+    r"""^\s+(?:\w+\s+)?(?P<type>\S+)\s+`json:"(?P<json>[^"]*)"[^`]*protobuf:"\w+,(?P<number>\d+)""",
+    re.MULTILINE,
+)
+_SOURCES: Final = {
+    "k8s.io/api": ("core/v1", "batch/v1", "policy/v1", "scheduling/v1", "coordination/v1"),
+    "k8s.io/apimachinery": ("pkg/apis/meta/v1",),
+}
+
+
+def field_numbers(shapes: Shapes) -> dict[str, dict[int, str]]:
+    """The names of fields by their numbers, of the types that there are shapes of, and of those inlined."""
+    text = "\n".join(path.read_text() for path in _sources())
+    structs = dict(_STRUCT.findall(text))
+    wanted = [kind for kinds in shapes.values() for kind in kinds if kind in structs]
+    found: dict[str, dict[int, str]] = {}
+    while wanted:
+        kind = wanted.pop()
+        if kind not in found:
+            found[kind] = dict(sorted(_numbered(structs[kind])))
+            wanted += [name[1:] for name in found[kind].values() if name.startswith("~")]
+    return dict(sorted(found.items()))
+
+
+def _sources() -> Iterator[Path]:
+    for module, packages in _SOURCES.items():
+        command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+        place = subprocess.run(  # noqa: S603 - our own command
+            command, cwd=HERE, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        yield from (Path(place) / package / "types.go" for package in packages)
+
+
+def _numbered(struct: str) -> Iterator[tuple[int, str]]:
+    """Pointers, and what JSON writes although it is empty, say something even if it is nothing."""
+    for member in _MEMBER.finditer(struct):
+        name, *more = member["json"].split(",")
+        if not name:
+            yield int(member["number"]), f"~{member['type'].rpartition('.')[2]}"
+        else:
+            kept = member["type"].startswith("*") or "omitempty" not in more
+            yield int(member["number"]), f"{name}?" if kept else name
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as place, control_plane(Path(place)) as plane:
-        text = msgspec.json.format(msgspec.json.encode(extract(plane.client().get)), indent=1)
-    core.SHAPES.write_bytes(text + b"\n")
+        shapes = extract(plane.client().get)
+    _write(core.SHAPES, shapes)
+    _write(protobuf.NUMBERS, field_numbers(shapes))
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
 
 
 if __name__ == "__main__":

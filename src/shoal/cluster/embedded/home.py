@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from shoal.cluster.embedded.journal import SqliteJournal
+from shoal.cluster.errors import StorageError
 from shoal.cluster.registry import Registry, Retention
 
 
@@ -19,6 +22,13 @@ async def open_home(
     retention: Retention | None = None,
 ) -> AsyncIterator[Registry]:
     """The registry whose objects are kept in a directory; StorageError, for people, if it cannot be had."""
-    registry = Registry(SqliteJournal(directory), clock=clock, dice=dice, retention=retention)
+    journal = SqliteJournal(directory)
+    try:
+        registry = Registry(journal, clock=clock, dice=dice, retention=retention)
+    except msgspec.DecodeError as problem:
+        await journal.close()
+        raise StorageError(
+            f"{directory} has objects that are damaged ({problem}): nothing was changed"
+        ) from problem
     async with registry:
         yield registry

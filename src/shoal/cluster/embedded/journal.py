@@ -128,7 +128,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA {pragma}")
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
-        raise StorageError(f"{path} is damaged ({verdict}): nothing was changed; restore it from a copy")
+        plain = " ".join(verdict.split())
+        raise StorageError(f"{path} is damaged ({plain}): nothing was changed; restore it from a copy")
     if _number(connection, "user_version") == 0:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA:
@@ -165,11 +166,11 @@ class _problems:  # noqa: N801 - reads as a clause
         """Nothing to prepare."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.DatabaseError | OSError):
+        if isinstance(error, sqlite3.Error | OSError):
             raise StorageError(f"{self._path} {self._what}: {_plain(error)}") from error
 
 
-def _plain(error: sqlite3.DatabaseError | OSError) -> str:
+def _plain(error: sqlite3.Error | OSError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     text = str(error)

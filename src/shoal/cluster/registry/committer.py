@@ -31,7 +31,7 @@ class Committer:
         self._failed = failed
         self._waiting: list[_Waiting] = []
         self._superseded: list[int] = []
-        self._compacted = 0
+        self._compacted: int | None = None
         self._work: asyncio.Task[None] | None = None
 
     async def commit(self, changes: list[Change]) -> None:
@@ -63,7 +63,7 @@ class Committer:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 await self._write(batch)
-            if self._superseded:
+            if self._compacted is not None:
                 await self._forget()
         finally:
             self._work = None
@@ -94,7 +94,9 @@ class Committer:
     async def _forget(self) -> None:
         """What cannot be thrown away now is thrown away the next time."""
         version, superseded = self._compacted, self._superseded
-        self._superseded = []
+        self._compacted, self._superseded = None, []
+        if version is None:
+            return
         try:
             await self._journal.compact(version, superseded)
         except StorageError:

@@ -24,9 +24,14 @@ def delete(head: Head, rules: Rules, record: Record, how: Deletion) -> Record:
         rules.guard(thing)
     metadata = thing["metadata"]
     grace = _grace(rules, thing, how)
+    finalizers = metadata.get("finalizers", [])
+    wanted = _finalizers(rules, finalizers, how)
     if grace is None:
-        return record
-    set_finalizers(metadata, _finalizers(rules, metadata.get("finalizers", []), how))
+        if rules.graceful or wanted == finalizers:
+            return record
+        set_finalizers(metadata, wanted)
+        return settle(head, rules, record.key, thing)
+    set_finalizers(metadata, wanted)
     if rules.graceful or is_held(rules, thing):
         _mark(thing, grace, head.clock())
         if rules.deleting is not None:
@@ -53,14 +58,14 @@ def is_held(rules: Rules, thing: Object) -> bool:
 def check_preconditions(rules: Rules, thing: Object, how: Deletion) -> None:
     """ConflictError if another object is meant."""
     metadata = thing["metadata"]
-    for field, said, found in (
-        ("UID", how.uid, metadata["uid"]),
-        ("ResourceVersion", how.version, metadata["resourceVersion"]),
+    for field, said, found, why in (
+        ("UID", how.uid, metadata["uid"], "deleted and then recreated"),
+        ("ResourceVersion", how.version, metadata["resourceVersion"], "modified"),
     ):
         if said and said != found:
             raise ConflictError(
-                f"{rules.cannot(metadata['name'])}: Precondition failed: {field} in precondition: {said}, "
-                f"{field} in object meta: {found}"
+                f"{rules.cannot(metadata['name'])}: the {field} in the precondition ({said}) does not match "
+                f"the {field} in record ({found}). The object might have been {why}"
             )
 
 

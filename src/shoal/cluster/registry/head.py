@@ -12,7 +12,7 @@ from typing import Final
 
 from shoal.cluster.errors import TooLargeError
 from shoal.cluster.registry.records import Change, Key, Meta, Record, encode, meta
-from shoal.cluster.registry.state import State
+from shoal.cluster.registry.state import Place, State
 from shoal.cluster.resources import Object
 
 LARGEST: Final = 1536 * 1024
@@ -27,7 +27,7 @@ class Head:
         self.clock: Final = clock
         self.version = state.version
         self._state = state
-        self._overlay: dict[Key, Record] = {}
+        self._overlay: defaultdict[str, dict[Place, Record]] = defaultdict(dict)
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._open: list[Change] = []
         for record in state.records():
@@ -37,7 +37,7 @@ class Head:
 
     def get(self, key: Key) -> Record | None:
         """The newest record of an object that is there."""
-        staged = self._overlay.get(key)
+        staged = self._overlay[key.resource].get(key[1:])
         if staged is not None:
             return None if staged.deleted else staged
         return self._state.get(key)
@@ -45,16 +45,16 @@ class Head:
     def records(self, resource: str, namespace: str = "") -> list[Record]:
         """The objects of a resource, in order."""
         collection = self._state.collection(resource)
+        staged = self._overlay[resource]
+        if not staged:
+            return [collection.records[place] for place in collection.places(namespace)]
         found = {place: collection.records[place] for place in collection.places(namespace)}
-        for key, record in self._overlay.items():
-            if key.resource == resource and namespace in ("", key.namespace):
-                found[key[1:]] = record
+        found |= {place: record for place, record in staged.items() if namespace in ("", place[0])}
         return [record for _, record in sorted(found.items(), key=lambda item: item[0]) if not record.deleted]
 
     def within(self, namespace: str) -> list[Record]:
         """Everything in a namespace."""
-        resources = dict.fromkeys(resource for resource, _ in self._state.collections())
-        resources |= dict.fromkeys(key.resource for key in self._overlay)
+        resources = dict.fromkeys([*self._state.resources(), *self._overlay])
         return [record for resource in resources for record in self.records(resource, namespace)]
 
     def owned_by(self, uid: str) -> list[Key]:
@@ -104,7 +104,7 @@ class Head:
             meta(change.before.body) if change.before else None,
             None if change.record.deleted else meta(change.record.body),
         )
-        self._overlay[key] = change.record
+        self._overlay[key.resource][key[1:]] = change.record
         self.version = change.record.version
 
     # --- what became of it --------------------------------------------------------------------------------
@@ -113,11 +113,12 @@ class Head:
         """The state has these changes now: forget them unless there are newer ones."""
         for change in changes:
             key = change.record.key
-            newest = self._overlay.get(key)
+            staged, place = self._overlay[key.resource], key[1:]
+            newest = staged.get(place)
             if newest is change.record or (
                 newest is not None and newest.deleted and not self._state.get(key)
             ):
-                del self._overlay[key]
+                del staged[place]
 
     def undo(self, changes: Sequence[Change]) -> None:
         """Take back the newest changes."""
@@ -131,12 +132,13 @@ class Head:
             None if change.record.deleted else meta(change.record.body),
             meta(before.body) if before else None,
         )
+        staged, place = self._overlay[key.resource], key[1:]
         if self._state.get(key) is before:
-            self._overlay.pop(key, None)
+            staged.pop(place, None)
         elif before is not None:
-            self._overlay[key] = before
+            staged[place] = before
         else:
-            self._overlay[key] = Record(0, 0.0, key, b"", deleted=True)
+            staged[place] = Record(0, 0.0, key, b"", deleted=True)
         self.version = change.record.version - 1
 
     def _follow(self, key: Key, before: Meta | None, after: Meta | None) -> None:

@@ -24,7 +24,7 @@ from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.registry.state import Retention, State
 from shoal.cluster.registry.watching import Feed, Watch
-from shoal.cluster.registry.writing import Make, change, create, found, key_of, must_name_version
+from shoal.cluster.registry.writing import Make, change, create, found, key_of
 from shoal.cluster.resources import EVENTS, NAMESPACES, PODS, PRIORITY_CLASSES, Object, Resource
 from shoal.cluster.selection import Selection
 
@@ -65,10 +65,7 @@ class Registry:
 
     async def open(self) -> None:
         """Make what every cluster has, and begin to tidy up now and then."""
-        for name in namespaces.ALWAYS:
-            await self._ensure(NAMESPACES, {"metadata": {"name": name}})
-        for body in priority.built_in():
-            await self._ensure(PRIORITY_CLASSES, body)
+        await self._make_what_is_always_there()
         self._tidying = asyncio.get_running_loop().create_task(self._tidy_for_ever())
 
     async def close(self) -> None:
@@ -96,6 +93,12 @@ class Registry:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _make_what_is_always_there(self) -> None:
+        for name in namespaces.ALWAYS:
+            await self._ensure(NAMESPACES, {"metadata": {"name": name}})
+        for body in priority.built_in():
+            await self._ensure(PRIORITY_CLASSES, body)
 
     async def _ensure(self, resource: Resource[Any], body: Object) -> None:
         if self._head.get(key_of(resource, body["metadata"]["name"], "")) is None:
@@ -168,14 +171,12 @@ class Registry:
         metadata = writing.metadata_of(body)
         key = key_of(resource, metadata.get("name", ""), metadata.get("namespace", ""))
 
-        def replace() -> Record:
+        def write() -> Record:
             if self._head.get(key) is None and rules.created_by_update and not metadata.get("uid"):
                 return create(self._head, rules, writing.without_version(body), self._dice)
-            found(self._head, rules, key)
-            must_name_version(rules, metadata)
-            return change(self._head, rules, key, lambda _: body, status=status)
+            return writing.replace(self._head, rules, key, body, status=status)
 
-        return resource.decode((await self._write(replace, dry_run=dry_run)).body)
+        return resource.decode((await self._write(write, dry_run=dry_run)).body)
 
     async def change(  # noqa: PLR0913 - what, which, how
         self,
@@ -282,14 +283,15 @@ class Registry:
         for made in changes:
             self._state.apply(made)
         self._head.committed(changes)
-        self._forget()
+        self._forget(None)
         self._feed.tell({made.record.key.resource for made in changes})
 
     # --- tidying up ---------------------------------------------------------------------------------------
 
-    def _forget(self) -> None:
-        superseded = self._state.compact(self._clock())
-        if superseded:
+    def _forget(self, now: float | None) -> None:
+        before = self._state.compacted
+        superseded = self._state.compact(now)
+        if self._state.compacted > before:
             self._committer.compact(self._state.compacted, superseded)
 
     async def _tidy_for_ever(self) -> None:
@@ -308,7 +310,8 @@ class Registry:
                 self._head.remove(record.key, decode(record.body))
 
         await self._write(remove)
-        self._forget()
+        await self._make_what_is_always_there()
+        self._forget(self._clock())
 
 
 def _rules(resource: Resource[Any]) -> Rules:

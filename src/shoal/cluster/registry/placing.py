@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from shoal.api.core import PodDisruptionBudget
 from shoal.api.decode import decode as view_of
 from shoal.api.fields import FieldError
@@ -26,7 +28,19 @@ _NO_BUDGET_NEEDED: Final = ("Succeeded", "Failed", "Pending")
 _MOST_DISRUPTED: Final = 2000
 _SPENT: Final = "Cannot evict pod as it would violate the pod's disruption budget."
 _LATER: Final = 10.0
-_SCHEDULED: Final = "PodScheduled"
+_SCHEDULED: Final = {"type": "PodScheduled", "status": "True"}
+_EVICTED: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+_NONE_ALLOWED: Final = {
+    "type": "DisruptionAllowed",
+    "status": "False",
+    "reason": "InsufficientPods",
+    "message": "",
+}
 
 
 def bind(head: Head, key: Key, node: str, uid: str) -> Record:
@@ -41,11 +55,8 @@ def bind(head: Head, key: Key, node: str, uid: str) -> Record:
         )
     _check_unbound(key, pod)
     pod["spec"]["nodeName"] = node
-    status = pod.setdefault("status", {})
-    others = [c for c in status.get("conditions") or () if c.get("type") != _SCHEDULED]
     since = as_text(head.clock())
-    made = {"type": _SCHEDULED, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
-    status["conditions"] = [*others, made]
+    _set_condition(pod, _SCHEDULED | {"lastTransitionTime": since})
     return head.put(key, pod)
 
 
@@ -78,10 +89,20 @@ def evict(head: Head, key: Key, how: Deletion) -> Record:
     record = _found(head, key)
     pod = decode(record.body)
     check_preconditions(_RULES, pod, how)
-    finished = pod.get("status", {}).get("phase", "Pending") in _NO_BUDGET_NEEDED
-    if not finished and not pod["metadata"].get("deletionTimestamp"):
-        _charge_budget(head, pod)
-    return delete(head, _RULES, record, how)
+    phase = pod.get("status", {}).get("phase", "Pending")
+    if not pod["metadata"].get("deletionTimestamp"):
+        if phase not in _NO_BUDGET_NEEDED:
+            _charge_budget(head, pod)
+        if pod["spec"].get("nodeName") and phase in ("Pending", "Running"):
+            _set_condition(pod, _EVICTED | {"lastTransitionTime": as_text(head.clock())})
+            record = head.put(key, pod)
+    return delete(head, _RULES, record, replace(how, version=""))
+
+
+def _set_condition(thing: Object, condition: Object) -> None:
+    status = thing.setdefault("status", {})
+    others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
+    status["conditions"] = [*others, condition]
 
 
 def _charge_budget(head: Head, pod: Object) -> None:
@@ -150,4 +171,7 @@ def _spend(head: Head, key: Key, budget: Object, pod: str) -> None:
     status = budget["status"]
     status["disruptionsAllowed"] -= 1
     status["disruptedPods"] = (status.get("disruptedPods") or {}) | {pod: as_text(head.clock())}
+    if status["disruptionsAllowed"] == 0:
+        observed = {"observedGeneration": status.get("observedGeneration", 0)}
+        _set_condition(budget, _NONE_ALLOWED | observed | {"lastTransitionTime": as_text(head.clock())})
     head.put(key, budget)

@@ -109,8 +109,9 @@ class State:
             found = self._collections[resource] = Collection()
         return found
 
-    def collections(self) -> Iterator[tuple[str, Collection]]:
-        yield from self._collections.items()
+    def resources(self) -> list[str]:
+        """The full names of all resources that anything was ever kept of."""
+        return list(self._collections)
 
     def get(self, key: Key) -> Record | None:
         return self.collection(key.resource).records.get(key[1:])
@@ -130,9 +131,12 @@ class State:
         if version < self.compacted:
             raise GoneError(f"too old resource version: {version} ({self.compacted})")
 
-    def compact(self, now: float) -> list[int]:
-        """Forget what is too old or too much; the versions of the records that nobody needs any more."""
-        count = self._too_many(now)
+    def compact(self, now: float | None = None) -> list[int]:
+        """Forget what is too much, and if it is said what time it is, what is too old.
+
+        Returns the versions of the records that nobody needs any more.
+        """
+        count = self._too_many() if now is None else self._too_old(now)
         superseded: list[int] = []
         lost: Counter[str] = Counter()
         for _ in range(count):
@@ -147,11 +151,14 @@ class State:
             self.collection(resource).forget(number)
         return superseded
 
-    def _too_many(self, now: float) -> int:
+    def _too_many(self) -> int:
         """How many changes are to go; a tenth more than allowed may gather, so that few rounds do."""
-        most, oldest = self._retention.changes, now - self._retention.seconds
+        most = self._retention.changes
         excess = len(self._history) - most
-        count = excess if excess > most // 10 else 0
-        while count < len(self._history) and self._history[count].record.time < oldest:
-            count += 1
-        return count
+        return excess if excess > most // 10 else 0
+
+    def _too_old(self, now: float) -> int:
+        """How many changes are to go because of their age."""
+        oldest = now - self._retention.seconds
+        young = (i for i, change in enumerate(self._history) if change.record.time >= oldest)
+        return next(young, len(self._history))

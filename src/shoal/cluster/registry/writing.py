@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from shoal.api.fields import FieldError, described
+from shoal.api.fields import FieldError, InvalidObjectError, described
 from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.errors import (
     AlreadyExistsError,
@@ -19,6 +19,7 @@ from shoal.cluster.registry.head import Head
 from shoal.cluster.registry.records import Key, Record, copied, decode, meta
 from shoal.cluster.registry.rules import metadata as metadata_rules
 from shoal.cluster.registry.rules.rules import Rules
+from shoal.cluster.registry.rules.shape import shaped
 from shoal.cluster.resources import NAMESPACES, Object, Resource
 
 Make = Callable[[Object], Object]
@@ -26,6 +27,7 @@ Make = Callable[[Object], Object]
 
 _TRIES: Final = 8
 """How often a name is generated before the dice are blamed."""
+_NAMES: Final = ("name", "generateName", "namespace")
 _STANDARD: Final = ("apiVersion", "kind", "metadata")
 
 
@@ -47,7 +49,7 @@ def found(head: Head, rules: Rules, key: Key) -> Record:
 
 def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Record:
     """Make an object."""
-    thing = _received(rules, body)
+    thing = _sent(rules, body)
     metadata = thing["metadata"]
     if metadata.get("resourceVersion"):
         raise InternalError("resourceVersion should not be set on objects to be created")
@@ -63,8 +65,16 @@ def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Recor
     return head.put(key, thing)
 
 
+def _sent(rules: Rules, body: Object) -> Object:
+    """A copy of a whole object that was sent; BadRequestError if it cannot even be read."""
+    try:
+        return _received(rules, body)
+    except InvalidObjectError as problem:
+        raise BadRequestError(f"{rules.kind} cannot be read: {problem}", causes=problem.errors) from None
+
+
 def _received(rules: Rules, body: Object) -> Object:
-    """A copy of what was sent, which says what it is; BadRequestError if it is something else."""
+    """A copy of an object, which says what it is; BadRequestError if it is something else."""
     try:
         thing = copied(body)
     except (TypeError, ValueError, RecursionError) as problem:
@@ -82,16 +92,15 @@ def _received(rules: Rules, body: Object) -> Object:
         "kind": resource.kind,
         "metadata": thing.get("metadata") or {},
     }
-    return said | {name: value for name, value in thing.items() if name not in _STANDARD}
+    whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
+    return shaped(resource, whole) if rules.shaped else whole
 
 
 def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
     """The name and namespace of a new object, which are written into its metadata."""
     resource = rules.resource
-    for field in ("name", "generateName", "namespace"):
-        if not isinstance(metadata.get(field) or "", str):
-            problem = FieldError(f"metadata.{field}", f"must be a text, not {described(metadata[field])}")
-            rules.check("", [problem])
+    wrong = [field for field in _NAMES if not isinstance(metadata.get(field) or "", str)]
+    rules.check("", [FieldError(f"metadata.{field}", "must be a string") for field in wrong])
     prefix = metadata.get("generateName")
     if not metadata.get("name") and not prefix:
         rules.check("", [FieldError("metadata.name", "Required value: name or generateName is required")])
@@ -127,31 +136,9 @@ def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> No
     """Fill in what was left out, and refuse what is wrong."""
     name = str(thing["metadata"]["name"])
     wrong = metadata_rules.errors(thing["metadata"], label_name=rules.resource is NAMESPACES)
-    _drop_nulls(rules, thing)
     rules.default(thing)
     rules.check(name, [*wrong, *rules.errors(thing)])
     rules.admit(thing, old, head)
-
-
-def _drop_nulls(rules: Rules, thing: Object) -> None:
-    """A null in an object of Kubernetes' own is an absent field; the schemas of ours say it for ours."""
-    if not rules.status_only:
-        for name, value in list(thing.items()):
-            if value is None:
-                del thing[name]
-            elif name != "status":
-                _drop_nulls_within(value)
-
-
-def _drop_nulls_within(value: Any) -> None:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        for name in [name for name, inside in value.items() if inside is None]:
-            del value[name]
-        for inside in value.values():
-            _drop_nulls_within(inside)
-    elif isinstance(value, list):
-        for inside in value:
-            _drop_nulls_within(inside)
 
 
 # --- changing ----------------------------------------------------------------------------------------------
@@ -163,8 +150,10 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     if status and not rules.resource.status:
         raise NotFoundError(f"{rules.resource.full_name} have no status of their own")
     old = decode(record.body)
-    thing = _received(rules, make(decode(record.body)))
+    thing = _made(rules, key, make(decode(record.body)))
     _check_identity(rules, key, thing["metadata"], old["metadata"])
+    if not status:
+        rules.carry(thing, old)
     thing = _of_status(rules, thing, old) if status else _without_status(rules, thing, old)
     metadata = thing["metadata"]
     metadata_rules.carry(metadata, old["metadata"])
@@ -181,6 +170,14 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     return head.put(key, thing)
 
 
+def _made(rules: Rules, key: Key, body: Object) -> Object:
+    """A copy of what a patch made; InvalidError if nobody could read it."""
+    try:
+        return _received(rules, body)
+    except InvalidObjectError as problem:
+        raise rules.invalid(key.name, problem.errors) from None
+
+
 def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
     """Refuse what is meant for another object, or for another version of it."""
     for field, wanted in (("name", key.name), ("namespace", key.namespace)):
@@ -191,13 +188,10 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
             )
         if wanted:
             metadata[field] = wanted
-    uid = metadata.get("uid")
-    if uid and uid != old["uid"]:
-        raise ConflictError(
-            f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
-            f"UID in object meta: {old['uid']}"
-        )
     version = metadata.get("resourceVersion")
+    if not version and not rules.unconditional:
+        problem = FieldError("metadata.resourceVersion", "must be specified for an update")
+        rules.check(key.name, [problem])
     if version and version != old["resourceVersion"]:
         raise ConflictError(
             f"{rules.cannot(key.name)}: the object has been modified; please apply your changes to the "
@@ -205,11 +199,16 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
         )
 
 
-def must_name_version(rules: Rules, metadata: Object) -> None:
-    """Refuse an update of some kinds that does not say which version it is of."""
-    if not rules.unconditional and not metadata.get("resourceVersion"):
-        problem = FieldError("metadata.resourceVersion", "must be specified for an update")
-        rules.check(str(metadata.get("name")), [problem])
+def replace(head: Head, rules: Rules, key: Key, body: Object, *, status: bool) -> Record:
+    """Put another object in the place of one; only of the one that is meant, if it says which."""
+    uid, there = metadata_of(body).get("uid"), meta(found(head, rules, key).body).uid
+    if uid and uid != there:
+        raise ConflictError(
+            f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {there}"
+        )
+    sent = _sent(rules, body)
+    return change(head, rules, key, lambda _: sent, status=status)
 
 
 def _without_status(rules: Rules, thing: Object, old: Object) -> Object:

@@ -20,6 +20,9 @@ from shoal.api.kinds import OWN_KINDS
 from shoal.api.schema import Schema
 from shoal.cluster.resources import Resource
 
+VERSION: Final = "1.36.3"
+"""The Kubernetes whose kinds these are."""
+
 SHAPES: Final = Path(__file__).with_name("kubernetes.json")
 REFERENCES: Final = "#/components/schemas/"
 MERGE_KEY: Final = "x-kubernetes-patch-merge-key"
@@ -57,6 +60,13 @@ _PACKAGES: Final = {
     "policy": "io.k8s.api.policy",
     "scheduling.k8s.io": "io.k8s.api.scheduling",
 }
+SENT: Final = {
+    "Binding": "io.k8s.api.core.v1.Binding",
+    "Eviction": "io.k8s.api.policy.v1.Eviction",
+    "DeleteOptions": f"{_META}.DeleteOptions",
+}
+"""Kinds that are sent and never kept, and the names of their schemas."""
+
 _OWN_GROUPS: Final = {kind.group for kind in OWN_KINDS}
 
 

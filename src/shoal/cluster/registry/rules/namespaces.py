@@ -1,23 +1,19 @@
 """Namespaces: which there always are, and how one ends."""
 
-from collections.abc import Iterator
 from typing import Final
 
-from shoal.api.fields import FieldError
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.registry.rules.rules import IMMUTABLE
 from shoal.cluster.resources import Object
 
 ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL: Final = ("default", "kube-public", "kube-system")
 _NAME: Final = "kubernetes.io/metadata.name"
 
 
 def default(namespace: Object) -> None:
     """Every namespace can be selected by its name."""
     metadata = namespace["metadata"]
-    labels = metadata.get("labels") or {}
-    if isinstance(labels, dict) and metadata.get("name"):
-        metadata["labels"] = labels | {_NAME: metadata["name"]}
+    metadata["labels"] = metadata.get("labels", {}) | {_NAME: metadata["name"]}
 
 
 def begin(namespace: Object) -> None:
@@ -26,22 +22,22 @@ def begin(namespace: Object) -> None:
     namespace["status"] = {"phase": "Active"}
 
 
-def frozen(namespace: Object, old: Object) -> Iterator[FieldError]:
+def carry(namespace: Object, old: Object) -> None:
     """What keeps a namespace is not its user's to change."""
-    if namespace.get("spec") != old.get("spec"):
-        yield FieldError("spec", IMMUTABLE)
+    namespace["spec"] = old["spec"]
 
 
 def guard(namespace: Object) -> None:
     """Refuse to delete what a cluster cannot be without."""
     name = namespace["metadata"]["name"]
-    if name in ALWAYS:
+    if name in _IMMORTAL:
         raise ForbiddenError(f'namespaces "{name}" is forbidden: this namespace may not be deleted')
 
 
 def deleting(namespace: Object) -> None:
     """Say that the namespace is on its way out."""
-    namespace["status"] = (namespace.get("status") or {}) | {"phase": "Terminating"}
+    namespace["status"] = namespace.get("status", {}) | {"phase": "Terminating"}
+    del namespace["metadata"]["deletionGracePeriodSeconds"]
 
 
 def holds(namespace: Object) -> bool:

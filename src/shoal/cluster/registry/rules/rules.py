@@ -22,6 +22,10 @@ def _nothing(_: Object) -> None:
     """Fill in nothing."""
 
 
+def _carry_nothing(_new: Object, _old: Object) -> None:
+    """Let an update say everything itself."""
+
+
 def _no_errors(_: Object) -> Iterable[FieldError]:
     return ()
 
@@ -37,13 +41,15 @@ def _no_admission(_thing: Object, _old: Object | None, _reader: Reader) -> None:
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one resource. Functions that fill in change the object they are given.
 
-    `default` fills in what a user left out, in every write; `begin` what only a new object gets. `admit`
-    looks at other objects. `errors` is all that is wrong with an object, `frozen` with a change of one.
+    `default` fills in what a user left out, in every write; `begin` what only a new object gets; `carry` what
+    an update cannot say. `admit` looks at other objects. `errors` is all that is wrong with an object,
+    `frozen` with a change of one.
     """
 
     resource: Resource[Any]
     default: Callable[[Object], None] = _nothing
     begin: Callable[[Object], None] = _nothing
+    carry: Callable[[Object, Object], None] = _carry_nothing
     admit: Callable[[Object, Object | None, Reader], None] = _no_admission
     errors: Callable[[Object], Iterable[FieldError]] = _no_errors
     frozen: Callable[[Object, Object], Iterable[FieldError]] = _all_may_change
@@ -65,6 +71,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What else changes when the deletion begins."""
     holds: Callable[[Object], bool] | None = None
     """Whether something else than finalizers keeps an object that is being deleted."""
+
+    @property
+    def shaped(self) -> bool:
+        """Whether it is one of Kubernetes' own kinds, whose types are known."""
+        return not self.status_only
 
     @property
     def kind(self) -> str:

@@ -68,7 +68,7 @@ _TABLE: Final = (
         default=namespaces.default,
         begin=namespaces.begin,
         errors=partial(_of_view, NAMESPACES),
-        frozen=namespaces.frozen,
+        carry=namespaces.carry,
         guard=namespaces.guard,
         deleting=namespaces.deleting,
         holds=namespaces.holds,
@@ -104,6 +104,7 @@ _TABLE: Final = (
         admit=priority.admit_class,
         errors=_class_errors,
         frozen=priority.frozen_class,
+        guard=priority.guard_class,
     ),
     Rules(
         resource=BUDGETS,

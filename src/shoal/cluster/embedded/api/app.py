@@ -1,0 +1,133 @@
+"""The application: who may ask, what is asked for, and who answers.
+
+A request passes through here in this order: health and version for anybody; the token; what is about the
+server; then the object or collection that the path names, by method.
+"""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from shoal.cluster.embedded.api import deleting, placing, reading, writing
+from shoal.cluster.embedded.api.about import OPEN, about
+from shoal.cluster.embedded.api.asking import NAME, Ask
+from shoal.cluster.embedded.api.failures import NOT_ALLOWED, NOT_FOUND, failure
+from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
+from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
+from shoal.cluster.registry import Registry
+from shoal.cluster.resources import NAMESPACES
+
+_log: Final = logging.getLogger(__name__)
+_SCHEME: Final = "bearer"
+
+Answer = Callable[[Ask], Awaitable[Response]]
+
+
+class Api:
+    """The API over a registry, for whoever has the token."""
+
+    def __init__(self, registry: Registry, token: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._registry, self._token, self._clock = registry, token.encode(), clock
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let all streams end."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"nothing but http is spoken here, not {scope['type']}")
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        """The answer, whatever happens: no error is without a Status."""
+        target: Target | None = None
+        try:
+            self._check_token(request)
+            if (found := self._about(request)) is not None:
+                return found
+            target = _target(request)
+            return await self._answered_by(request, target)(self._ask(request, target))
+        except ClusterError as error:
+            return failure(error, _meant(request, target))
+        except RecursionError:
+            return failure(BadRequestError("the body of the request is nested too deeply"), target)
+        except ClientDisconnect:
+            raise
+        except Exception:  # noqa: BLE001 - a fault of ours must not take the connection down
+            _log.exception("%s %s failed", request.method, request.url.path)
+            return failure(InternalError("an error on the server: its log says more"), target)
+
+    def _check_token(self, request: Request) -> None:
+        """Whoever asks must know the token, but for what anybody may know."""
+        if request.url.path in OPEN:
+            return
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        given = token.strip().encode("latin-1", "replace")
+        if scheme.lower() != _SCHEME or not hmac.compare_digest(given, self._token):
+            raise UnauthorizedError("Unauthorized")
+
+    def _about(self, request: Request) -> Response | None:
+        found = about(request)
+        if found is not None and request.method not in ("GET", "HEAD"):
+            raise NOT_ALLOWED
+        return found
+
+    def _ask(self, request: Request, target: Target) -> Ask:
+        return Ask(
+            request=request,
+            target=target,
+            registry=self._registry,
+            clock=self._clock,
+            stopping=self._stopping,
+        )
+
+    def _answered_by(self, request: Request, target: Target) -> Answer:
+        method = request.method
+        if method not in target.methods:
+            raise NOT_ALLOWED
+        if target.part == BINDING:
+            return placing.bind
+        if target.part == EVICTION:
+            return placing.evict
+        if method == "DELETE" and not target.name:
+            if target.resource.full_name == NAMESPACES.full_name:
+                raise NOT_ALLOWED
+            return deleting.delete_all
+        return _BY_METHOD[method]
+
+
+_BY_METHOD: Final[dict[str, Answer]] = {
+    "GET": reading.read,
+    "POST": writing.create,
+    "PUT": writing.update,
+    "PATCH": writing.patch,
+    "DELETE": deleting.delete,
+}
+
+
+def _meant(request: Request, target: Target | None) -> Target | None:
+    """What an error is about: an object that was to be made has its name from itself."""
+    name = getattr(request.state, NAME, "")
+    return target and msgspec.structs.replace(target, name=target.name or name)
+
+
+def _target(request: Request) -> Target:
+    target = target_of(request.url.path)
+    if target is None:
+        raise NOT_FOUND
+    return target

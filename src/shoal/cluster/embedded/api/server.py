@@ -1,0 +1,113 @@
+"""The server: listens on loopback with TLS, inside a program that does other things too.
+
+async with serving(registry, credentials) as url:
+    …
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import uvicorn
+
+from shoal.cluster.embedded.api.app import Api
+from shoal.cluster.embedded.credentials import Credentials
+from shoal.cluster.registry import Registry
+
+_BACKLOG: Final = 1024
+_IDLE_SECONDS: Final = 120
+"""How long a connection may be idle. Go's clients let go after 90 seconds, and so are never cut off."""
+
+_LAST_SECONDS: Final = 5
+"""How long requests may take to end after the server was told to."""
+
+_RENEWAL_SECONDS: Final = 6 * 3600.0
+_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+
+
+class ListenError(Exception):
+    """Raised when the server cannot listen where it is told to; the message says why, for people."""
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    registry: Registry, credentials: Credentials, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[str]:
+    """Serve the API until the block ends; its address. Port 0 is any that is free."""
+    api = Api(registry, credentials.token)
+    with listening(host, port) as listener:
+        server = _server(api, credentials)
+        await server.startup(sockets=[listener])
+        tasks = [asyncio.create_task(server.main_loop()), asyncio.create_task(_renewing(server, credentials))]
+        try:
+            yield _url(listener)
+        finally:
+            api.stop()
+            server.should_exit = True
+            tasks[1].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await server.shutdown(sockets=[listener])
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens; ListenError if that cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise ListenError(_why(error, host, port)) from None
+        listener.setblocking(False)  # noqa: FBT003 - its only argument
+        yield listener
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use: choose another one, or stop who listens there"
+    return f"cannot listen on port {port} of {host}: {error.strerror}"
+
+
+def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
+    config = uvicorn.Config(
+        api,
+        ssl_certfile=credentials.certificate,
+        ssl_keyfile=credentials.key,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    return server
+
+
+async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
+    """Look now and then whether the certificate will soon expire: new connections get the new one."""
+    context = server.config.ssl
+    while isinstance(context, ssl.SSLContext):
+        await asyncio.sleep(_RENEWAL_SECONDS)
+        if await asyncio.to_thread(credentials.renew, datetime.now(UTC)):
+            context.load_cert_chain(credentials.certificate, credentials.key)
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    host = _ANYWHERE.get(host, host)
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

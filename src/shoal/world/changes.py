@@ -1,0 +1,27 @@
+"""Changes: which objects of a World are not as they were when somebody looked last."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+Key = tuple[str, str]
+"""Namespace (none for what belongs to the whole cluster) and name."""
+
+
+class Changes:
+    """Keys by kind. An object that has changed many times is in it once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._noted: defaultdict[str, set[Key]] = defaultdict(set)
+
+    def note(self, kind: str, key: Key) -> None:
+        """An object has come, has changed or is gone."""
+        self._noted[kind].add(key)
+
+    def take(self) -> Mapping[str, set[Key]]:
+        """All that was noted, for every kind; it is looked at from now on."""
+        taken, self._noted = self._noted, defaultdict(set)
+        return taken
+
+    def __bool__(self) -> bool:
+        return bool(self._noted)

@@ -1,0 +1,169 @@
+"""Parties: jobs, gangs and loose pods as workloads, each made anew when something it depends on changes."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from shoal.api.pool import POOL_ANNOTATION
+from shoal.scheduling.shape import Shape
+from shoal.world import dijobs, trainingjobs, tyjobs
+from shoal.world.changes import Key
+from shoal.world.desk import Desk, Draft, Party
+from shoal.world.floor import Floor
+from shoal.world.loose import gang_sketch, pod_sketch
+from shoal.world.names import Claims, Row, place_of
+from shoal.world.pods import PodRecord
+from shoal.world.population import Movement, Population
+from shoal.world.roster import Rosters
+from shoal.world.sketch import PartyKey, Sketch
+from shoal.world.world import JOB_KINDS, World
+
+T = TypeVar("T", bound=Hashable)
+
+_SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
+    "DIJob": dijobs.sketch,
+    "TYJob": tyjobs.sketch,
+    "TrainingJob": trainingjobs.sketch,
+}
+
+
+class Parties:
+    """All parties, and where each wants to be, how it grows, and which pool batch Jobs name."""
+
+    def __init__(
+        self, world: World, population: Population, floor: Floor, desk: Desk, claims: Claims
+    ) -> None:
+        """Begin with nobody."""
+        self._world, self._population, self._floor = world, population, floor
+        self._desk, self._claims = desk, claims
+        self.rosters = Rosters()
+        self._sketches: dict[PartyKey, Sketch] = {}
+        self._made: dict[PartyKey, Party] = {}
+        self._hoping: dict[str, set[PartyKey]] = {}
+        self._growing: dict[Row, set[PartyKey]] = {}
+        self._pools: dict[Key, str] = {}
+
+    def on(self, node: str) -> Iterator[Party]:
+        """Parties of whose tasks some may have room on a node although they have no pods yet."""
+        yield from (self._made[key] for key in sorted(self._hoping.get(node, ())) if key in self._made)
+
+    def resketch(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[PartyKey]:
+        """Let jobs say again what they want where they, or their pods, have changed; who they are."""
+        keys = {(kind, *key) for kind in JOB_KINDS for key in changes[kind]}
+        for before, after in movement.pods.values():
+            keys.update(_possible(before), _possible(after))
+        for owner in movement.jobs:
+            keys.update(key for pod in self._population.claiming(owner) for key in _possible(pod))
+        for party in keys:
+            self._redraw(party, self._sketch(*party))
+        return keys
+
+    def concerned(self, changes: Mapping[str, set[Key]], movement: Movement) -> Iterator[PartyKey]:
+        """Whose workload depends on something that has changed, though its sketch does not."""
+        if changes["PriorityClass"]:
+            yield from self._sketches
+        spaces = {name for _, name in changes["Namespace"]}
+        yield from (key for key in self._sketches if key[1] in spaces) if spaces else ()
+        for node in movement.nodes:
+            yield from self._hoping.get(node, ())
+        for key in movement.pods:
+            yield from self._claims.wanting(key)
+            yield from self._growers(key)
+        for job in changes["Job"]:
+            yield from self._rehoused(job)
+
+    def everybody(self) -> Iterable[PartyKey]:
+        """All of them."""
+        return self._sketches.keys()
+
+    def remake(self, keys: Iterable[PartyKey]) -> set[str]:
+        """Make workloads anew; the nodes on which tasks without pods have room now, or no longer."""
+        drafts = {key: self._draft(key) for key in keys}
+        for key, draft in drafts.items():
+            if draft:
+                self._claims.wish(key, draft.sketch.seniority, draft.names)
+            else:
+                self._claims.withdraw(key)
+        others, names = self._claims.settle(drafts)
+        others.update(party for key in names for party in self._growers(key))
+        drafts |= {key: self._draft(key) for key in others - drafts.keys()}
+        gone = [self._made.pop(key) for key in drafts if key in self._made]
+        made = {key: self._desk.party(draft) for key, draft in drafts.items() if draft}
+        self._made |= made
+        self.rosters.change(gone, made.values())
+        return {node for party in (*gone, *made.values()) for node, _ in party.guests}
+
+    def _sketch(self, kind: str, namespace: str, name: str) -> Sketch | None:
+        """What a job wants; None when it wants nothing, or is no more."""
+        population, key = self._population, (namespace, name)
+        if kind in JOB_KINDS:
+            job = self._world.jobs[kind].get(key)
+            if job is None or job.metadata.deletion_timestamp is not None:
+                return None
+            return _SKETCHERS[kind](job, self._world.book, population.of(kind, job.metadata), self._world.now)
+        if kind == "Gang":
+            pods = [pod for pod in population.gang(key) if pod.phase != "Failed"]
+            return None if all(pod.finished for pod in pods) else gang_sketch(name, pods)
+        pod = population.get(key)
+        alone = pod and not pod.blueprint.gang and not pod.finished and population.is_loose(pod)
+        return pod_sketch(pod) if pod and alone else None
+
+    def _redraw(self, key: PartyKey, sketch: Sketch | None) -> None:
+        """Replace a sketch, and note where its party wants to be, how it may grow and what it asks for."""
+        before = self._sketches.pop(key, None)
+        if before:
+            self._index(before, come=False)
+        if sketch:
+            self._sketches[key] = sketch
+            self._index(sketch, come=True)
+
+    def _index(self, sketch: Sketch, *, come: bool) -> None:
+        for node in {*sketch.allocations.values()}:
+            _mark(self._hoping, node, sketch.key, there=come)
+        for prefix in sketch.elastic.prefixes if sketch.elastic else ():
+            _mark(self._growing, (sketch.metadata.namespace, prefix), sketch.key, there=come)
+        if sketch.kind in JOB_KINDS:
+            self._floor.want(_shapes(sketch), 1 if come else -1)
+
+    def _draft(self, key: PartyKey) -> Draft | None:
+        sketch = self._sketches.get(key)
+        return self._desk.draft(sketch) if sketch else None
+
+    def _growers(self, key: Key) -> Iterator[PartyKey]:
+        """Who could have given a name to a new pod."""
+        for row, _ in place_of(key):
+            yield from self._growing.get(row, ())
+
+    def _rehoused(self, job: Key) -> Iterator[PartyKey]:
+        """The parties of a batch Job's pods, if it names another pool."""
+        known = self._world.batch_jobs.get(job)
+        pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
+        if self._pools.pop(job, "") != pool:
+            for pod in self._population.claiming(("Job", *job)):
+                yield from _possible(pod)
+        if pool:
+            self._pools[job] = pool
+
+
+def _possible(pod: PodRecord | None) -> Iterator[PartyKey]:
+    """Parties that a pod may be of: which, depends on the jobs that there are."""
+    if pod is None:
+        return
+    yield "Pod", pod.namespace, pod.name
+    if pod.blueprint.gang:
+        yield "Gang", pod.namespace, pod.blueprint.gang
+    if pod.owner and pod.owner.kind in JOB_KINDS:
+        yield pod.owner.kind, pod.namespace, pod.owner.name
+
+
+def _shapes(sketch: Sketch) -> set[Shape]:
+    return {blueprint.shape for blueprint in sketch.blueprints}
+
+
+def _mark(index: dict[T, set[PartyKey]], place: T, key: PartyKey, *, there: bool) -> None:
+    """Put a key into an index, or take it out and what is left empty."""
+    if there:
+        index.setdefault(place, set()).add(key)
+        return
+    index[place].discard(key)
+    if not index[place]:
+        del index[place]

@@ -1,0 +1,77 @@
+"""A program that lives a story in many directories, and dies in each at another point.
+
+`python -m tests.cluster.embedded.crashing DIRECTORY ROUNDS POINT...`: each point is tried by a fork that has
+everything imported already. A point is a moment at a commit: before the transaction begins, before it is
+committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from shoal.cluster.embedded.journal import SqliteJournal
+from shoal.cluster.registry.records import Record
+from tests.cluster.embedded.scenario import play
+
+NEVER = 10**9
+
+
+class CrashingJournal(SqliteJournal):
+    """Calls a hook around every commit."""
+
+    def __init__(self, directory: Path, hook: Callable[[], None]) -> None:
+        super().__init__(directory)
+        self._hook = hook
+        self._connection.set_trace_callback(self._traced)
+
+    def _traced(self, statement: str) -> None:
+        if statement.startswith(("BEGIN", "COMMIT")):
+            self._hook()
+
+    async def append(self, records: Sequence[Record]) -> None:
+        await super().append(records)
+        self._hook()
+
+
+class Countdown:
+    """Counts the points that are passed, and kills the process at one of them."""
+
+    def __init__(self, point: int) -> None:
+        self.passed = 0
+        self._point = point
+
+    def __call__(self) -> None:
+        if self.passed == self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.passed += 1
+
+
+def live(directory: Path, rounds: int, point: int) -> int:
+    """Live the story until the point; how many points there were, if it comes to its end."""
+    countdown = Countdown(point)
+    directory.mkdir(parents=True)
+    with (directory / "acknowledged").open("w", buffering=1) as file:
+        journal = CrashingJournal(directory / "home", countdown)
+        asyncio.run(play(journal, rounds, lambda version: print(version, file=file)))
+    return countdown.passed
+
+
+def main(directory: Path, rounds: int, points: Sequence[int]) -> None:
+    """Try each point in a fork; with no points, only count them."""
+    if not points:
+        sys.stdout.write(f"{live(directory / 'whole', rounds, NEVER)}\n")
+    for point in points:
+        child = os.fork()
+        if child == 0:
+            live(directory / str(point), rounds, point)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            sys.exit(f"point {point} was not reached: {status}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), [int(point) for point in sys.argv[3:]])
