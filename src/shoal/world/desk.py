@@ -18,7 +18,7 @@ from shoal.world.floor import Floor
 from shoal.world.names import Claims, Rows
 from shoal.world.pods import PodRecord
 from shoal.world.population import Population
-from shoal.world.sketch import Sketch
+from shoal.world.sketch import Seniority, Sketch
 from shoal.world.slots import Slot
 from shoal.world.world import World
 
@@ -32,6 +32,7 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     workload: Workload
     sketch: Sketch
+    seniority: Seniority
     origins: dict[Task, PodRecord]
     guests: tuple[tuple[str, Occupant], ...] = ()
 
@@ -109,7 +110,13 @@ class Desk:
             if task.column != NOWHERE and not pod.node:
                 guests.append((sketch.allocations[pod.name], _occupant(task)))
         workload = self._workload(draft, tasks)
-        return Party(workload=workload, sketch=sketch, origins=origins, guests=tuple(guests))
+        return Party(
+            workload=workload,
+            sketch=sketch,
+            seniority=sketch.seniority,
+            origins=origins,
+            guests=tuple(guests),
+        )
 
     def _workload(self, draft: Draft, tasks: list[Task]) -> Workload:
         sketch, pods, done = draft.sketch, draft.pods, draft.done

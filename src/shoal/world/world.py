@@ -83,7 +83,7 @@ class World:
 
     def keep(self, pod: PodRecord, version: int = 0) -> None:
         """Take a pod in that is a record already."""
-        self._place("Pod", pod.key, self._assumed.seen("Pod", pod.key, pod, version))
+        self._place("Pod", pod.key, self._revised(self._assumed.seen("Pod", pod.key, pod, version)))
 
     def remove(self, kind: str, key: Key) -> None:
         """Take an object out; it is no error if there is none."""
@@ -163,8 +163,7 @@ class World:
         if before == labels or not self.book.minds_namespaces:
             return
         for pod in list(self.pods.values()):
-            if pod.blueprint.choices:
-                self._place("Pod", pod.key, self._revised(pod))
+            self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *JOB_KINDS):
             for key in self._shelf(kind):
                 self._note(kind, key)
@@ -179,7 +178,9 @@ class World:
             self._place(assumption.kind, assumption.key, current)
 
     def _revised(self, pod: PodRecord) -> PodRecord:
-        """A pod that was told of before namespaces were given other labels."""
+        """A pod as it is now; it may have been told of before namespaces were given other labels."""
+        if not pod.blueprint.choices:
+            return pod
         return replace(pod, blueprint=self.book.revised(pod.blueprint))
 
     def _note(self, kind: str, key: Key) -> None:

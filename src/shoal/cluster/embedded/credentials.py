@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from shoal.cluster.embedded.certificates import Pair, make_authority, make_server
 
@@ -87,6 +88,14 @@ class Credentials:
         with _told(self.kubeconfig):
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
         return self.kubeconfig
+
+    def last_port(self) -> int:
+        """The port that the last kubeconfig names, for a server whose clients outlive it; 0 without one."""
+        try:
+            config = json.loads(self.kubeconfig.read_bytes())
+            return urlsplit(config["clusters"][0]["cluster"]["server"]).port or 0
+        except (OSError, ValueError, LookupError, TypeError):
+            return 0
 
     def _token(self) -> str:
         path = self.directory / "token"

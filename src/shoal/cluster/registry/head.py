@@ -30,7 +30,7 @@ class Head:
         self._overlay: defaultdict[str, dict[Place, Record]] = defaultdict(dict)
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._open: list[Change] = []
-        self._rehearses = False
+        self._rehearsing = False
         for record in state.records():
             self._follow(record.key, None, meta(record.body))
 
@@ -68,8 +68,7 @@ class Head:
     def transaction(self, *, keep: bool = True) -> Iterator[list[Change]]:
         """Stage what is written within; undo all of it after an error, or unless it is to be kept."""
         changes: list[Change] = []
-        self._open = changes
-        self._rehearses = not keep
+        self._open, self._rehearsing = changes, not keep
         done = False
         try:
             yield changes
@@ -80,7 +79,7 @@ class Head:
                 self.undo(changes)
 
     def put(self, key: Key, thing: Object) -> Record:
-        """Write an object; its text gets the version of this write, unless it is only a rehearsal."""
+        """Write an object; its text gets the version of this write."""
         return self._stage(key, thing, deleted=False)
 
     def remove(self, key: Key, thing: Object) -> Record:
@@ -89,8 +88,7 @@ class Head:
 
     def _stage(self, key: Key, thing: Object, *, deleted: bool) -> Record:
         before = self.get(key)
-        if not self._rehearses:
-            thing["metadata"]["resourceVersion"] = str(self.version + 1)
+        self._write_version(thing, before)
         body = encode(thing)
         if len(body) > LARGEST and not deleted:
             raise TooLargeError(f"the object has {len(body):,} bytes, and {LARGEST:,} is the limit")
@@ -99,6 +97,16 @@ class Head:
         self._apply(change)
         self._open.append(change)
         return record
+
+    def _write_version(self, thing: Object, before: Record | None) -> None:
+        """What is only rehearsed keeps the version that it has, if it has one."""
+        metadata = thing["metadata"]
+        if not self._rehearsing:
+            metadata["resourceVersion"] = str(self.version + 1)
+        elif before is not None:
+            metadata["resourceVersion"] = str(before.version)
+        else:
+            metadata.pop("resourceVersion", None)
 
     def _apply(self, change: Change) -> None:
         key = change.record.key

@@ -100,10 +100,9 @@ def evict(head: Head, key: Key, how: Deletion) -> Record:
 
 
 def _set_condition(thing: Object, condition: Object) -> None:
-    """Put a condition in the place of the one of its type, or after all others."""
     conditions = thing.setdefault("status", {}).setdefault("conditions", [])
-    for i, present in enumerate(conditions):
-        if present.get("type") == condition["type"]:
+    for i, other in enumerate(conditions):
+        if other.get("type") == condition["type"]:
             conditions[i] = condition
             return
     conditions.append(condition)
