@@ -33,15 +33,21 @@ class Committer:
         self._superseded: list[int] = []
         self._compacted: int | None = None
         self._work: asyncio.Task[None] | None = None
+        self._last: asyncio.Future[None] | None = None
 
     async def commit(self, changes: list[Change]) -> None:
-        """Return when the changes are safe; StorageError if they could not be kept."""
-        if not changes:
-            return
-        waiting = _Waiting(changes, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        self._begin()
-        await waiting.done
+        """Return when the changes, and all before them, are safe; StorageError if they could not be kept."""
+        if changes:
+            self._last = asyncio.get_running_loop().create_future()
+            self._waiting.append(_Waiting(changes, self._last))
+            self._begin()
+        if self._last is not None:
+            await asyncio.shield(self._last)
+
+    async def settle(self) -> None:
+        """Return when all that was handed over so far is safe, or never will be."""
+        if self._last is not None:
+            await asyncio.wait([self._last])
 
     def compact(self, version: int, superseded: Sequence[int]) -> None:
         """Have records forgotten some time."""
