@@ -74,7 +74,7 @@ async def test_users(tmp_path: Path, user: Mapping[str, object], expected: str) 
 async def test_all_that_a_context_says(tmp_path: Path) -> None:
     said = config(
         server="https://example.com:6443",
-        user={"token": "t", "as": "carol"},
+        user={"token": "t", "as": "carol", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["z"]}},
         context={"namespace": "team-a"},
         **{"tls-server-name": "inner", "proxy-url": "http://proxy:3128", "insecure-skip-tls-verify": True},
     )
@@ -84,9 +84,23 @@ async def test_all_that_a_context_says(tmp_path: Path) -> None:
         "team-a",
         "inner",
         "http://proxy:3128",
-        {"Impersonate-User": "carol"},
+        (
+            ("Impersonate-User", "carol"),
+            ("Impersonate-Group", "a"),
+            ("Impersonate-Group", "b"),
+            ("Impersonate-Extra-x%2Fy", "z"),
+        ),
     )
     assert not access.tls.context().check_hostname
+
+
+async def test_whoever_is_taken_for_another_has_their_rights(k8s: ControlPlane, tmp_path: Path) -> None:
+    said = json.loads(k8s.kubeconfig().read_text())
+    said["users"][0]["user"] |= {"as": "carol", "as-groups": ["nobodies"]}
+    cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
+    with pytest.raises(errors.ForbiddenError, match='User "carol" cannot list'):
+        await cluster.list(NODES)
+    await cluster.close()
 
 
 async def test_a_context_needs_no_user_and_has_a_namespace(tmp_path: Path) -> None:
