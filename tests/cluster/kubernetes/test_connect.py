@@ -169,6 +169,12 @@ async def test_the_name_in_the_certificate_may_be_another() -> None:
             await cluster.close()
 
 
+async def test_an_authority_that_is_empty_does_not_mean_that_of_the_system(account: Path) -> None:
+    (account / "ca.crt").write_bytes(b"")
+    with pytest.raises(AccessError, match=r"ca\.crt is empty"):
+        in_cluster(pod("https://127.0.0.1:9"), account)
+
+
 async def test_a_certificate_that_vanishes_is_told(account: Path) -> None:
     cluster = KubernetesCluster(in_cluster(pod("https://127.0.0.1:9"), account))
     (account / "ca.crt").unlink()
