@@ -78,7 +78,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     server_name: str = ""
     proxy: str = ""
-    headers: dict[str, str] = {}
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def with_token(url: str, token: str, authority: Pem = b"") -> Access:

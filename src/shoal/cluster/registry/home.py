@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from shoal.cluster.errors import NotFoundError, StorageError, UnavailableError
+from shoal.cluster.errors import ClusterError, NotFoundError, StorageError, UnavailableError
 from shoal.cluster.patches.merge import merged
 from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Page, Where
 from shoal.cluster.registry import placing, writing
@@ -265,13 +265,16 @@ class Registry:
     ) -> T:
         """Decide, with all that follows from it, and wait until it is safe; nothing is kept of a dry run."""
         self._must_be_open()
-        with self._head.transaction(keep=not dry_run) as changes:
-            result = write()
-            collect(self._head, changes)
-            if afterwards is not None:
-                afterwards()
-        if not dry_run:
-            await self._committer.commit(changes)
+        try:
+            with self._head.transaction(keep=not dry_run) as changes:
+                result = write()
+                collect(self._head, changes)
+                if afterwards is not None:
+                    afterwards()
+        except ClusterError:
+            await self._committer.commit([])  # so that who is refused can see what it was refused for
+            raise
+        await self._committer.commit([] if dry_run else changes)
         return result
 
     def _must_be_open(self) -> None:

@@ -100,9 +100,12 @@ def evict(head: Head, key: Key, how: Deletion) -> Record:
 
 
 def _set_condition(thing: Object, condition: Object) -> None:
-    status = thing.setdefault("status", {})
-    others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
-    status["conditions"] = [*others, condition]
+    conditions = thing.setdefault("status", {}).setdefault("conditions", [])
+    for i, other in enumerate(conditions):
+        if other.get("type") == condition["type"]:
+            conditions[i] = condition
+            return
+    conditions.append(condition)
 
 
 def _charge_budget(head: Head, pod: Object) -> None:

@@ -105,6 +105,7 @@ _TABLE: Final = (
         errors=_class_errors,
         frozen=priority.frozen_class,
         guard=priority.guard_class,
+        counts_changes=False,
     ),
     Rules(
         resource=BUDGETS,
