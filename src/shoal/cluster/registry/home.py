@@ -272,10 +272,9 @@ class Registry:
                 if afterwards is not None:
                     afterwards()
         except ClusterError:
-            await self._committer.settle()  # whoever reads again must see why this was refused
+            await self._committer.commit([])  # so that who is refused can see what it was refused for
             raise
-        if not dry_run:
-            await self._committer.commit(changes)
+        await self._committer.commit([] if dry_run else changes)
         return result
 
     def _must_be_open(self) -> None:
