@@ -52,7 +52,7 @@ def from_kubeconfig(paths: str, context: str = "") -> Access:
 def _named(what: str) -> Iterator[None]:
     try:
         yield
-    except _ODD as problem:
+    except (*_ODD, AccessError) as problem:
         raise AccessError(f"kubeconfig {what}: {_told(problem)}") from problem
 
 
@@ -115,20 +115,26 @@ class _Reader:
         return ", ".join(sorted(repr(entry["name"]) for entry in entries)) or "none"
 
     def _identity(self) -> Identity:
-        """Who we are; where several ways are given, kubectl's order decides."""
+        """Who we are. Without TLS we are nobody: whoever listens could be us from then on."""
         user = self._user
+        if not str(self._cluster["server"]).startswith("https:"):
+            return Constant(Credentials())
         if "exec" in user:
             return Plugin(ExecProvider(_relative(user["exec"], user.path)), _hint(user["exec"]))
         if "tokenFile" in user:
             return TokenFile(_beside(user, "tokenFile"))
-        if token := user.safe_get("token"):
-            return Constant(Credentials(f"Bearer {token}"))
-        if "username" in user:
-            pair = f"{user['username']}:{user.safe_get('password') or ''}"
-            return Constant(Credentials(f"Basic {base64.b64encode(pair.encode()).decode()}"))
         if "auth-provider" in user:
             return Provider(KubeConfigLoader(self._merged, self._name, config_base_path=None))
-        return Constant(Credentials())
+        return Constant(Credentials(_authorization(user)))
+
+
+def _authorization(user: ConfigNode) -> str:
+    if token := str(user.safe_get("token") or "").strip():
+        return f"Bearer {token}"
+    if "username" not in user:
+        return ""
+    pair = f"{user['username']}:{user.safe_get('password') or ''}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _beside(node: ConfigNode, key: str) -> Path:
