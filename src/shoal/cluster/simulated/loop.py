@@ -131,6 +131,7 @@ class _Jumps:
             self._turns = 0
         self._turns += 1
         if self._turns > _MOST_TURNS:
+            self._turns = 0  # so that everybody can be ended
             raise StuckError(f"time stands still at {self._loop.time():.6f} s: {_waiting(self._loop)}")
         return []
 
