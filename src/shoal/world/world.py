@@ -177,7 +177,7 @@ class World:
             self.book.namespaces[namespace] = labels
         if before == labels or not self.book.minds_namespaces:
             return
-        for pod in list(self.pods.values()):
+        for pod in [pod for pod in self.pods.values() if pod.blueprint.choices]:
             self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *JOB_KINDS):
             for key in self._shelf(kind):
