@@ -162,10 +162,9 @@ class World:
 
     def _place(self, kind: str, key: Key, thing: Object | PodRecord) -> None:
         shelf, index = self._shelf(kind), _index(kind, key)
-        before = shelf.get(index)
-        shelf[index] = thing
-        if before == thing:
+        if shelf.get(index) == thing:
             return
+        shelf[index] = thing
         if isinstance(thing, Namespace):
             self._relabel(key[1], {**thing.metadata.labels, NAMESPACE_LABEL: key[1]})
         self._note(kind, key)
