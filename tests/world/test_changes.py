@@ -91,6 +91,9 @@ CHANGES = {
         [*NODES, *RUNNING, ALLOCATED, pod("q", nominated="n2")], put=[node("n0")]
     ),
     "a node comes that room was promised on": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
+    "a node comes that room was promised on, and is lost already": Change(
+        [*NODES, pod("q", nominated="n0")], put=[silent("n0")], later=3600
+    ),
     "a node goes that room was promised on": Change(
         [*NODES, *RUNNING, pod("q", nominated="n1")], remove=[("Node", ("", "n1"))]
     ),
