@@ -65,6 +65,7 @@ class Credentials:
             if authority is None or not authority.lasts(now):
                 authority = make_authority(now)
                 self._keep(self.authority, authority)
+                self._refresh_kubeconfig()
             server = self._pair(self.certificate)
             if server and server.lasts(now) and server.is_for(self.hosts) and server.is_signed_by(authority):
                 return False
@@ -87,6 +88,12 @@ class Credentials:
         with _told(self.kubeconfig):
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
         return self.kubeconfig
+
+    def _refresh_kubeconfig(self) -> None:
+        """Whoever reads the kubeconfig must trust the authority that there is now."""
+        if self.kubeconfig.exists():
+            config = json.loads(self.kubeconfig.read_bytes())
+            self.write_kubeconfig(config["clusters"][0]["cluster"]["server"])
 
     def _token(self) -> str:
         path = self.directory / "token"

@@ -18,7 +18,7 @@ from shoal.cluster.registry.garbage import collect
 from shoal.cluster.registry.head import Head
 from shoal.cluster.registry.journal import Journal, MemoryJournal
 from shoal.cluster.registry.listing import page
-from shoal.cluster.registry.records import Change, Record, decode
+from shoal.cluster.registry.records import Change, Record, decode, with_version
 from shoal.cluster.registry.rules import namespaces, priority
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
@@ -160,8 +160,8 @@ class Registry:
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         """Make an object, and return it as it is kept."""
         rules = _rules(resource)
-        record = await self._write(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
-        return resource.decode(record.body)
+        made = await self._text(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
+        return resource.decode(made)
 
     async def update(
         self, resource: Resource[T], body: Object, *, status: bool = False, dry_run: bool = False
@@ -176,7 +176,7 @@ class Registry:
                 return create(self._head, rules, writing.without_version(body), self._dice)
             return writing.replace(self._head, rules, key, body, status=status)
 
-        return resource.decode((await self._write(write, dry_run=dry_run)).body)
+        return resource.decode(await self._text(write, dry_run=dry_run))
 
     async def change(  # noqa: PLR0913 - what, which, how
         self,
@@ -190,10 +190,8 @@ class Registry:
     ) -> T:
         """Make something else of the newest version of an object: nobody writes in between."""
         rules, key = _rules(resource), key_of(resource, name, namespace)
-        record = await self._write(
-            lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run
-        )
-        return resource.decode(record.body)
+        made = await self._text(lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run)
+        return resource.decode(made)
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
@@ -259,6 +257,14 @@ class Registry:
         """Delete a pod as far as its disruption budgets allow."""
         key = key_of(PODS, name, namespace)
         await self._write(lambda: placing.evict(self._head, key, how), dry_run=how.dry_run)
+
+    async def _text(self, write: Callable[[], Record], *, dry_run: bool) -> bytes:
+        """What was written; a rehearsal leaves an object its version, and gives a new one none."""
+        record = await self._write(write, dry_run=dry_run)
+        if not dry_run:
+            return record.body
+        before = self._head.get(record.key)
+        return with_version(record.body, before.version if before else None)
 
     async def _write(
         self, write: Callable[[], T], *, dry_run: bool = False, afterwards: Callable[[], None] | None = None
