@@ -48,8 +48,8 @@ QUERIES = st.dictionaries(
 )
 NAMES = words(
     "metadata name namespace labels annotations spec status data kind apiVersion containers template $patch"
-    " op path value from target finalizers ownerReferences uid image resources requests cpu tolerations taints"
-    " workerSets leader conditions resourceVersion generateName deletionTimestamp selector ports phase"
+    " op path value from target finalizers ownerReferences uid image resources requests cpu tolerations"
+    " taints workerSets leader conditions resourceVersion generateName deletionTimestamp selector ports phase"
 )
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4) | NAMES
 JSON = st.recursive(

@@ -5,23 +5,27 @@ from typing import Any
 
 import kubernetes
 import pytest
-from kubernetes import client, watch
 
 from tests.cluster.embedded.api.running import Embedded
+
+client: Any = kubernetes.client
+watch: Any = kubernetes.watch
+config_of: Any = kubernetes.config.load_kube_config
+"""Its types say of everything that it may not be there."""
 
 TYJOBS: dict[str, Any] = {"group": "tyrl.io", "version": "v1alpha1", "plural": "tyjobs"}
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 @pytest.fixture
-def speaking(api: Embedded) -> Iterator[client.ApiClient]:
+def speaking(api: Embedded) -> Iterator[Any]:
     config = client.Configuration()
-    kubernetes.config.load_kube_config(str(api.kubeconfig()), client_configuration=config)
+    config_of(str(api.kubeconfig()), client_configuration=config)
     with client.ApiClient(config) as made:
         yield made
 
 
-def pod(name: str) -> client.V1Pod:
+def pod(name: str) -> Any:  # noqa: ANN401 - a V1Pod
     container = client.V1Container(name="c", image="i", env=[client.V1EnvVar(name="A", value="1")])
     return client.V1Pod(
         metadata=client.V1ObjectMeta(name=name, labels={"app": "x"}),
@@ -29,7 +33,7 @@ def pod(name: str) -> client.V1Pod:
     )
 
 
-def test_typed_objects_are_made_read_changed_and_deleted(speaking: client.ApiClient, space: str) -> None:
+def test_typed_objects_are_made_read_changed_and_deleted(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     core = client.CoreV1Api(speaking)
     made = core.create_namespaced_pod(space, pod("a"))
     assert made.spec.containers[0].env[0].value == "1"
@@ -48,7 +52,7 @@ def test_typed_objects_are_made_read_changed_and_deleted(speaking: client.ApiCli
     assert gone.value.status == 404
 
 
-def test_a_conflict_is_told(speaking: client.ApiClient, space: str) -> None:
+def test_a_conflict_is_told(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     core = client.CoreV1Api(speaking)
     made = core.create_namespaced_config_map(
         space, client.V1ConfigMap(metadata=client.V1ObjectMeta(name="a"))
@@ -59,7 +63,7 @@ def test_a_conflict_is_told(speaking: client.ApiClient, space: str) -> None:
     assert (conflict.value.status, "Conflict" in conflict.value.body) == (409, True)
 
 
-def test_jobs_events_leases_and_budgets(speaking: client.ApiClient, space: str) -> None:
+def test_jobs_events_leases_and_budgets(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     template = client.V1PodTemplateSpec(
         spec=client.V1PodSpec(containers=[client.V1Container(name="c", image="i")], restart_policy="Never")
     )
@@ -74,7 +78,7 @@ def test_jobs_events_leases_and_budgets(speaking: client.ApiClient, space: str) 
     assert made.spec.holder_identity == "me"
 
 
-def test_bindings_and_evictions(speaking: client.ApiClient, space: str) -> None:
+def test_bindings_and_evictions(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     core = client.CoreV1Api(speaking)
     core.create_node(client.V1Node(metadata=client.V1ObjectMeta(name=f"node-{space}")))
     core.create_namespaced_pod(space, pod("a"))
@@ -89,7 +93,7 @@ def test_bindings_and_evictions(speaking: client.ApiClient, space: str) -> None:
     assert core.read_namespaced_pod("a", space).metadata.deletion_timestamp
 
 
-def test_custom_objects(speaking: client.ApiClient, space: str) -> None:
+def test_custom_objects(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     custom = client.CustomObjectsApi(speaking)
     body = {
         "apiVersion": "tyrl.io/v1alpha1",
@@ -111,7 +115,7 @@ def test_custom_objects(speaking: client.ApiClient, space: str) -> None:
     custom.delete_namespaced_custom_object(namespace=space, name="t", **TYJOBS)
 
 
-def test_a_watch_sees_what_happens(speaking: client.ApiClient, space: str) -> None:
+def test_a_watch_sees_what_happens(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
     core, watching, seen = client.CoreV1Api(speaking), watch.Watch(), []
     core.create_namespaced_pod(space, pod("a"))
     for event in watching.stream(core.list_namespaced_pod, space, timeout_seconds=60):

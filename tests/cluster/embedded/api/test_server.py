@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from shoal.cluster.embedded.api import server
 from shoal.cluster.embedded.api.server import ListenError, serving
 from shoal.cluster.embedded.credentials import Credentials
 from shoal.cluster.registry import Registry
@@ -113,6 +114,21 @@ async def test_a_watch_ends_cleanly_with_the_server(tmp_path: Path) -> None:
             await watching.content.readline()
             reading = asyncio.create_task(watching.read())
         assert (await reading).endswith(b"\n")  # an unclean end would be an error
+
+
+async def test_a_client_that_keeps_its_connection_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be waited for until the time for requests is over, which never is here."""
+    monkeypatch.setattr(server, "_LAST_SECONDS", 10**6)
+    credentials = Credentials(tmp_path)
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    async with Registry() as registry:
+        async with serving(registry, credentials) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=tls)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200" in await reader.readline()
+        writer.transport.abort()
 
 
 async def test_it_can_be_started_again_at_once_on_the_same_port(tmp_path: Path) -> None:
