@@ -1,6 +1,6 @@
 """Clusters to measure: the objects that a world is made of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 Raw = dict[str, Any]
@@ -143,6 +143,14 @@ def running(pods: int, nodes: int) -> Iterator[Raw]:
             "spec": spec,
             "status": {"phase": "Running"},
         }
+
+
+def arriving(numbers: Iterable[int]) -> Iterator[Raw]:
+    """Pods as a user submits them, no two of which have the same name or ask for the same."""
+    for i in numbers:
+        spec = template(f"{1000 + i % 4000}m", f"{1024 + i % 9000}Mi", 0)["spec"] | {"schedulerName": "shoal"}
+        metadata = {"name": f"p{i:06}", "namespace": "default", "labels": {"app": f"a{i % 500}"}}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def gpu_hosts(count: int) -> Iterator[Raw]:

@@ -18,6 +18,7 @@ import shoal
 _COMMANDS: Final = {
     "crds": "Print the CustomResourceDefinitions.",
     "plan": "Plan the objects in files: what would run where, and why not.",
+    "up": "Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks.",
     "validate": "Check the objects in files.",
 }
 _INTERRUPTED: Final = 130

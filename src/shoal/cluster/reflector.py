@@ -20,7 +20,13 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.cluster.errors import ClusterError, GoneError, TooManyRequestsError, UnavailableError
+from shoal.cluster.errors import (
+    ClusterError,
+    GoneError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from shoal.cluster.mirror import Change, Entry, Key, Mirror, Sink, entries_of
 from shoal.cluster.port import EVERYWHERE, Cluster, Event, Where
 from shoal.cluster.resources import Resource
@@ -112,7 +118,12 @@ class Reflector(Generic[T]):
     # --- listing ------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        entries, version = await self._pages(self._pace.page)
+        try:
+            entries, version = await self._pages(self._pace.page)
+        except NotFoundError:
+            # The cluster has no such collection, or none yet: nobody need wait for its objects.
+            self.synced.set()
+            raise
         self._report_unreadable(entries)
         self._pass_on(self._mirror.replace(entries))
         self._version = version

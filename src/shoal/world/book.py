@@ -4,6 +4,7 @@ What a pod asks for is worked out from its spec here. An entry stays as long as 
 """
 
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -137,7 +138,8 @@ class Book:
         return kept
 
     def _identity(self, namespace: str, labels: Mapping[str, str]) -> Identity:
-        return self._one((Identity, namespace, *sorted(labels.items())), Identity(namespace, labels))
+        key = (Identity, namespace, *chain.from_iterable(sorted(labels.items())))
+        return self._one(key, Identity(namespace, labels))
 
     def _shape(self, identity: Identity, spec: PodSpec) -> Shape:
         affinity = spec.affinity

@@ -18,12 +18,12 @@ from shoal.world.floor import Floor
 from shoal.world.names import Claims, Rows
 from shoal.world.pods import PodRecord
 from shoal.world.population import Population
-from shoal.world.sketch import Sketch
+from shoal.world.sketch import Seniority, Sketch
 from shoal.world.slots import Slot
 from shoal.world.world import World
 
 
-class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A workload and what it was made of.
 
     `origins` has the pod behind each task. `guests` have no pods yet, and yet have room on nodes, each with
@@ -32,6 +32,7 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     workload: Workload
     sketch: Sketch
+    seniority: Seniority
     origins: dict[Task, PodRecord]
     guests: tuple[tuple[str, Occupant], ...] = ()
 
@@ -44,7 +45,7 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.sketch.pod(task.name, self.sketch.elastic.row_of(task.role).blueprint, task.number)
 
 
-class Draft(msgspec.Struct, frozen=True, eq=False):
+class Draft(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sketch beside the pods that there are of it: those that have ended, and what is wanted now.
 
     `blueprints` are those of the sketch, each of them once.
@@ -109,7 +110,13 @@ class Desk:
             if task.column != NOWHERE and not pod.node:
                 guests.append((sketch.allocations[pod.name], _occupant(task)))
         workload = self._workload(draft, tasks)
-        return Party(workload=workload, sketch=sketch, origins=origins, guests=tuple(guests))
+        return Party(
+            workload=workload,
+            sketch=sketch,
+            seniority=sketch.seniority,
+            origins=origins,
+            guests=tuple(guests),
+        )
 
     def _workload(self, draft: Draft, tasks: list[Task]) -> Workload:
         sketch, pods, done = draft.sketch, draft.pods, draft.done

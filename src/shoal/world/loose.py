@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice
+from typing import Final
 
 from shoal.api.batch import Job, indices
 from shoal.api.meta import ObjectMeta, OwnerReference
@@ -9,6 +10,9 @@ from shoal.world.book import Book
 from shoal.world.pods import PodRecord, created
 from shoal.world.sketch import Sketch
 from shoal.world.slots import Slot
+
+_NOTHING: Final[dict[str, str]] = {}
+"""Most pods have nothing to say here: they share it."""
 
 
 def pending_pods(
@@ -83,11 +87,12 @@ def _sketch(kind: str, name: str, pods: list[PodRecord], minimum: int) -> Sketch
     broken = [pod.broken_since for pod in pods if pod.broken_since is not None]
     return Sketch(
         kind=kind,
-        metadata=ObjectMeta(name=name, namespace=first.namespace),
+        metadata=ObjectMeta(name=name, namespace=first.namespace, labels=_NOTHING, annotations=_NOTHING),
         created=first.created,
         slots=tuple(Slot(name=pod.name, role="pod", blueprint=pod.blueprint) for pod in pods),
         minimum=minimum,
         maximum=len(pods),
-        nominations={pod.name: pod.nominated for pod in pods if pod.nominated},
+        allocations=_NOTHING,
+        nominations={pod.name: pod.nominated for pod in pods if pod.nominated} or _NOTHING,
         broken_since=min(broken, default=None),
     )

@@ -1,5 +1,7 @@
 """Pods as compact records: what the engine needs to know of each, and no more."""
 
+from sys import intern
+
 import msgspec
 
 from shoal.api.batch import INDEX_KEY
@@ -12,7 +14,7 @@ from shoal.world.book import Blueprint, Book
 BROKEN_SINCE = "shoal.io/broken-since"
 
 
-class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that exists, or is about to. Records that are equal tell the engine the same."""
 
     namespace: str
@@ -46,16 +48,19 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record(pod: Pod, book: Book, now: float) -> PodRecord:
-    """A pod as a record; one that does not say when it was made counts as made now."""
+    """A pod as a record; one that does not say when it was made counts as made now.
+
+    Words that many pods have in common are kept once.
+    """
     meta = pod.metadata
     return PodRecord(
-        namespace=meta.namespace,
+        namespace=intern(meta.namespace),
         name=meta.name,
         blueprint=book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec),
         created=created(meta, now),
         uid=meta.uid,
-        node=pod.spec.node_name,
-        phase=pod.status.phase,
+        node=intern(pod.spec.node_name),
+        phase=intern(pod.status.phase),
         leaving=meta.deletion_timestamp is not None,
         nominated=pod.status.nominated_node_name,
         owner=owner(meta),

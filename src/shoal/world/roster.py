@@ -1,15 +1,17 @@
 """Rosters: parties in the order of their seniority, kept up to date."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Final
 
 from shoal.scheduling.workload import NOWHERE, Workload
 from shoal.world.desk import Party
-from shoal.world.sketch import Seniority
 
 _FEW: Final = 8
 """With less than one change in so many, changing the order is cheaper than making it anew."""
+
+_seniority: Final = attrgetter("seniority")
 
 
 class Roster:
@@ -18,6 +20,7 @@ class Roster:
     def __init__(self) -> None:
         """Begin with nobody."""
         self._parties: list[Party] = []
+        self._workloads: list[Workload] = []
 
     def parties(self) -> tuple[Party, ...]:
         """The parties in order."""
@@ -25,7 +28,7 @@ class Roster:
 
     def workloads(self) -> tuple[Workload, ...]:
         """The workloads in order."""
-        return tuple([party.workload for party in self._parties])
+        return tuple(self._workloads)
 
     def change(self, gone: Collection[Party], come: Collection[Party]) -> None:
         """Let parties go and others come; those that go are there."""
@@ -33,11 +36,15 @@ class Roster:
             left = set(gone)
             kept = [party for party in self._parties if party not in left]
             self._parties = sorted([*kept, *come], key=_seniority)
+            self._workloads = [party.workload for party in self._parties]
             return
         for party in gone:
-            del self._parties[bisect_left(self._parties, _seniority(party), key=_seniority)]
+            place = bisect_left(self._parties, party.seniority, key=_seniority)
+            del self._parties[place], self._workloads[place]
         for party in come:
-            insort(self._parties, party, key=_seniority)
+            place = bisect_left(self._parties, party.seniority, key=_seniority)
+            self._parties.insert(place, party)
+            self._workloads.insert(place, party.workload)
 
 
 class Rosters:
@@ -69,7 +76,3 @@ def is_unsettled(workload: Workload) -> bool:
         return True
     seated = [task.varying for task in workload.tasks if task.column != NOWHERE]
     return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
-
-
-def _seniority(party: Party) -> Seniority:
-    return party.sketch.seniority

@@ -59,9 +59,21 @@ class World:
     def __copy__(self) -> Self:
         """Another world with the same objects, which nobody follows."""
         twin = type(self)(self.now)
-        alike = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        vars(twin).update(alike)
+        vars(twin).update(self._contents())
         return twin
+
+    def become(self, other: "World") -> None:
+        """Have the objects that a copy has, in which some were replaced; whoever follows is told of those.
+
+        Namespaces are the same in both, and nothing is assumed in either.
+        """
+        for kind in (*_SHELVES, *JOB_KINDS):
+            here, there = self._shelf(kind), other._shelf(kind)  # noqa: SLF001 - it is one of us
+            if here is not there:
+                for index in here.keys() | there.keys():
+                    if here.get(index) is not there.get(index):
+                        self._note(kind, ("", index) if kind in _OF_CLUSTER else index)
+        vars(self).update(other._contents())  # noqa: SLF001
 
     def follow(self) -> Changes:
         """What changes from now on; to begin with, all that is there."""
@@ -83,7 +95,7 @@ class World:
 
     def keep(self, pod: PodRecord, version: int = 0) -> None:
         """Take a pod in that is a record already."""
-        self._place("Pod", pod.key, self._assumed.seen("Pod", pod.key, pod, version))
+        self._place("Pod", pod.key, self._revised(self._assumed.seen("Pod", pod.key, pod, version)))
 
     def remove(self, kind: str, key: Key) -> None:
         """Take an object out; it is no error if there is none."""
@@ -140,6 +152,9 @@ class World:
         values = (c.value for c in self.priority_classes.values() if c.global_default)
         return min(values, default=0)
 
+    def _contents(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
     def _shelf(self, kind: str) -> dict[Any, Any]:
         """Where objects of a kind are kept: by name, those of namespaces by key."""
         found: dict[Any, Any] = getattr(self, _SHELVES[kind]) if kind in _SHELVES else self.jobs[kind]
@@ -163,8 +178,7 @@ class World:
         if before == labels or not self.book.minds_namespaces:
             return
         for pod in list(self.pods.values()):
-            if pod.blueprint.choices:
-                self._place("Pod", pod.key, self._revised(pod))
+            self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *JOB_KINDS):
             for key in self._shelf(kind):
                 self._note(kind, key)
@@ -179,7 +193,9 @@ class World:
             self._place(assumption.kind, assumption.key, current)
 
     def _revised(self, pod: PodRecord) -> PodRecord:
-        """A pod that was told of before namespaces were given other labels."""
+        """A pod as it is now; it may have been told of before namespaces were given other labels."""
+        if not pod.blueprint.choices:
+            return pod
         return replace(pod, blueprint=self.book.revised(pod.blueprint))
 
     def _note(self, kind: str, key: Key) -> None:

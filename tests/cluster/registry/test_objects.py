@@ -57,8 +57,8 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
     "no such namespace": (PODS, pod(namespace="no"), NotFoundError, 'namespaces "no" not found'),
     "no name": (PODS, pod(""), InvalidError, "name or generateName is required"),
     "a name in capitals": (PODS, pod("A"), InvalidError, "metadata.name"),
-    "a name that is no text": (CONFIG_MAPS, {"metadata": {"name": 1}}, InvalidError, "metadata.name"),
-    "labels that are no labels": (PODS, pod(labels={"a": 1}), InvalidError, "metadata.labels.a"),
+    "a name that is no text": (CONFIG_MAPS, {"metadata": {"name": 1}}, BadRequestError, "metadata.name"),
+    "labels that are no labels": (PODS, pod(labels={"a": 1}), BadRequestError, "metadata.labels.a"),
     "an annotation with a space": (PODS, pod(annotations={"a b": "c"}), InvalidError, "metadata.annotations"),
     "a finalizer without a domain": (PODS, pod(finalizers=["a"]), InvalidError, "metadata.finalizers[0]"),
     "half an owner": (PODS, pod(ownerReferences=[{"kind": "A", "name": "b"}]), InvalidError, "uid"),
@@ -143,7 +143,9 @@ async def test_an_update_replaces_all_but_what_is_not_its_to_change() -> None:
         made = await registry.create(CONFIG_MAPS, config_map(labels={"a": "b"}))
         with pytest.raises(ConflictError, match="UID in precondition: other"):
             await registry.update(CONFIG_MAPS, config_map(uid="other"))
-        new = await registry.update(CONFIG_MAPS, config_map(data={"x": "y"}, creationTimestamp="2020-01-01"))
+        new = await registry.update(
+            CONFIG_MAPS, config_map(data={"x": "y"}, creationTimestamp="2020-01-01T00:00:00Z")
+        )
         assert new["data"] == {"x": "y"}
         assert "labels" not in new["metadata"]
         for field in ("uid", "creationTimestamp"):

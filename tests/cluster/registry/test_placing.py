@@ -27,7 +27,6 @@ async def test_a_pod_that_is_bound_has_a_node_and_says_since_when() -> None:
         assert condition == {
             "type": "PodScheduled",
             "status": "True",
-            "lastProbeTime": None,
             "lastTransitionTime": "2027-01-15T08:00:00Z",
         }
         assert bound["metadata"]["generation"] == 1

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from shoal.cluster.embedded.certificates import Pair, make_authority, make_server
 
@@ -89,11 +90,24 @@ class Credentials:
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
         return self.kubeconfig
 
+    def last_port(self) -> int:
+        """The port that the last kubeconfig names, for a server whose clients outlive it; 0 without one."""
+        try:
+            return urlsplit(self._last_url()).port or 0
+        except ValueError:
+            return 0
+
+    def _last_url(self) -> str:
+        """The address in the last kubeconfig; nothing without one, or if it was written by somebody else."""
+        try:
+            return str(json.loads(self.kubeconfig.read_bytes())["clusters"][0]["cluster"]["server"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+
     def _refresh_kubeconfig(self) -> None:
         """Whoever reads the kubeconfig must trust the authority that there is now."""
-        if self.kubeconfig.exists():
-            config = json.loads(self.kubeconfig.read_bytes())
-            self.write_kubeconfig(config["clusters"][0]["cluster"]["server"])
+        if url := self._last_url():
+            self.write_kubeconfig(url)
 
     def _token(self) -> str:
         path = self.directory / "token"

@@ -18,11 +18,17 @@ _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
-def find_access(kubeconfig: str = "", context: str = "", *, around: Mapping[str, str] = os.environ) -> Access:
+def find_access(
+    kubeconfig: str = "",
+    context: str = "",
+    *,
+    around: Mapping[str, str] = os.environ,
+    account: Path = SERVICE_ACCOUNT,
+) -> Access:
     """The way to the cluster that is meant; AccessError if there is none."""
     named = kubeconfig or around.get("KUBECONFIG", "")
-    if not named and not context and around.get(_HOST) and (SERVICE_ACCOUNT / "token").exists():
-        return in_cluster(around)
+    if not named and not context and around.get(_HOST) and (account / "token").exists():
+        return in_cluster(around, account)
     # The library behind it is slow to import, and those who run in a pod do without.
     from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig  # noqa: PLC0415
 

@@ -1,5 +1,6 @@
 """The port, in the words of Kubernetes."""
 
+import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator
@@ -10,7 +11,16 @@ import msgspec
 
 from shoal.cluster.errors import BadRequestError, InternalError, UnavailableError, from_status
 from shoal.cluster.kubernetes.access import Access
-from shoal.cluster.kubernetes.transport import JSON, MERGE_PATCH, Limits, Query, Request, Transport, Verb
+from shoal.cluster.kubernetes.transport import (
+    JSON,
+    MERGE_PATCH,
+    Limits,
+    Query,
+    Request,
+    Sleep,
+    Transport,
+    Verb,
+)
 from shoal.cluster.kubernetes.wire import HEADED, LISTED, TOLD, Lines, status_of
 from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Event, Page, Where
 from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource
@@ -23,9 +33,9 @@ _DRY_RUN: Final = {"dryRun": "All"}
 class KubernetesCluster:
     """A cluster behind an API server; see the port for what its methods promise."""
 
-    def __init__(self, access: Access, limits: Limits | None = None) -> None:
+    def __init__(self, access: Access, limits: Limits | None = None, *, sleep: Sleep = asyncio.sleep) -> None:
         """Connections are opened when they are needed: nothing is asked of the server here."""
-        self._transport: Final = Transport(access, limits or Limits())
+        self._transport: Final = Transport(access, limits or Limits(), sleep)
         self.namespace: Final = access.namespace
 
     # --- reading ------------------------------------------------------------------------------------------

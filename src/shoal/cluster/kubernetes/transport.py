@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -16,7 +16,7 @@ import msgspec
 import yarl
 
 import shoal
-from shoal.cluster.errors import ClusterError, InternalError, UnavailableError, from_status
+from shoal.cluster.errors import ClusterError, InternalError, UnauthorizedError, UnavailableError, from_status
 from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
 from shoal.cluster.kubernetes.wire import status_of
 
@@ -26,7 +26,6 @@ Query = Mapping[str, str]
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
-_UNAUTHORIZED: Final = 401
 _TOO_MANY: Final = 429
 _FAILED: Final = 400
 _SERVER_FAILED: Final = 500
@@ -36,7 +35,17 @@ _PATIENCE_WITHOUT_ADVICE: Final = 1.0
 _BUFFER: Final = 2**18
 """Bytes of an answer that may wait to be read: enough to read large lists in few steps."""
 
-Sleep = Callable[[float], Awaitable[None]]
+_IDLE: Final = 60.0
+"""Seconds that a connection is kept for the next request: API servers close theirs after 90."""
+
+_HEADERS: Final = (
+    ("User-Agent", f"shoal/{shoal.__version__}"),
+    ("Accept", JSON),
+    ("Accept-Encoding", "identity"),  # to pack and unpack costs more than the networks of clusters do
+)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[object]]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +80,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.verb == "GET"
 
 
+Attempt = Callable[[Request, Credentials], Awaitable[T]]
+
+
 class Transport:
     """Speaks to one API server."""
 
-    def __init__(self, access: Access, limits: Limits, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, access: Access, limits: Limits, sleep: Sleep) -> None:
         self._access: Final = access
         self._limits: Final = limits
         self._sleep: Final = sleep
@@ -83,49 +95,79 @@ class Transport:
         self._whole: Final = aiohttp.ClientTimeout(total=limits.request, sock_connect=limits.connect)
         self._endless: Final = aiohttp.ClientTimeout(sock_connect=limits.connect, sock_read=limits.silence)
         self._session: aiohttp.ClientSession | None = None
+        self._streams: Final[set[aiohttp.ClientResponse]] = set()
         self._closed = False
 
     async def ask(self, request: Request) -> bytes:
         """The answer to a request, when it is good; else the error that it tells of."""
-        for tries_left in range(self._limits.tries - 1, -1, -1):
-            try:
-                return await self._once(request)
-            except ClusterError as error:
-                wait = self._worth_waiting(request, error)
-                if wait is None or not tries_left:
-                    raise
-            await self._sleep(wait)
-        raise AssertionError("the last try returns or raises")
+        return await self._patiently(request, self._answer)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         """The answer to a request, in pieces as they come. Leaving the block ends it at once."""
-        credentials = await self._credentials()
-        with self._named_failures():
-            response = await self._send(request, credentials, self._endless)
+        response = await self._patiently(request, self._beginning)
+        self._streams.add(response)
         try:
-            if response.status >= _FAILED:
-                raise await self._refusal(response, credentials)
             yield self._pieces(response)
         finally:
+            self._streams.discard(response)
             response.close()
 
     async def close(self) -> None:
+        """Let go of all connections; who still reads a stream is told so."""
         self._closed = True
+        for response in self._streams:
+            response.content.set_exception(aiohttp.ClientConnectionError("it was closed by us"))
         if self._session is not None:
             await self._session.close()
 
+    # --- trying -------------------------------------------------------------------------------------------
+
+    async def _patiently(self, request: Request, attempt: Attempt[T]) -> T:
+        """Try until it is done or hopeless."""
+        tries, renewed = 1, False
+        while True:
+            credentials = await self._access.identity.credentials()
+            try:
+                return await attempt(request, credentials)
+            except UnauthorizedError:
+                if renewed or not self._access.identity.refused(credentials):
+                    raise
+                renewed = True
+            except ClusterError as error:
+                wait = self._worth_waiting(request, error)
+                if wait is None or tries == self._limits.tries:
+                    raise
+                tries += 1
+                await self._sleep(wait)
+
+    def _worth_waiting(self, request: Request, error: ClusterError) -> float | None:
+        """How long to wait before the next try; None if there must be none."""
+        wait = error.retry_after
+        if error.code == _TOO_MANY and request.patient:
+            wait = _PATIENCE_WITHOUT_ADVICE if wait is None else wait
+        elif error.code < _SERVER_FAILED or not request.harmless:
+            return None
+        return wait if wait is not None and wait <= self._limits.wait else None
+
     # --- one try ------------------------------------------------------------------------------------------
 
-    async def _once(self, request: Request) -> bytes:
-        credentials = await self._credentials()
+    async def _answer(self, request: Request, credentials: Credentials) -> bytes:
         async with self._slots:
             with self._named_failures():
-                response = await self._send(request, credentials, self._whole)
-                async with response:
-                    if response.status < _FAILED:
-                        return await self._body(response)
-                    raise await self._refusal(response, credentials)
+                async with await self._send(request, credentials, self._whole) as response:
+                    await self._check(response)
+                    return await response.read()
+
+    async def _beginning(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
+        with self._named_failures():
+            response = await self._send(request, credentials, self._endless)
+            try:
+                await self._check(response)
+            except BaseException:
+                response.close()
+                raise
+        return response
 
     async def _send(
         self, request: Request, credentials: Credentials, patience: aiohttp.ClientTimeout
@@ -146,36 +188,19 @@ class Transport:
             allow_redirects=False,
         )
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Raise what a bad answer tells."""
+        if response.status >= _FAILED:
+            status = status_of(await response.read())
+            raise from_status(status, code=response.status, retry_after=_retry_after(response))
         if response.content_type != JSON:
             kind = response.content_type
             raise InternalError(f"{self._base} answers in {kind} and not in JSON: is it an API server?")
-        return await response.read()
 
     async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         with self._named_failures():
             async for piece in response.content.iter_any():
                 yield piece
-
-    # --- failures -----------------------------------------------------------------------------------------
-
-    async def _refusal(self, response: aiohttp.ClientResponse, credentials: Credentials) -> ClusterError:
-        status = status_of(await response.read())
-        error = from_status(status, code=response.status, retry_after=_retry_after(response))
-        if response.status == _UNAUTHORIZED and self._access.identity.refused(credentials):
-            return _StaleCredentialsError(error.message)
-        return error
-
-    def _worth_waiting(self, request: Request, error: ClusterError) -> float | None:
-        """How long to wait before the next try; None if there must be none."""
-        if isinstance(error, _StaleCredentialsError):
-            return 0.0
-        wait = error.retry_after
-        if error.code == _TOO_MANY and request.patient:
-            wait = _PATIENCE_WITHOUT_ADVICE if wait is None else wait
-        elif error.code < _SERVER_FAILED or not request.harmless:
-            return None
-        return wait if wait is not None and wait <= self._limits.wait else None
 
     @contextlib.contextmanager
     def _named_failures(self) -> Iterator[None]:
@@ -184,7 +209,7 @@ class Transport:
             yield
         except TimeoutError as problem:
             raise UnavailableError(f"{self._base} does not answer in time") from problem
-        except (aiohttp.ClientError, ssl.SSLError, OSError) as problem:
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
             raise UnavailableError(f"{self._base} cannot be reached: {_told(problem)}") from problem
         except RuntimeError as problem:
             if not self._closed:
@@ -192,9 +217,6 @@ class Transport:
             raise UnavailableError("the connection was closed") from problem
 
     # --- what requests need -------------------------------------------------------------------------------
-
-    async def _credentials(self) -> Credentials:
-        return await self._access.identity.credentials()
 
     def _context(self, credentials: Credentials) -> ssl.SSLContext | bool:
         if not self._base.startswith("https:"):
@@ -209,22 +231,13 @@ class Transport:
             raise UnavailableError("the connection was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # watches are not counted, all else is by us
+                # Watches are not counted, and all else is by us.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={
-                    "User-Agent": f"shoal/{shoal.__version__}",
-                    "Accept": JSON,
-                    # To pack and unpack costs both sides more than a network of clusters does.
-                    "Accept-Encoding": "identity",
-                    **self._access.headers,
-                },
+                headers=[*_HEADERS, *self._access.headers],
                 read_bufsize=_BUFFER,
             )
         return self._session
-
-
-class _StaleCredentialsError(UnavailableError):
-    """Raised when the server refuses credentials, and others can be had."""
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:

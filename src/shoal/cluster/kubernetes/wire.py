@@ -3,7 +3,6 @@
 Objects themselves stay text here: each is decoded once, by whoever asked, into what they asked for.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -71,15 +70,14 @@ class Lines:
     @property
     def rest(self) -> bool:
         """Whether there is a line that has not ended."""
-        return bool(self._parts)
+        return any(self._parts)
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
+    def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this chunk. A long line is put together once, and not at every chunk."""
         first, newline, rest = chunk.partition(b"\n")
+        self._parts.append(first)
         if not newline:
-            self._parts.append(chunk)
-            return
-        whole = b"".join((*self._parts, first))
-        *lines, last = [whole, *rest.split(b"\n")]
-        self._parts = [last] if last else []
-        yield from filter(None, lines)
+            return []
+        *lines, last = [b"".join(self._parts), *rest.split(b"\n")]
+        self._parts = [last]
+        return [line for line in lines if line]

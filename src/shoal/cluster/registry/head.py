@@ -12,7 +12,7 @@ from typing import Final
 
 from shoal.cluster.errors import TooLargeError
 from shoal.cluster.registry.records import Change, Key, Meta, Record, encode, meta
-from shoal.cluster.registry.state import State
+from shoal.cluster.registry.state import Place, State
 from shoal.cluster.resources import Object
 
 LARGEST: Final = 1536 * 1024
@@ -27,9 +27,10 @@ class Head:
         self.clock: Final = clock
         self.version = state.version
         self._state = state
-        self._overlay: dict[Key, Record] = {}
+        self._overlay: defaultdict[str, dict[Place, Record]] = defaultdict(dict)
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._open: list[Change] = []
+        self._rehearsing = False
         for record in state.records():
             self._follow(record.key, None, meta(record.body))
 
@@ -37,7 +38,7 @@ class Head:
 
     def get(self, key: Key) -> Record | None:
         """The newest record of an object that is there."""
-        staged = self._overlay.get(key)
+        staged = self._overlay[key.resource].get(key[1:])
         if staged is not None:
             return None if staged.deleted else staged
         return self._state.get(key)
@@ -45,16 +46,16 @@ class Head:
     def records(self, resource: str, namespace: str = "") -> list[Record]:
         """The objects of a resource, in order."""
         collection = self._state.collection(resource)
+        staged = self._overlay[resource]
+        if not staged:
+            return [collection.records[place] for place in collection.places(namespace)]
         found = {place: collection.records[place] for place in collection.places(namespace)}
-        for key, record in self._overlay.items():
-            if key.resource == resource and namespace in ("", key.namespace):
-                found[key[1:]] = record
+        found |= {place: record for place, record in staged.items() if namespace in ("", place[0])}
         return [record for _, record in sorted(found.items(), key=lambda item: item[0]) if not record.deleted]
 
     def within(self, namespace: str) -> list[Record]:
         """Everything in a namespace."""
-        resources = dict.fromkeys(resource for resource, _ in self._state.collections())
-        resources |= dict.fromkeys(key.resource for key in self._overlay)
+        resources = dict.fromkeys([*self._state.resources(), *self._overlay])
         return [record for resource in resources for record in self.records(resource, namespace)]
 
     def owned_by(self, uid: str) -> list[Key]:
@@ -67,7 +68,7 @@ class Head:
     def transaction(self, *, keep: bool = True) -> Iterator[list[Change]]:
         """Stage what is written within; undo all of it after an error, or unless it is to be kept."""
         changes: list[Change] = []
-        self._open = changes
+        self._open, self._rehearsing = changes, not keep
         done = False
         try:
             yield changes
@@ -87,7 +88,7 @@ class Head:
 
     def _stage(self, key: Key, thing: Object, *, deleted: bool) -> Record:
         before = self.get(key)
-        thing["metadata"]["resourceVersion"] = str(self.version + 1)
+        self._write_version(thing, before)
         body = encode(thing)
         if len(body) > LARGEST and not deleted:
             raise TooLargeError(f"the object has {len(body):,} bytes, and {LARGEST:,} is the limit")
@@ -97,6 +98,16 @@ class Head:
         self._open.append(change)
         return record
 
+    def _write_version(self, thing: Object, before: Record | None) -> None:
+        """What is only rehearsed keeps the version that it has, if it has one."""
+        metadata = thing["metadata"]
+        if not self._rehearsing:
+            metadata["resourceVersion"] = str(self.version + 1)
+        elif before is not None:
+            metadata["resourceVersion"] = str(before.version)
+        else:
+            metadata.pop("resourceVersion", None)
+
     def _apply(self, change: Change) -> None:
         key = change.record.key
         self._follow(
@@ -104,7 +115,7 @@ class Head:
             meta(change.before.body) if change.before else None,
             None if change.record.deleted else meta(change.record.body),
         )
-        self._overlay[key] = change.record
+        self._overlay[key.resource][key[1:]] = change.record
         self.version = change.record.version
 
     # --- what became of it --------------------------------------------------------------------------------
@@ -113,11 +124,12 @@ class Head:
         """The state has these changes now: forget them unless there are newer ones."""
         for change in changes:
             key = change.record.key
-            newest = self._overlay.get(key)
+            staged, place = self._overlay[key.resource], key[1:]
+            newest = staged.get(place)
             if newest is change.record or (
                 newest is not None and newest.deleted and not self._state.get(key)
             ):
-                del self._overlay[key]
+                del staged[place]
 
     def undo(self, changes: Sequence[Change]) -> None:
         """Take back the newest changes."""
@@ -131,12 +143,13 @@ class Head:
             None if change.record.deleted else meta(change.record.body),
             meta(before.body) if before else None,
         )
+        staged, place = self._overlay[key.resource], key[1:]
         if self._state.get(key) is before:
-            self._overlay.pop(key, None)
+            staged.pop(place, None)
         elif before is not None:
-            self._overlay[key] = before
+            staged[place] = before
         else:
-            self._overlay[key] = Record(0, 0.0, key, b"", deleted=True)
+            staged[place] = Record(0, 0.0, key, b"", deleted=True)
         self.version = change.record.version - 1
 
     def _follow(self, key: Key, before: Meta | None, after: Meta | None) -> None:

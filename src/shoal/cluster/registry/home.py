@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from shoal.cluster.errors import NotFoundError, StorageError, UnavailableError
+from shoal.cluster.errors import ClusterError, NotFoundError, StorageError, UnavailableError
 from shoal.cluster.patches.merge import merged
 from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Page, Where
 from shoal.cluster.registry import placing, writing
@@ -18,7 +18,7 @@ from shoal.cluster.registry.garbage import collect
 from shoal.cluster.registry.head import Head
 from shoal.cluster.registry.journal import Journal, MemoryJournal
 from shoal.cluster.registry.listing import page
-from shoal.cluster.registry.records import Change, Record, decode, with_version
+from shoal.cluster.registry.records import Change, Record, decode
 from shoal.cluster.registry.rules import namespaces, priority
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
@@ -160,8 +160,8 @@ class Registry:
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         """Make an object, and return it as it is kept."""
         rules = _rules(resource)
-        made = await self._text(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
-        return resource.decode(made)
+        record = await self._write(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
+        return resource.decode(record.body)
 
     async def update(
         self, resource: Resource[T], body: Object, *, status: bool = False, dry_run: bool = False
@@ -176,7 +176,7 @@ class Registry:
                 return create(self._head, rules, writing.without_version(body), self._dice)
             return writing.replace(self._head, rules, key, body, status=status)
 
-        return resource.decode(await self._text(write, dry_run=dry_run))
+        return resource.decode((await self._write(write, dry_run=dry_run)).body)
 
     async def change(  # noqa: PLR0913 - what, which, how
         self,
@@ -190,8 +190,10 @@ class Registry:
     ) -> T:
         """Make something else of the newest version of an object: nobody writes in between."""
         rules, key = _rules(resource), key_of(resource, name, namespace)
-        made = await self._text(lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run)
-        return resource.decode(made)
+        record = await self._write(
+            lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run
+        )
+        return resource.decode(record.body)
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
@@ -214,17 +216,13 @@ class Registry:
     ) -> T | None:
         """Delete an object, or begin to: what it is now if it is still there, else None."""
         rules, key = _rules(resource), key_of(resource, name, namespace)
-        left: Record | None = None
 
         def remove() -> Record:
             return delete(self._head, rules, found(self._head, rules, key), how)
 
-        def look() -> None:
-            nonlocal left
-            left = self._head.get(key)
-
-        await self._write(remove, dry_run=how.dry_run, afterwards=look)
-        return None if left is None else resource.decode(left.body)
+        record, changes = await self._decide(remove, dry_run=how.dry_run)
+        left = next((made.record for made in reversed(changes) if made.record.key == key), record)
+        return None if left.deleted else resource.decode(left.body)
 
     async def delete_all(
         self, resource: Resource[T], where: Where = EVERYWHERE, how: Deletion = AS_USUAL
@@ -258,27 +256,22 @@ class Registry:
         key = key_of(PODS, name, namespace)
         await self._write(lambda: placing.evict(self._head, key, how), dry_run=how.dry_run)
 
-    async def _text(self, write: Callable[[], Record], *, dry_run: bool) -> bytes:
-        """What was written; a rehearsal leaves an object its version, and gives a new one none."""
-        record = await self._write(write, dry_run=dry_run)
-        if not dry_run:
-            return record.body
-        before = self._head.get(record.key)
-        return with_version(record.body, before.version if before else None)
+    async def _write(self, write: Callable[[], T], *, dry_run: bool = False) -> T:
+        result, _ = await self._decide(write, dry_run=dry_run)
+        return result
 
-    async def _write(
-        self, write: Callable[[], T], *, dry_run: bool = False, afterwards: Callable[[], None] | None = None
-    ) -> T:
+    async def _decide(self, write: Callable[[], T], *, dry_run: bool) -> tuple[T, Sequence[Change]]:
         """Decide, with all that follows from it, and wait until it is safe; nothing is kept of a dry run."""
         self._must_be_open()
-        with self._head.transaction(keep=not dry_run) as changes:
-            result = write()
-            collect(self._head, changes)
-            if afterwards is not None:
-                afterwards()
-        if not dry_run:
-            await self._committer.commit(changes)
-        return result
+        try:
+            with self._head.transaction(keep=not dry_run) as changes:
+                result = write()
+                collect(self._head, changes)
+        except ClusterError:
+            await self._committer.commit([])  # so that who is refused can see what it was refused for
+            raise
+        await self._committer.commit([] if dry_run else changes)
+        return result, changes
 
     def _must_be_open(self) -> None:
         if self._closed:

@@ -84,11 +84,8 @@ def copied(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return _decoder.decode(encode(value))
 
 
-def with_version(body: bytes, version: int | None) -> bytes:
-    """The same object under another version, or none."""
+def with_version(body: bytes, version: int) -> bytes:
+    """The same object under another version."""
     thing = decode(body)
-    if version is None:
-        thing["metadata"].pop("resourceVersion", None)
-    else:
-        thing["metadata"]["resourceVersion"] = str(version)
+    thing["metadata"]["resourceVersion"] = str(version)
     return encode(thing)

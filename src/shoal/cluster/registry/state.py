@@ -109,8 +109,9 @@ class State:
             found = self._collections[resource] = Collection()
         return found
 
-    def collections(self) -> Iterator[tuple[str, Collection]]:
-        yield from self._collections.items()
+    def resources(self) -> list[str]:
+        """The full names of all resources that anything was ever kept of."""
+        return list(self._collections)
 
     def get(self, key: Key) -> Record | None:
         return self.collection(key.resource).records.get(key[1:])

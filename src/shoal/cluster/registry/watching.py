@@ -150,7 +150,8 @@ class Watch(Generic[T]):
         first = self._position - collection.forgotten
         if first < 0:
             raise GoneError(f"too old resource version: {self._told} ({self._state.compacted})")
-        for change in collection.log[first : first + _AT_ONCE]:
+        for i in range(first, min(first + _AT_ONCE, len(collection.log))):
+            change = collection.log[i]
             self._position += 1
             if change.record.version > self._told:
                 event = self._seen(change)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from shoal.api.fields import FieldError, described
+from shoal.api.fields import FieldError, InvalidObjectError, described
 from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.errors import (
     AlreadyExistsError,
@@ -12,13 +12,15 @@ from shoal.cluster.errors import (
     ConflictError,
     ForbiddenError,
     InternalError,
+    InvalidError,
     NotFoundError,
 )
 from shoal.cluster.registry.deleting import is_held
 from shoal.cluster.registry.head import Head
-from shoal.cluster.registry.records import Key, Record, copied, decode, encode, meta
+from shoal.cluster.registry.records import Key, Record, copied, decode, meta
 from shoal.cluster.registry.rules import metadata as metadata_rules
 from shoal.cluster.registry.rules.rules import Rules
+from shoal.cluster.registry.rules.shape import shaped
 from shoal.cluster.resources import NAMESPACES, Object, Resource
 
 Make = Callable[[Object], Object]
@@ -26,6 +28,7 @@ Make = Callable[[Object], Object]
 
 _TRIES: Final = 8
 """How often a name is generated before the dice are blamed."""
+_NAMES: Final = ("name", "generateName", "namespace")
 _STANDARD: Final = ("apiVersion", "kind", "metadata")
 
 
@@ -47,7 +50,7 @@ def found(head: Head, rules: Rules, key: Key) -> Record:
 
 def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Record:
     """Make an object."""
-    thing = _received(rules, body)
+    thing = _sent(rules, body)
     metadata = thing["metadata"]
     if metadata.get("resourceVersion"):
         raise InternalError("resourceVersion should not be set on objects to be created")
@@ -63,39 +66,48 @@ def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Recor
     return head.put(key, thing)
 
 
-def _received(rules: Rules, body: Object) -> Object:
-    """A copy of what was sent, which says what it is; BadRequestError if it is something else."""
+def _sent(rules: Rules, body: Object) -> Object:
+    """A copy of a whole object that was sent; BadRequestError if it cannot even be read."""
     try:
-        text = encode(body)
-        thing: Any = decode(text)
+        return _received(rules, body)
+    except InvalidObjectError as problem:
+        raise BadRequestError(f"{rules.kind} cannot be read: {problem}", causes=problem.errors) from None
+
+
+def _received(rules: Rules, body: Object) -> Object:
+    """A copy of an object, which says what it is; BadRequestError if it is something else."""
+    try:
+        thing = copied(body)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadRequestError(f"this is not JSON: {problem}") from None
     if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
         raise BadRequestError(f"an object with metadata is needed, not {described(thing)}")
+    _check_kind(rules, thing)
     resource = rules.resource
-    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if thing.get(field) not in (None, "", wanted):
-            raise BadRequestError(
-                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
-            )
     said = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": thing.get("metadata") or {},
     }
     whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
-    if b"null" in text and not rules.status_only:
-        _drop_nulls(whole)
-    return whole
+    return whole if rules.custom else shaped(resource, whole)
+
+
+def _check_kind(rules: Rules, thing: Object) -> None:
+    """What says what it is must be what the resource has."""
+    resource = rules.resource
+    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if thing.get(field) not in (None, "", wanted):
+            raise BadRequestError(
+                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
+            )
 
 
 def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
     """The name and namespace of a new object, which are written into its metadata."""
     resource = rules.resource
-    for field in ("name", "generateName", "namespace"):
-        if not isinstance(metadata.get(field) or "", str):
-            problem = FieldError(f"metadata.{field}", f"must be a text, not {described(metadata[field])}")
-            rules.check("", [problem])
+    wrong = [field for field in _NAMES if not isinstance(metadata.get(field) or "", str)]
+    rules.check("", [FieldError(f"metadata.{field}", "must be a string") for field in wrong])
     prefix = metadata.get("generateName")
     if not metadata.get("name") and not prefix:
         rules.check("", [FieldError("metadata.name", "Required value: name or generateName is required")])
@@ -136,26 +148,6 @@ def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> No
     rules.admit(thing, old, head)
 
 
-def _drop_nulls(thing: Object) -> None:
-    """A null in an object of Kubernetes' own is an absent field; the schemas of ours say it for ours."""
-    for name, value in list(thing.items()):
-        if value is None:
-            del thing[name]
-        elif name != "status":
-            _drop_nulls_within(value)
-
-
-def _drop_nulls_within(value: Any) -> None:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        for name in [name for name, inside in value.items() if inside is None]:
-            del value[name]
-        for inside in value.values():
-            _drop_nulls_within(inside)
-    elif isinstance(value, list):
-        for inside in value:
-            _drop_nulls_within(inside)
-
-
 # --- changing ----------------------------------------------------------------------------------------------
 
 
@@ -165,7 +157,7 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     if status and not rules.resource.status:
         raise NotFoundError(f"{rules.resource.full_name} have no status of their own")
     old = decode(record.body)
-    thing = _received(rules, make(decode(record.body)))
+    thing = _made(rules, key, make(decode(record.body)))
     _check_identity(rules, key, thing["metadata"], old["metadata"])
     if not status:
         rules.carry(thing, old)
@@ -178,15 +170,27 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     rules.check(key.name, [*wrong, *(() if status else rules.frozen(thing, old))])
     if thing == old:
         return record
-    if rules.resource.generation and not status and _wanted(thing) != _wanted(old):
+    if rules.counts_changes and rules.resource.generation and not status and _wanted(thing) != _wanted(old):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
     if metadata.get("deletionTimestamp") and not is_held(rules, thing):
         return head.remove(key, thing)
     return head.put(key, thing)
 
 
+def _made(rules: Rules, key: Key, body: Object) -> Object:
+    """A copy of what a patch made; InvalidError if nobody could read it."""
+    try:
+        return _received(rules, body)
+    except InvalidObjectError as problem:
+        raise rules.invalid(key.name, problem.errors) from None
+    except BadRequestError as problem:
+        raise InvalidError(f'{rules.kind} "{key.name}" is invalid: patch: {problem.message}') from None
+
+
 def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
     """Refuse what is meant for another object, or for another version of it."""
+    if not metadata.get("name"):
+        raise BadRequestError(f"the name of the object ({key.name}) cannot be taken away")
     for field, wanted in (("name", key.name), ("namespace", key.namespace)):
         if metadata.get(field) not in (None, "", wanted):
             raise BadRequestError(
@@ -214,7 +218,8 @@ def replace(head: Head, rules: Rules, key: Key, body: Object, *, status: bool) -
             f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
             f"UID in object meta: {there}"
         )
-    return change(head, rules, key, lambda _: body, status=status)
+    sent = _sent(rules, body)
+    return change(head, rules, key, lambda _: sent, status=status)
 
 
 def _without_status(rules: Rules, thing: Object, old: Object) -> Object:
@@ -230,7 +235,7 @@ def _of_status(rules: Rules, thing: Object, old: Object) -> Object:
     made = {name: value for name, value in old.items() if name != "status"}
     if thing.get("status") is not None:
         made["status"] = thing["status"]
-    made["metadata"] = dict(old["metadata"]) if rules.status_only else thing["metadata"]
+    made["metadata"] = dict(old["metadata"]) if rules.custom else thing["metadata"]
     if "ownerReferences" in old["metadata"]:
         made["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
     else:

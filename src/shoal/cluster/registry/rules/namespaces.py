@@ -13,9 +13,7 @@ _NAME: Final = "kubernetes.io/metadata.name"
 def default(namespace: Object) -> None:
     """Every namespace can be selected by its name."""
     metadata = namespace["metadata"]
-    labels = metadata.get("labels") or {}
-    if isinstance(labels, dict) and metadata.get("name"):
-        metadata["labels"] = labels | {_NAME: metadata["name"]}
+    metadata["labels"] = metadata.get("labels", {}) | {_NAME: metadata["name"]}
 
 
 def begin(namespace: Object) -> None:
@@ -38,7 +36,7 @@ def guard(namespace: Object) -> None:
 
 def deleting(namespace: Object) -> None:
     """Say that the namespace is on its way out."""
-    namespace["status"] = (namespace.get("status") or {}) | {"phase": "Terminating"}
+    namespace["status"] = namespace.get("status", {}) | {"phase": "Terminating"}
     del namespace["metadata"]["deletionGracePeriodSeconds"]
 
 

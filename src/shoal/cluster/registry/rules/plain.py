@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from shoal.api.fields import FieldError, child, described, shown
+from shoal.api.fields import FieldError, child, shown
+from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.registry.rules.rules import unchanged
 from shoal.cluster.resources import Object
 
@@ -29,10 +30,8 @@ def default_node(node: Object) -> None:
     """Fill in what a user left out of a node: without a word, all that it has is for pods."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
-    if not isinstance(status, dict):
-        return
-    if status.get("capacity") and not status.get("allocatable"):
-        status["allocatable"] = dict(status["capacity"])
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     status.setdefault("nodeInfo", dict.fromkeys(_ABOUT_NODE, ""))
 
@@ -42,25 +41,27 @@ def default_node(node: Object) -> None:
 
 def config_map_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with a config map."""
-    yield from _data_errors(thing, "data", base64_wanted=False)
-    yield from _data_errors(thing, "binaryData", base64_wanted=True)
-    for key in set(_mapping(thing.get("data"))) & set(_mapping(thing.get("binaryData"))):
+    text, binary = thing.get("data", {}), thing.get("binaryData", {})
+    yield from _key_errors(text, "data")
+    yield from _key_errors(binary, "binaryData")
+    yield from _base64_errors(binary, "binaryData")
+    for key in sorted(set(text) & set(binary)):
         yield FieldError(child("binaryData", key), "is in data too")
 
 
 def secret_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with a secret."""
-    yield from _data_errors(thing, "data", base64_wanted=True)
+    yield from _key_errors(thing.get("data", {}), "data")
+    yield from _base64_errors(thing.get("data", {}), "data")
 
 
 def default_secret(secret: Object) -> None:
     """Plain texts are kept as all data of a secret is."""
     secret.setdefault("type", "Opaque")
-    plain = secret.get("stringData")
-    if isinstance(plain, dict) and all(isinstance(value, str) for value in plain.values()):
-        del secret["stringData"]
+    plain = secret.pop("stringData", {})
+    if plain:
         kept = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
-        secret["data"] = (secret.get("data") or {}) | kept
+        secret["data"] = secret.get("data", {}) | kept
 
 
 def frozen_data(thing: Object, old: Object) -> Iterator[FieldError]:
@@ -75,18 +76,17 @@ def frozen_secret(thing: Object, old: Object) -> Iterator[FieldError]:
     yield from frozen_data(thing, old)
 
 
-def _data_errors(thing: Object, field: str, *, base64_wanted: bool) -> Iterator[FieldError]:
-    data = thing.get(field)
-    if data is not None and not isinstance(data, dict):
-        yield FieldError(field, f"must be a mapping, not {described(data)}")
-    for key, value in _mapping(data).items():
-        where = child(field, key)
+def _key_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
+    for key in data:
         if not _KEY.fullmatch(key):
-            yield FieldError(where, f"must be letters, digits, -, _ and . (at most 253), not '{shown(key)}'")
-        if not isinstance(value, str):
-            yield FieldError(where, f"must be a text, not {described(value)}")
-        elif base64_wanted and not _is_base64(value):
-            yield FieldError(where, "must be base64")
+            message = f"must be letters, digits, -, _ and . (at most 253), not '{shown(key)}'"
+            yield FieldError(child(path, key), message)
+
+
+def _base64_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
+    for key, value in data.items():
+        if not _is_base64(value):
+            yield FieldError(child(path, key), "must be base64")
 
 
 def _is_base64(text: str) -> bool:
@@ -95,10 +95,6 @@ def _is_base64(text: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 # --- events and leases -------------------------------------------------------------------------------------
@@ -121,12 +117,8 @@ def default_event(event: Object) -> None:
 
 def event_errors(event: Object) -> Iterator[FieldError]:
     """All that is wrong with an event: it is in the namespace of what it is about."""
-    about = event.get("involvedObject")
-    if not isinstance(about, dict):
-        yield FieldError("involvedObject", f"must be a mapping, not {described(about)}")
-        return
-    namespace = about.get("namespace") or "default"
-    if namespace != event["metadata"].get("namespace"):
+    namespace = event.get("involvedObject", {}).get("namespace") or DEFAULT_NAMESPACE
+    if namespace != event["metadata"]["namespace"]:
         yield FieldError("involvedObject.namespace", f"does not match event.namespace: '{shown(namespace)}'")
 
 
@@ -137,16 +129,8 @@ def default_lease(lease: Object) -> None:
 
 def lease_errors(lease: Object) -> Iterator[FieldError]:
     """All that is wrong with a lease."""
-    spec = lease.get("spec")
-    if not isinstance(spec, dict):
-        yield FieldError("spec", f"must be a mapping, not {described(spec)}")
-        return
-    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-    if seconds is not None and (not _is_number(seconds) or seconds <= 0):
+    spec = lease["spec"]
+    if spec.get("leaseDurationSeconds", 1) <= 0:
         yield FieldError("spec.leaseDurationSeconds", "must be greater than 0")
-    if transitions is not None and (not _is_number(transitions) or transitions < 0):
+    if spec.get("leaseTransitions", 0) < 0:
         yield FieldError("spec.leaseTransitions", "must be greater than or equal to 0")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

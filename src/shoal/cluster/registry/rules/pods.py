@@ -1,6 +1,7 @@
 """Pods: what is filled in, and which parts of a pod may still change."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from shoal.api.decode import decode
@@ -12,79 +13,71 @@ from shoal.cluster.resources import Object
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_SOURCES: Final = ("configMap", "secret", "downwardAPI", "projected")
 _MODE: Final = 0o644
+_POLICIES: Final = ("Always", "OnFailure", "Never")
 _MAY_CHANGE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`, "
     "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to "
     "existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
     "previously negative)"
 )
-_SPEC: Final = {
-    "restartPolicy": "Always",
-    "terminationGracePeriodSeconds": 30,
-    "dnsPolicy": "ClusterFirst",
-    "securityContext": {},
-    "schedulerName": "default-scheduler",
-}
-_CONTAINER: Final = {
-    "resources": {},
-    "terminationMessagePath": "/dev/termination-log",
-    "terminationMessagePolicy": "File",
-}
 
 
 def default(pod: Object) -> None:
     """Fill in what a user left out of a pod."""
     spec = pod.get("spec")
-    if not isinstance(spec, dict):
+    if spec is None:
         return
     default_spec(spec)
     spec.setdefault("enableServiceLinks", True)
-    for container in containers(spec):
-        _requests_from_limits(container["resources"])
-    if spec.get("hostNetwork") is True:
-        _ports_of_the_host(spec)
+    for container in _containers(spec):
+        _default_requests(container["resources"])
+        if spec.get("hostNetwork"):
+            _default_host_ports(container)
 
 
 def default_spec(spec: Object) -> None:
     """Fill in what a user left out of the spec of a pod, or of a template."""
-    for field, value in _SPEC.items():
-        if not spec.get(field):
-            spec.setdefault(field, copied(value))
-    for container in containers(spec):
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in _containers(spec):
         _default_container(container)
-    for volume in _mappings(spec.get("volumes")):
+    for volume in spec.get("volumes", ()):
         _default_volume(volume)
 
 
-def containers(spec: Object) -> list[Object]:
-    """All containers, those of the start too, as far as they are mappings."""
-    return [*_mappings(spec.get("initContainers")), *_mappings(spec.get("containers"))]
-
-
-def _mappings(values: object) -> list[Object]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+def _containers(spec: Object) -> Iterator[Object]:
+    return chain(spec.get("initContainers", ()), spec.get("containers", ()))
 
 
 def _default_container(container: Object) -> None:
-    for field, value in _CONTAINER.items():
-        container.setdefault(field, copied(value))
-    image = container.get("image")
-    if isinstance(image, str):
-        container.setdefault("imagePullPolicy", "Always" if _is_latest(image) else "IfNotPresent")
-    for port in _mappings(container.get("ports")):
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault(
+        "imagePullPolicy", "Always" if _is_latest(container.get("image", "")) else "IfNotPresent"
+    )
+    for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
-    for variable in _mappings(container.get("env")):
-        source = variable.get("valueFrom")
-        reference = source.get("fieldRef") if isinstance(source, dict) else None
-        if isinstance(reference, dict):
+    for variable in container.get("env", ()):
+        reference = variable.get("valueFrom", {}).get("fieldRef")
+        if reference is not None:
             reference.setdefault("apiVersion", "v1")
-    for probe in _mappings([container.get(name) for name in _PROBES]):
-        for field, number in _PROBE.items():
-            probe.setdefault(field, number)
-        if isinstance(probe.get("httpGet"), dict):
-            probe["httpGet"].setdefault("path", "/")
-            probe["httpGet"].setdefault("scheme", "HTTP")
+    for name in _PROBES:
+        if name in container:
+            _default_probe(container[name])
+
+
+def _default_probe(probe: Object) -> None:
+    for field, number in _PROBE.items():
+        probe.setdefault(field, number)
+    if "httpGet" in probe:
+        probe["httpGet"].setdefault("path", "/")
+        probe["httpGet"].setdefault("scheme", "HTTP")
 
 
 def _is_latest(image: str) -> bool:
@@ -95,29 +88,24 @@ def _is_latest(image: str) -> bool:
 
 
 def _default_volume(volume: Object) -> None:
-    if not set(volume) - {"name"}:
+    if set(volume) <= {"name"}:
         volume["emptyDir"] = {}
-    for source in ("configMap", "secret", "downwardAPI", "projected"):
-        if isinstance(volume.get(source), dict):
+    for source in _SOURCES:
+        if source in volume:
             volume[source].setdefault("defaultMode", _MODE)
 
 
-def _requests_from_limits(resources: object) -> None:
-    limits = resources.get("limits") if isinstance(resources, dict) else None
-    if not isinstance(resources, dict) or not isinstance(limits, dict) or not limits:
-        return
-    requests = resources.setdefault("requests", {})
-    if isinstance(requests, dict):
-        for name, amount in limits.items():
-            requests.setdefault(name, amount)
+def _default_requests(resources: Object) -> None:
+    """What is not asked for, but limited, is asked for."""
+    if "limits" in resources:
+        resources["requests"] = resources["limits"] | resources.get("requests", {})
 
 
-def _ports_of_the_host(spec: Object) -> None:
+def _default_host_ports(container: Object) -> None:
     """On the host's network every port is one of the host."""
-    for container in containers(spec):
-        for port in _mappings(container.get("ports")):
-            if "containerPort" in port:
-                port.setdefault("hostPort", port["containerPort"])
+    for port in container.get("ports", ()):
+        if "containerPort" in port:
+            port.setdefault("hostPort", port["containerPort"])
 
 
 # --- a new pod ---------------------------------------------------------------------------------------------
@@ -125,13 +113,12 @@ def _ports_of_the_host(spec: Object) -> None:
 
 def begin(pod: Object) -> None:
     """A new pod waits, whatever status it came with."""
-    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod)}
+    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "lastProbeTime": None,
                 "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
@@ -139,19 +126,26 @@ def begin(pod: Object) -> None:
         ]
 
 
-def _qos_class(pod: Object) -> str:
-    spec = decode(PodSpec, pod["spec"])
-    asked = [container.resources for container in (*spec.init_containers, *spec.containers)]
-    counted = [
-        {name: amounts for name, amounts in in_nano(side).items() if name in ("cpu", "memory") and amounts}
-        for resources in asked
-        for side in (resources.requests, resources.limits)
-    ]
-    if not any(counted):
+def _qos_class(spec: Object) -> str:
+    """How well a pod has said what it needs: of CPU and memory all, some, or nothing."""
+    if not any(container["resources"] for container in _containers(spec)):
         return "BestEffort"
-    pairs = zip(counted[::2], counted[1::2], strict=True)
-    whole = all(set(limits) == {"cpu", "memory"} and requests == limits for requests, limits in pairs)
+    view = decode(PodSpec, spec)
+    sides = [
+        (_counted(container.resources.requests), _counted(container.resources.limits))
+        for container in (*view.init_containers, *view.containers)
+    ]
+    if not any(requests or limits for requests, limits in sides):
+        return "BestEffort"
+    whole = all(len(limits) == len(_COUNTED) and requests == limits for requests, limits in sides)
     return "Guaranteed" if whole else "Burstable"
+
+
+_COUNTED: Final = ("cpu", "memory")
+
+
+def _counted(amounts: dict[str, Any]) -> dict[str, int]:
+    return {name: nano for name, nano in in_nano(amounts).items() if name in _COUNTED and nano}
 
 
 # --- what is wrong -----------------------------------------------------------------------------------------
@@ -159,32 +153,35 @@ def _qos_class(pod: Object) -> str:
 
 def errors(pod: Object) -> Iterator[FieldError]:
     """What the view of a pod does not look at."""
-    spec = pod.get("spec")
-    if isinstance(spec, dict):
-        yield from spec_errors(spec, "spec")
+    if "spec" in pod:
+        yield from spec_errors(pod["spec"], "spec")
 
 
 def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     """What the view of a pod spec does not look at: the names and images of containers."""
-    names: set[object] = set()
+    names: set[str] = set()
     for field in ("containers", "initContainers"):
-        for i, container in enumerate(_mappings(spec.get(field))):
-            where = f"{path}.{field}[{i}]"
-            name = container.get("name")
-            if not isinstance(name, str) or not name:
-                yield FieldError(f"{where}.name", "is required")
-            else:
-                yield from dns_label_errors(name, f"{where}.name")
-                if name in names:
-                    yield FieldError(f"{where}.name", f"Duplicate value: '{shown(name)}'")
-            names.add(name)
-            if not container.get("image"):
-                yield FieldError(f"{where}.image", "is required")
-    policy = spec.get("restartPolicy")
-    if policy not in ("Always", "OnFailure", "Never"):
+        for i, container in enumerate(spec.get(field, ())):
+            yield from _container_errors(container, names, f"{path}.{field}[{i}]")
+    if spec["restartPolicy"] not in _POLICIES:
         yield FieldError(
-            f"{path}.restartPolicy", f"must be Always, OnFailure or Never, not '{shown(policy)}'"
+            f"{path}.restartPolicy",
+            f"must be one of {', '.join(_POLICIES)}, not '{shown(spec['restartPolicy'])}'",
         )
+
+
+def _container_errors(container: Object, names: set[str], path: str) -> Iterator[FieldError]:
+    """Complain about a container; `names` are those of the others so far."""
+    name = container.get("name", "")
+    if not name:
+        yield FieldError(f"{path}.name", "is required")
+    else:
+        yield from dns_label_errors(name, f"{path}.name")
+    if name in names:
+        yield FieldError(f"{path}.name", f"Duplicate value: '{shown(name)}'")
+    names.add(name)
+    if not container.get("image"):
+        yield FieldError(f"{path}.image", "is required")
 
 
 # --- what may change ---------------------------------------------------------------------------------------
@@ -192,30 +189,39 @@ def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
 
 def frozen(pod: Object, old: Object) -> Iterator[FieldError]:
     """Complain about changes of what a pod is made of."""
+    if pod["spec"] == old["spec"]:
+        return
     new, was = copied(pod["spec"]), old["spec"]
     yield from _gate_errors(new, was)
     yield from _deadline_errors(new, was)
-    if was.get("schedulingGates"):
-        _loosen(new, was, "nodeSelector", "affinity")
-    _loosen(new, was, "schedulingGates", "activeDeadlineSeconds")
-    for field in ("containers", "initContainers"):
-        if len(new.get(field, ())) == len(was.get(field, ())):
-            for container, other in zip(new.get(field, ()), was.get(field, ()), strict=True):
-                container["image"] = other.get("image")
-    if _starts_with(new.get("tolerations", []), was.get("tolerations", [])):
-        _loosen(new, was, "tolerations")
-    if was.get("terminationGracePeriodSeconds", 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
-        _loosen(new, was, "terminationGracePeriodSeconds")
-    if new != was:
+    yield from (changed := list(_count_errors(new, was)))
+    _overlook_what_may_change(new, was)
+    if not changed and new != was:
         yield FieldError("spec", f"Forbidden: {_MAY_CHANGE}")
 
 
-def _starts_with(tolerations: list[Any], old: list[Any]) -> bool:
-    return all(toleration in tolerations for toleration in old)
+def _count_errors(new: Object, was: Object) -> Iterator[FieldError]:
+    for field in ("containers", "initContainers"):
+        if len(new.get(field, ())) != len(was.get(field, ())):
+            yield FieldError(f"spec.{field}", "Forbidden: pod updates may not add or remove containers")
 
 
-def _loosen(new: Object, was: Object, *fields: str) -> None:
-    """Compare as if these fields had not changed."""
+def _overlook_what_may_change(new: Object, was: Object) -> None:
+    """Make a spec as if what may change had not."""
+    overlook(new, was, "schedulingGates", "activeDeadlineSeconds")
+    if was.get("schedulingGates"):
+        overlook(new, was, "nodeSelector", "affinity")
+    for field in ("containers", "initContainers"):
+        for container, other in zip(new.get(field, ()), was.get(field, ()), strict=False):
+            container["image"] = other.get("image")
+    if all(toleration in new.get("tolerations", ()) for toleration in was.get("tolerations", ())):
+        overlook(new, was, "tolerations")
+    if was["terminationGracePeriodSeconds"] < 0 and new["terminationGracePeriodSeconds"] == 1:
+        overlook(new, was, "terminationGracePeriodSeconds")
+
+
+def overlook(new: Object, was: Object, *fields: str) -> None:
+    """Make some fields as they were."""
     for field in fields:
         new.pop(field, None)
         if field in was:
@@ -223,8 +229,8 @@ def _loosen(new: Object, was: Object, *fields: str) -> None:
 
 
 def _gate_errors(new: Object, was: Object) -> Iterable[FieldError]:
-    gates = was.get("schedulingGates") or []
-    for i, gate in enumerate(new.get("schedulingGates") or []):
+    gates = was.get("schedulingGates", ())
+    for i, gate in enumerate(new.get("schedulingGates", ())):
         if gate not in gates:
             yield FieldError(
                 f"spec.schedulingGates[{i}]", "Forbidden: only deletion is allowed, but found a new gate"

@@ -55,8 +55,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     frozen: Callable[[Object, Object], Iterable[FieldError]] = _all_may_change
     keeps_status: bool = False
     """A new object may bring its status."""
-    status_only: bool = False
-    """Who writes a status cannot change metadata with it."""
+    custom: bool = False
+    """Defined by a schema of ours; who writes a status cannot change metadata with it."""
+    counts_changes: bool = True
+    """The generation, if there is one, rises with every change of what is wanted."""
     unconditional: bool = True
     """An update need not say which version it is of."""
     created_by_update: bool = False

@@ -1,7 +1,7 @@
 """Services: those that are names only. Nothing here carries packets to a virtual address."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -37,16 +37,16 @@ class _Service(View, frozen=True, kw_only=True):
 def default(service: Object) -> None:
     """Fill in what a user left out of a service."""
     spec = service.get("spec")
-    if not isinstance(spec, dict):
+    if spec is None:
         return
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports") or ():
-        if isinstance(port, dict):
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        if "port" in port:
+            port.setdefault("targetPort", port["port"])
     if spec.get("clusterIP") == "None":
-        spec |= {"clusterIPs": ["None"]}
+        spec["clusterIPs"] = ["None"]
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -97,6 +97,5 @@ def _port_errors(ports: tuple[_Port, ...]) -> Iterator[FieldError]:
 
 def frozen(service: Object, old: Object) -> Iterator[FieldError]:
     """A service that stays of its type keeps its address."""
-    same: Any = service["spec"].get("type") == old["spec"].get("type")
-    if same:
+    if service["spec"]["type"] == old["spec"]["type"]:
         yield from unchanged(service, old, "spec.clusterIP")

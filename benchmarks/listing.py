@@ -1,0 +1,75 @@
+"""Listing over HTTPS: our API beside a server that has the same bytes ready and only sends them."""
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uvicorn
+
+from clusters import arriving
+from measuring import Row, by_turns, rates
+from shoal.cluster.embedded.api.server import listening, serving
+from shoal.cluster.embedded.credentials import Credentials
+from shoal.cluster.embedded.home import open_home
+from shoal.cluster.resources import PODS
+
+_Message = MutableMapping[str, Any]
+
+
+async def listing(place: Path, count: int) -> Row:
+    """All pods in one list, received and not looked at."""
+    credentials = Credentials(place)
+    trust = ssl.create_default_context(cafile=credentials.authority)
+    headers = {"Authorization": f"Bearer {credentials.token}"}
+    connections = aiohttp.TCPConnector(ssl=trust)
+    async with (
+        open_home(place / "home") as home,
+        serving(home, credentials) as url,
+        aiohttp.ClientSession(headers=headers, connector=connections) as session,
+    ):
+        for pod in arriving(range(count)):
+            await home.create(PODS, pod)
+        text = await _get(session, url + PODS.path())
+        async with _sending(text, credentials) as bare:
+            assert await _get(session, bare) == text
+            taken, floor = await by_turns(
+                lambda: _get(session, url + PODS.path()), lambda: _get(session, bare)
+            )
+    return rates(count, taken, floor, "pods", "")
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> bytes:
+    async with session.get(url) as answer:
+        assert answer.status == 200
+        return await answer.read()
+
+
+@contextlib.asynccontextmanager
+async def _sending(text: bytes, credentials: Credentials) -> AsyncIterator[str]:
+    """A server that sends this text, whatever it is asked."""
+
+    async def send_text(
+        _: _Message, __: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        length = (b"content-length", str(len(text)).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": text})
+
+    config = uvicorn.Config(
+        send_text,
+        ssl_certfile=credentials.certificate,
+        ssl_keyfile=credentials.key,
+        lifespan="off",
+        log_config=None,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    with listening("127.0.0.1", 0) as listener:
+        await server.startup(sockets=[listener])
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        server.should_exit = True
+        await server.shutdown(sockets=[listener])

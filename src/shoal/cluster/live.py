@@ -1,0 +1,137 @@
+"""A World that follows a cluster: what reflectors hear is read straight into what the World keeps.
+
+    live = LiveWorld(cluster, World(time.time()))
+    task = asyncio.create_task(live.run())  # cancel it to stop
+    await live.synced()
+
+Pods and nodes are many and change often. They are read in one step from text to view, and of a pod only its
+record is kept. An object that is not right is read a second time, thoroughly, to know all that is wrong with
+it; it is left out, and does not stop the others. A kind that the cluster does not have, because its CRD is
+not installed, is as good as one without objects, and is asked for again now and then.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from shoal.api import core, kinds
+from shoal.api.kinds import KINDS, Kind
+from shoal.api.meta import Object as View
+from shoal.api.repair import custom
+from shoal.cluster.errors import ClusterError, NotFoundError
+from shoal.cluster.mirror import Change, Gone, Key
+from shoal.cluster.port import Cluster
+from shoal.cluster.reflector import Pace, Reflector, Reflectors
+from shoal.cluster.resources import (
+    BUDGETS,
+    DIJOBS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POOLS,
+    PRIORITY_CLASSES,
+    TRAININGJOBS,
+    TYJOBS,
+    Decode,
+    Object,
+    Resource,
+    Text,
+)
+from shoal.world.pods import PodRecord, record
+from shoal.world.world import World
+
+FOLLOWED: Final[tuple[Resource[Object], ...]] = (
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    NODES,
+    POOLS,
+    BUDGETS,
+    JOBS,
+    DIJOBS,
+    TYJOBS,
+    TRAININGJOBS,
+    PODS,
+)
+"""All that a World is made of."""
+
+_DECODERS: Final[dict[type[View], msgspec.json.Decoder[Any]]] = {
+    view: msgspec.json.Decoder(view, dec_hook=custom) for view in (core.Pod, core.Node)
+}
+"""For what is many and changes often."""
+
+
+class LiveWorld:
+    """A World, and the reflectors that keep it up to date."""
+
+    def __init__(self, cluster: Cluster, world: World, pace: Pace | None = None) -> None:
+        """Follow nothing yet."""
+        self.world: Final = world
+        self._reflectors: Final = Reflectors(cluster, pace)
+        self._all: Final[dict[str, Reflector[Any]]] = {
+            resource.kind: self._reflectors.follow(
+                resource.read_as(reader(resource, world)), sink(resource.kind, world)
+            )
+            for resource in FOLLOWED
+        }
+
+    async def run(self) -> None:
+        """Follow for ever; cancel it to stop."""
+        await self._reflectors.run()
+
+    async def synced(self) -> None:
+        """Wait until everything has been told once."""
+        await self._reflectors.synced()
+
+    @property
+    def unreadable(self) -> dict[tuple[str, Key], str]:
+        """Objects that are left out, by kind and key, and what is wrong with each."""
+        found = ((kind, reflector.unreadable) for kind, reflector in self._all.items())
+        return {(kind, key): problem for kind, problems in found for key, problem in problems.items()}
+
+    @property
+    def troubles(self) -> list[ClusterError]:
+        """What goes wrong just now; that a kind is not installed is no trouble."""
+        return [error for error in self._reflectors.troubles() if not isinstance(error, NotFoundError)]
+
+
+def reader(resource: Resource[Any], world: World) -> Decode[Any]:
+    """How objects of a resource are read for a world."""
+    kind = KINDS[resource.api_version, resource.kind]
+    if kind.view is core.Pod:
+        return lambda text: record(_read(kind, text), world.book, world.now)
+    return lambda text: _read(kind, text)
+
+
+def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]]], None]:
+    """How a world is told of changes of one kind."""
+
+    def take(changes: Sequence[Change[View | PodRecord]]) -> None:
+        for change in changes:
+            if isinstance(change, Gone):
+                world.remove(kind, change.key)
+            elif isinstance(change.item, PodRecord):
+                world.keep(change.item, _number(change.version))
+            else:
+                world.put(change.item, version=_number(change.version))
+
+    return take
+
+
+def _read(kind: Kind, text: Text) -> Any:  # noqa: ANN401 - the view of the kind
+    """An object as its view; InvalidObjectError with everything that is wrong otherwise."""
+    decoder = _DECODERS.get(kind.view)
+    if decoder:
+        try:
+            view = decoder.decode(text)
+        except msgspec.ValidationError:
+            view = None
+        if view and not any(kind.errors(view)):
+            return view
+    return kinds.read(kind, msgspec.json.decode(text))
+
+
+def _number(version: str) -> int:
+    """A version as a number, which is what Kubernetes has them compared as."""
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,81 @@
+"""Shapes: the types of Kubernetes' own kinds, through which whatever is sent must pass.
+
+As with a real API server, fields that it does not know are dropped, nulls and empty lists are as good as
+absent, and a value of the wrong type is refused. Behind this gate rules can rely on the types of what they
+read. The types are made from the schemas that the API publishes.
+"""
+
+import functools
+import keyword
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from shoal.api.decode import decode
+from shoal.api.meta import Int32, Time
+from shoal.api.schema import Schema
+from shoal.cluster.registry.records import copied
+from shoal.cluster.resources import Object, Resource
+from shoal.cluster.schemas import core
+
+_EXACT_TIME: Final = "MicroTime"
+"""Go wants its fraction of a second as it wrote it, also where that is nothing."""
+_SCALARS: Final[dict[str, Any]] = {
+    "string": str,
+    "boolean": bool,
+    "number": float,
+    "integer": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
+}
+_FORMATS: Final[dict[str, Any]] = {
+    "int32": Int32,
+    "date-time": Time,
+    "int-or-string": int | str,
+}
+
+
+def shaped(resource: Resource[Any], thing: Object) -> Object:
+    """What is left of an object of one of Kubernetes' own kinds; InvalidObjectError for wrong types."""
+    made: Object = copied(decode(_struct(core.schema_name(resource)), thing))
+    return made
+
+
+@functools.cache
+def _struct(name: str) -> type[msgspec.Struct]:
+    """The type of a schema."""
+    fields = []
+    names = {}
+    for field, schema in core.schemas()[name].get("properties", {}).items():
+        plain = f"{field}_" if keyword.iskeyword(field) else field
+        names[plain] = field
+        fields.append((plain, *_typed(schema)))
+    return msgspec.defstruct(name.rpartition(".")[2], fields, rename=names, omit_defaults=True, kw_only=True)
+
+
+def _typed(schema: Schema) -> tuple[Any, Any]:
+    """The type of a field, and what it is when it is absent."""
+    if schema.get("type") == "array":
+        item, _ = _typed(schema["items"])
+        return tuple[item, ...], ()  # type: ignore[valid-type]
+    if schema.get("type") == "object":
+        value = _typed(schema["additionalProperties"])[0] if "additionalProperties" in schema else Any
+        return dict[str, value], msgspec.field(default_factory=dict)  # type: ignore[valid-type]
+    return _one(schema) | None, None
+
+
+def _one(schema: Schema) -> Any:  # noqa: ANN401 - a type
+    references = [part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part]
+    if not references:
+        return _scalar(schema)
+    name = references[0].removeprefix(core.REFERENCES)
+    if name.endswith(_EXACT_TIME):
+        return str
+    target = core.schemas()[name]
+    return _struct(name) if "properties" in target else _scalar(target)
+
+
+def _scalar(schema: Schema) -> Any:  # noqa: ANN401 - a type
+    if schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    if "oneOf" in schema:
+        return str | int | float
+    return _SCALARS.get(schema.get("type", ""), dict[str, Any])

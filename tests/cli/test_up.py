@@ -1,0 +1,213 @@
+"""`shoal up`, as a person starts, uses, stops and mistreats it."""
+
+import os
+import signal
+import socket
+import sqlite3
+import ssl
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from shoal.cluster.kubernetes.connect import find_access
+from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.resources import CONFIG_MAPS
+from tests.cli.daemon import up, url
+from tests.cli.running import shoal
+from tests.k8s.access import Client
+
+NOTE = {"metadata": {"name": "note", "namespace": "default"}, "data": {"a": "1"}}
+
+
+async def note(home: Path, *, write: bool = False) -> str:
+    """What is noted in a running home, by a client that knows nothing but its kubeconfig."""
+    cluster = KubernetesCluster(find_access(str(home / "kubeconfig")))
+    try:
+        if write:
+            await cluster.create(CONFIG_MAPS, NOTE)
+        return str((await cluster.get(CONFIG_MAPS, "note", "default"))["data"]["a"])
+    finally:
+        await cluster.close()
+
+
+def client(home: Path, token: str) -> Client:
+    return Client(url(home), token, ssl.create_default_context(cafile=home / "ca.crt"))
+
+
+async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    with up(tmp_path) as daemon:
+        await note(tmp_path, write=True)
+        daemon.send_signal(signal.SIGKILL)
+        daemon.wait()
+    with up(tmp_path):
+        assert await note(tmp_path) == "1"
+
+
+async def test_a_home_comes_back_where_it_was(tmp_path: Path) -> None:
+    with up(tmp_path):
+        first, token = url(tmp_path), (tmp_path / "token").read_text()
+    with up(tmp_path):
+        assert url(tmp_path) == first
+        assert (tmp_path / "token").read_text() == token
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+    with up(tmp_path) as daemon:
+        daemon.send_signal(number)
+        out, err = daemon.communicate()
+    assert (daemon.returncode, err) == (0, "")
+    assert out.endswith("Stopping.\n")
+
+
+def test_a_second_one_on_the_same_state_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    with up(tmp_path):
+        before = url(tmp_path)
+        second = shoal("up", "--home", str(tmp_path))
+        assert (second.returncode, second.stdout) == (1, "")
+        assert (
+            second.stderr
+            == f"Error: {tmp_path} is in use by another process: a state has one owner at a time\n"
+        )
+        assert url(tmp_path) == before
+        assert client(tmp_path, (tmp_path / "token").read_text()).get("/api/v1/namespaces/default")
+
+
+def test_a_port_in_use_is_said_and_leaves_the_kubeconfig_as_it_was(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = shoal("up", "--home", str(tmp_path), "--port", str(port))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: port {port} of 127.0.0.1 is in use")
+    assert not (tmp_path / "kubeconfig").exists()
+
+
+def test_nothing_is_readable_without_the_token(tmp_path: Path) -> None:
+    with up(tmp_path):
+        for path in ("/api", "/apis", "/api/v1/secrets", "/openapi/v3", "/nonsense"):
+            for token in ("", "wrong", (tmp_path / "token").read_text()[:-1]):
+                code, answer = client(tmp_path, token).call("GET", path)
+                assert (code, answer["kind"], answer["reason"]) == (401, "Status", "Unauthorized")
+
+
+def test_other_users_can_read_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    previous = os.umask(0)
+    try:
+        with up(home):
+            assert stat.S_IMODE(home.stat().st_mode) == 0o700
+            open_to_others = [path for path in home.iterdir() if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    finally:
+        os.umask(previous)
+    assert not open_to_others
+
+
+def test_a_home_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    with up(home):
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def test_only_loopback_is_listened_on(tmp_path: Path) -> None:
+    with up(tmp_path) as daemon:
+        assert listeners(daemon.pid) == {("127.0.0.1", urlsplit(url(tmp_path)).port)}
+
+
+def test_another_address_is_listened_on_when_asked(tmp_path: Path) -> None:
+    with up(tmp_path, "--listen", "127.0.0.9"):
+        assert urlsplit(url(tmp_path)).hostname == "127.0.0.9"
+        assert client(tmp_path, (tmp_path / "token").read_text()).get("/api")
+
+
+def listeners(pid: int) -> set[tuple[str, int]]:
+    """The IPv4 addresses on which a process listens; that there is none of IPv6 is asserted."""
+    mine = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in mine:
+                found[fields[1]] = table
+    assert set(found.values()) <= {"tcp"}
+    return {_address(text) for text in found}
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, port = text.split(":")
+    return socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)
+
+
+# --- states that cannot be used -----------------------------------------------------------------------------
+
+
+def _corrupt(home: Path) -> None:
+    (home / "state.db").write_bytes(b"this was a database once" * 400)
+
+
+def _newer(home: Path) -> None:
+    with sqlite3.connect(home / "state.db") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def _of_another_program(home: Path) -> None:
+    (home / "state.db").unlink()
+    with sqlite3.connect(home / "state.db") as database:
+        database.execute("CREATE TABLE mine (a)")
+    database.close()
+
+
+def _a_directory(home: Path) -> None:
+    (home / "state.db").unlink()
+    (home / "state.db").mkdir()
+
+
+def _broken_key(home: Path) -> None:
+    (home / "server.key").write_text("not a key")
+
+
+BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a corrupt database": (_corrupt, "state.db"),
+    "a database of a newer Shoal": (_newer, "written by a newer Shoal"),
+    "a database of another program": (_of_another_program, "of another program"),
+    "a directory in place of the database": (_a_directory, "state.db"),
+    "a key that is none": (_broken_key, "server.key"),
+}
+
+
+@pytest.mark.parametrize("harm, says", BROKEN.values(), ids=BROKEN)
+def test_a_state_that_cannot_be_used_is_said_in_one_line_and_left_alone(
+    tmp_path: Path, harm: Callable[[Path], None], says: str
+) -> None:
+    with up(tmp_path):
+        pass
+    harm(tmp_path)
+    before = contents(tmp_path)
+    refused = shoal("up", "--home", str(tmp_path))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: ")
+    assert says in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert contents(tmp_path) == before
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(home.iterdir()) if path.is_file()}
+
+
+def test_a_home_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    refused = shoal("up", "--home", str(tmp_path / "home"))
+    assert refused.returncode != 0
+    assert "is a file" in refused.stderr
+
+
+def test_a_home_where_nothing_can_be_written_is_said() -> None:
+    refused = shoal("up", "--home", "/sys/shoal")  # not even root can make a directory there
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: /sys/shoal cannot be used: ")
+    assert refused.stderr.count("\n") == 1

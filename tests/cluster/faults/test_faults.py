@@ -1,0 +1,133 @@
+"""A reflector behind a bad line, to a server that is restarted: what it has at the end is what there is."""
+
+import asyncio
+import itertools
+import os
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pytest
+
+from shoal.cluster.kubernetes.access import with_token
+from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.transport import Limits
+from shoal.cluster.mirror import Cache, Change, Gone, Key
+from shoal.cluster.port import Where
+from shoal.cluster.reflector import Pace, Reflector
+from shoal.cluster.resources import CONFIG_MAPS, Object
+from tests.cluster.faults.proxy import Proxy
+from tests.cluster.faults.schedule import Schedule
+from tests.k8s.controlplane import ControlPlane
+from tests.k8s.processes import PATIENCE, Process
+
+NAMES: Final = [f"object-{number}" for number in range(40)]
+HURRIED: Final = Limits(connect=5, request=5, silence=1, wait=0.05)
+SEEDS: Final = range(int(os.environ.get("SHOAL_SEEDS", "20")))
+
+
+class Strict(Cache[Object]):
+    """A cache that would notice an object that changes its uid without having been gone."""
+
+    def __call__(self, changes: Sequence[Change[Object]]) -> None:  # type: ignore[override]
+        for change in changes:
+            if not isinstance(change, Gone) and change.key in self.items:
+                before = self.items[change.key]["metadata"]
+                assert change.item["metadata"]["uid"] == before["uid"]
+            super().__call__([change])
+
+
+class Changer:
+    """Makes, changes and deletes objects by the dice, straight at the server."""
+
+    def __init__(self, cluster: KubernetesCluster, namespace: str, dice: random.Random) -> None:
+        self._cluster, self._namespace, self._dice = cluster, namespace, dice
+        self._there: set[str] = set()
+
+    async def change(self, number: int) -> None:
+        name = self._dice.choice(NAMES)
+        if name not in self._there:
+            metadata = {"name": name, "namespace": self._namespace}
+            body = {"metadata": metadata, "data": {"x": "x" * self._dice.choice([10, 1000, 20_000])}}
+            await self._cluster.create(CONFIG_MAPS, body)
+            self._there.add(name)
+        elif self._dice.random() < 0.4:
+            await self._cluster.delete(CONFIG_MAPS, name, self._namespace)
+            self._there.discard(name)
+        else:
+            patch = {"data": {"number": str(number)}}
+            await self._cluster.patch(CONFIG_MAPS, name, self._namespace, patch=patch)
+
+
+async def listed(cluster: KubernetesCluster, where: Where) -> Mapping[Key, Object]:
+    page = await cluster.list(CONFIG_MAPS, where)
+    return {(where.namespace, item["metadata"]["name"]): item for item in page.items}
+
+
+async def equal(cache: Strict, wanted: Mapping[Key, Object]) -> None:
+    """Wait until the cache is as it must be."""
+    for _ in range(int(PATIENCE / 0.05)):
+        if cache.items == wanted:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the cache differs in {sorted(cache.items.keys() ^ wanted.keys())}")
+
+
+async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int, restarts: int) -> None:
+    """Follow objects through a proxy while they change; a failure tells what happened on the way."""
+    schedule = Schedule(seed)
+    direct = KubernetesCluster(with_token(plane.url, plane.client().token, plane.authority))
+    try:
+        async with (
+            Proxy(plane.url, plane.client().tls, schedule).serving() as proxy,
+            asyncio.TaskGroup() as group,
+        ):
+            behind = KubernetesCluster(
+                with_token(proxy.url, plane.client().token, proxy.authority.pem), HURRIED
+            )
+            cache, where = Strict(), Where(namespace)
+            pace = Pace(page=7, first=0.01, most=0.1, shortest=1, longest=3, dice=random.Random(seed))
+            task = group.create_task(Reflector(behind, CONFIG_MAPS, cache, where, pace).run())
+            await change_all(
+                plane, Changer(direct, namespace, random.Random(seed)), schedule, changes, restarts
+            )
+            schedule.calm = True
+            await equal(cache, await listed(direct, where))
+            task.cancel()
+            await behind.close()
+    except BaseException as failure:
+        failure.add_note(str(schedule))
+        raise
+    await direct.close()
+
+
+async def change_all(
+    plane: ControlPlane, changer: Changer, schedule: Schedule, changes: int, restarts: int
+) -> None:
+    """Change objects, and restart servers in between."""
+    dice = random.Random(schedule.seed)
+    turns = itertools.cycle((plane.etcd, plane.api_server))
+    stops = dict(zip(dice.sample(range(changes), restarts), turns, strict=False))
+    for number in range(changes):
+        await changer.change(number)
+        await schedule.has_met(number // 40)  # however quickly things change, there are faults between
+        if number in stops:
+            await restart(plane, stops[number], schedule)
+
+
+async def restart(plane: ControlPlane, process: Process, schedule: Schedule) -> None:
+    schedule.met.append(f"restart of {process.name}")
+    await asyncio.to_thread(plane.restart, process)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_cache_ends_equal_to_a_list(k8s: ControlPlane, namespace: str, seed: int) -> None:
+    await follow(k8s, namespace, seed=seed, changes=500, restarts=2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_the_cache_ends_equal_to_a_list_after_much(
+    k8s: ControlPlane, namespace: str, seed: int
+) -> None:
+    await follow(k8s, namespace, seed=seed, changes=10_000, restarts=10)

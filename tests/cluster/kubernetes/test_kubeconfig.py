@@ -1,0 +1,371 @@
+"""Kubeconfigs as people have them: what is read of them, what is wrong with them, and what expires."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.config.exec_provider import ExecProvider
+from kubernetes_asyncio.config.kube_config import ConfigNode
+
+from shoal.cluster import errors
+from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
+from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.kubeconfig import Plugin, from_kubeconfig
+from shoal.cluster.resources import CONFIG_MAPS, NODES
+from tests.cluster.authority import Authority
+from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
+from tests.cluster.listening import server_context
+from tests.k8s.controlplane import ControlPlane, control_plane
+from tests.k8s.fixtures import need_assets
+
+FOUND = answer(200, {"metadata": {"name": "a"}})
+
+
+def config(
+    *, server: str = "https://127.0.0.1:1", user: object = None, context: object = None, **cluster: object
+) -> dict[str, Any]:
+    """A kubeconfig of one context."""
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": {} if user is None else user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", **(context or {})}}],  # type: ignore[dict-item]
+        "current-context": "x",
+    }
+
+
+def written(path: Path, content: object) -> str:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+async def credentials(access: Access) -> Credentials:
+    return await access.identity.credentials()
+
+
+# --- what is read -----------------------------------------------------------------------------------------
+
+
+BASIC = "Basic " + base64.b64encode(b"me:secret").decode()
+USERS: dict[str, tuple[Mapping[str, object], str]] = {
+    "a token": ({"token": "t1"}, "Bearer t1"),
+    "a token on a line of its own": ({"token": "t1\n"}, "Bearer t1"),
+    "a token in a file beside the kubeconfig": ({"tokenFile": "token"}, "Bearer from-file"),
+    "a file is read rather than a token": ({"token": "t1", "tokenFile": "token"}, "Bearer from-file"),
+    "a name and a password": ({"username": "me", "password": "secret"}, BASIC),
+    "nobody": ({}, ""),
+    "a provider of old": (
+        {"auth-provider": {"name": "oidc", "config": {"id-token": "a.e30=.c"}}},
+        "Bearer a.e30=.c",
+    ),
+}
+
+
+@pytest.mark.parametrize("user, expected", USERS.values(), ids=USERS)
+async def test_users(tmp_path: Path, user: Mapping[str, object], expected: str) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    access = from_kubeconfig(written(tmp_path / "config", config(user=user)))
+    assert (await credentials(access)).authorization == expected
+
+
+async def test_without_tls_nothing_is_given_away(tmp_path: Path) -> None:
+    said = config(server="http://example.com", user={"token": "t1"})
+    access = from_kubeconfig(written(tmp_path / "config", said))
+    assert await credentials(access) == Credentials()
+
+
+async def test_all_that_a_context_says(tmp_path: Path) -> None:
+    said = config(
+        server="https://example.com:6443",
+        user={"token": "t", "as": "carol", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["z"]}},
+        context={"namespace": "team-a"},
+        **{"tls-server-name": "inner", "proxy-url": "http://proxy:3128", "insecure-skip-tls-verify": True},
+    )
+    access = from_kubeconfig(written(tmp_path / "config", said))
+    assert (access.url, access.namespace, access.server_name, access.proxy, access.headers) == (
+        "https://example.com:6443",
+        "team-a",
+        "inner",
+        "http://proxy:3128",
+        (
+            ("Impersonate-User", "carol"),
+            ("Impersonate-Group", "a"),
+            ("Impersonate-Group", "b"),
+            ("Impersonate-Extra-x%2Fy", "z"),
+        ),
+    )
+    assert not access.tls.context().check_hostname
+
+
+async def test_whoever_is_taken_for_another_has_their_rights(k8s: ControlPlane, tmp_path: Path) -> None:
+    said = json.loads(k8s.kubeconfig().read_text())
+    said["users"][0]["user"] |= {"as": "carol", "as-groups": ["nobodies"]}
+    cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
+    with pytest.raises(errors.ForbiddenError, match='User "carol" cannot list'):
+        await cluster.list(NODES)
+    await cluster.close()
+
+
+async def test_a_context_needs_no_user_and_has_a_namespace(tmp_path: Path) -> None:
+    said = config(server="https://example.com")
+    del said["contexts"][0]["context"]["user"]
+    access = from_kubeconfig(written(tmp_path / "config", said))
+    assert (access.namespace, await credentials(access)) == ("default", Credentials())
+
+
+async def test_several_files_are_one(tmp_path: Path) -> None:
+    """The first file that says something decides, and names in a file mean what is beside it."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "token").write_text("of-sub")
+    first = {"current-context": "x", "contexts": config()["contexts"]}
+    second = config(user={"tokenFile": "token"}) | {"current-context": "another"}
+    paths = [
+        written(tmp_path / "first", first),
+        str(tmp_path / "missing"),
+        written(tmp_path / "sub" / "second", second),
+    ]
+    access = from_kubeconfig(":".join(paths))
+    assert (await credentials(access)).authorization == "Bearer of-sub"
+
+
+async def test_a_context_may_be_chosen(tmp_path: Path) -> None:
+    said = config()
+    said["contexts"].append({"name": "y", "context": {"cluster": "c", "namespace": "of-y"}})
+    assert from_kubeconfig(written(tmp_path / "config", said), "y").namespace == "of-y"
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------
+
+
+def without(key: str) -> dict[str, Any]:
+    return {name: value for name, value in config().items() if name != key}
+
+
+def encoded(**texts: bytes) -> dict[str, str]:
+    """Certificates and keys in place."""
+    return {f"{name.replace('_', '-')}-data": base64.b64encode(text).decode() for name, text in texts.items()}
+
+
+LOCKED = Authority("of clients").client("carol", "all", password=b"secret")
+ENCRYPTED = encoded(client_certificate=LOCKED.chain, client_key=LOCKED.key)
+WRONG: dict[str, tuple[object, str, str]] = {
+    "no such context": (config(), "z", r"has no context 'z'; there are 'x'$"),
+    "no current context": (without("current-context"), "", r"has no current-context; there are 'x'$"),
+    "no such cluster": (config(context={"cluster": "d"}), "", r"has no cluster 'd'; there are 'c'$"),
+    "no such user": (config(context={"user": "v"}), "", r"has no user 'v'; there are 'u'$"),
+    "no server": (config() | {"clusters": [{"name": "c", "cluster": {"a": 1}}]}, "", "Expected key server"),
+    "a server without a scheme": (
+        config(server="10.0.0.1:6443"),
+        "",
+        "the server, '10.0.0.1:6443', is not https",
+    ),
+    "a proxy of another sort": (config(**{"proxy-url": "socks5://p"}), "", "the proxy, 'socks5://p', is not"),
+    "an encrypted key": (config(user=ENCRYPTED), "", "the key of the client certificate is encrypted"),
+    "no YAML": ("a: [", "", "while parsing"),
+    "nothing": ("", "", "is not as a kubeconfig should be"),
+    "a list": ("[1]", "", "is not as a kubeconfig should be"),
+    "clusters that are none": (config() | {"clusters": [5]}, "", "is not as a kubeconfig should be"),
+    "no base64": (
+        config(**{"certificate-authority-data": "#"}),
+        "",
+        "certificate-authority-data is not base64",
+    ),
+    "no certificate": (config(**{"certificate-authority-data": "YWFhYQ=="}), "", "(?i)pem|ssl|x509"),
+    "a certificate that is not there": (
+        config(**{"certificate-authority": "ca.crt"}),
+        "",
+        "No such file.*ca.crt",
+    ),
+    "a key that is not there": (
+        config(user={"client-certificate-data": "YWFhYQ==", "client-key": "key"}),
+        "",
+        "No such file.*key",
+    ),
+    "a plugin without a command": (config(user={"exec": {"apiVersion": "v1"}}), "", "command"),
+}
+
+
+@pytest.mark.parametrize("content, context, words", WRONG.values(), ids=WRONG)
+def test_one_clear_message(tmp_path: Path, content: object, context: str, words: str) -> None:
+    path = written(tmp_path / "config", content)
+    with pytest.raises(AccessError, match=words) as caught:
+        from_kubeconfig(path, context)
+    assert str(caught.value).startswith(f"kubeconfig {path}: ")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match=f"^kubeconfig {tmp_path}/no: there is no such file$"):
+        from_kubeconfig(str(tmp_path / "no"))
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(AccessError, match="directory"):
+        from_kubeconfig(str(tmp_path))
+
+
+# --- plugins ----------------------------------------------------------------------------------------------
+
+OF_SERVERS = Authority("of servers")
+SHOWN = server_context(OF_SERVERS.server())
+TRUSTED = encoded(certificate_authority=OF_SERVERS.pem)
+VERSION = "client.authentication.k8s.io/v1"
+PLUGIN = """#!/bin/sh
+echo "$KUBERNETES_EXEC_INFO" > "$DIRECTORY/told"
+echo >> "$DIRECTORY/count"
+cat "$DIRECTORY/answer"
+"""
+
+
+@dataclass
+class Program:
+    """A credential plugin that answers with what is in a file, and counts."""
+
+    directory: Path
+
+    def issues(self, **status: object) -> None:
+        self.says({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
+
+    def says(self, answer: object) -> None:
+        written(self.directory / "answer", answer)
+
+    @property
+    def runs(self) -> int:
+        return len((self.directory / "count").read_text())
+
+    @property
+    def user(self) -> dict[str, Any]:
+        env = [{"name": "DIRECTORY", "value": str(self.directory)}]
+        return {"exec": {"apiVersion": VERSION, "command": "./plugin", "env": env, "installHint": "Get it."}}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    (tmp_path / "plugin").write_text(PLUGIN)
+    (tmp_path / "plugin").chmod(0o755)
+    return Program(tmp_path)
+
+
+async def test_a_plugin_is_asked_once_for_many(program: Program) -> None:
+    program.issues(token="issued")  # noqa: S106 - of a test
+    async with Scripted([FOUND]).serving(SHOWN) as server:
+        path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
+        cluster = KubernetesCluster(from_kubeconfig(path))
+        await asyncio.gather(*(cluster.get(CONFIG_MAPS, "a", "ns") for _ in range(5)))
+        await cluster.close()
+    assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer issued"}
+    assert program.runs == 1
+    assert json.loads((program.directory / "told").read_text())["kind"] == "ExecCredential"
+
+
+async def test_refused_credentials_are_renewed_once(program: Program) -> None:
+    program.issues(token="old")  # noqa: S106 - of a test
+    async with Scripted([FOUND, refusal(401), FOUND, refusal(401, "who?")]).serving(SHOWN) as server:
+        path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
+        cluster = KubernetesCluster(from_kubeconfig(path))
+        await cluster.get(CONFIG_MAPS, "a", "ns")
+        program.issues(token="new")  # noqa: S106 - of a test
+        await cluster.get(CONFIG_MAPS, "a", "ns")
+        with pytest.raises(errors.UnauthorizedError, match="who"):
+            await cluster.get(CONFIG_MAPS, "a", "ns")
+        await cluster.close()
+    sent = [asked.headers["Authorization"].removeprefix("Bearer ") for asked in server.asked]
+    assert sent == ["old", "old", "new", "new", "new"]
+    assert program.runs == 3
+
+
+async def test_credentials_are_renewed_before_they_expire(program: Program) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    node = ConfigNode("exec", {**program.user["exec"], "command": str(program.directory / "plugin")})
+    plugin = Plugin(ExecProvider(node), clock=lambda: now)
+    program.issues(token="first", expirationTimestamp="2030-01-01T01:00:00Z")  # noqa: S106 - of a test
+    assert (await plugin.credentials()).authorization == "Bearer first"
+    program.issues(token="second")  # noqa: S106 - of a test
+    now += timedelta(minutes=59)
+    assert (await plugin.credentials()).authorization == "Bearer first"
+    now += timedelta(seconds=45)
+    assert (await plugin.credentials()).authorization == "Bearer second"
+
+
+FAILURES: dict[str, tuple[object, str]] = {
+    "it issues nothing": ({"status": {}}, "issued neither a token nor a certificate"),
+    "it speaks another version": ({"apiVersion": "v9", "status": {"token": "t"}}, "v9 does not match"),
+    "it speaks no JSON": ("what?", "failed to decode process output"),
+    "its token is a number": ({"status": {"token": 5}}, "Expected `str`, got `int`"),
+    "it has no status": ({"status": None}, "Expected `object`"),
+}
+
+
+@pytest.mark.parametrize("said, words", FAILURES.values(), ids=FAILURES)
+async def test_a_plugin_that_fails_is_named(program: Program, said: object, words: str) -> None:
+    program.says(
+        {"apiVersion": VERSION, "kind": "ExecCredential", **said} if isinstance(said, dict) else said
+    )
+    access = from_kubeconfig(written(program.directory / "config", config(user=program.user)))
+    with pytest.raises(AccessError, match=rf"^credential plugin '.*/plugin'.*{words}"):
+        await credentials(access)
+
+
+async def test_a_plugin_that_ends_badly_is_quoted(program: Program) -> None:
+    (program.directory / "plugin").write_text("#!/bin/sh\necho 'log in first' >&2; exit 3\n")
+    access = from_kubeconfig(written(program.directory / "config", config(user=program.user)))
+    with pytest.raises(AccessError, match=r"process returned 3\. log in first"):
+        await credentials(access)
+
+
+async def test_a_plugin_that_is_not_there(program: Program) -> None:
+    (program.directory / "plugin").unlink()
+    access = from_kubeconfig(written(program.directory / "config", config(user=program.user)))
+    with pytest.raises(AccessError, match=r"there is no credential plugin '.*/plugin'\. Get it\."):
+        await credentials(access)
+
+
+# --- certificates -----------------------------------------------------------------------------------------
+
+
+async def test_client_certificates_on_a_real_server(tmp_path: Path, program: Program) -> None:
+    """As files, as data, and from a plugin."""
+    need_assets("etcd", "kube-apiserver", "kubectl")
+    authority = Authority("of clients")
+    (tmp_path / "clients.crt").write_bytes(authority.pem)
+    pair = authority.client("carol", "system:masters")
+    (tmp_path / "tls.crt").write_bytes(pair.chain)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+    program.issues(clientCertificateData=pair.chain.decode(), clientKeyData=pair.key.decode())
+    users: list[Mapping[str, object]] = [
+        {"client-certificate": "tls.crt", "client-key": "tls.key"},
+        encoded(client_certificate=pair.chain, client_key=pair.key),
+        program.user,
+    ]
+    with control_plane(
+        tmp_path / "plane", api_server_flags=[f"--client-ca-file={tmp_path / 'clients.crt'}"]
+    ) as plane:
+        for user in users:
+            said = config(server=plane.url, user=user, **{"certificate-authority": str(plane.authority)})
+            cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
+            assert (await cluster.list(NODES)).items == []
+            await cluster.close()
+
+
+async def test_a_server_that_nobody_vouches_for_is_not_trusted(k8s: ControlPlane, tmp_path: Path) -> None:
+    other = encoded(certificate_authority=Authority("another").pem)
+    said = config(server=k8s.url, user={"token": "t"}, **other)
+    cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
+    with pytest.raises(errors.UnavailableError, match="certificate verify failed"):
+        await cluster.list(NODES)
+    await cluster.close()
+
+
+def test_nothing_is_left_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are given to the library in files; for a moment only."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "files"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "files").mkdir()
+    pair = Authority("of clients").client("carol", "all")
+    user = encoded(client_certificate=pair.chain, client_key=pair.key)
+    from_kubeconfig(written(tmp_path / "config", config(user=user)))
+    assert list((tmp_path / "files").iterdir()) == []
