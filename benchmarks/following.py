@@ -59,10 +59,12 @@ def main() -> None:
 def following(*, nodes: int, pods: int, rate: int, seconds: int) -> Cost:
     """Follow a cluster of so many pods for a while, `rate` changes a second."""
     stage = Stage(nodes, pods)
+    view = Assembler(stage.world, SchedulerConfig())
+    stage.fill_nodes()
+    view.assemble(0.0)
     gc.collect()
     tracemalloc.start()
-    view = Assembler(stage.world, SchedulerConfig())
-    stage.fill()
+    stage.fill_pods()
     view.assemble(0.0)
     gc.collect()
     memory, _ = tracemalloc.get_traced_memory()
@@ -93,11 +95,14 @@ class Stage:
         self._dice = random.Random(1)
         self._version = 0
 
-    def fill(self) -> None:
-        """Tell of everything."""
+    def fill_nodes(self) -> None:
+        """Tell of all nodes."""
         for raw in machines(self._nodes):
             key = ("", raw["metadata"]["name"])
             self._take_nodes([Put(key, "1", self._read_node(msgspec.json.encode(raw)))])
+
+    def fill_pods(self) -> None:
+        """Tell of all pods, which run."""
         self.take(pod(i, f"n{i % self._nodes:05}", "Running") for i in range(self._pods))
 
     def batches(self, changes: int, size: int) -> Iterator[list[bytes]]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from shoal.world.assembly import Assembler
+from shoal.world.world import World
 from tests.builders import (
     POOL,
     Object,
@@ -270,6 +272,18 @@ def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> No
     follower.remove(*change.remove, *(identity(one) for one in change.put))
     follower.put(*change.objects)
     assert portrait(follower.check()) == before
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
+    first, then = Follower.of(change.objects), Follower.of(change.objects)
+    then.put(*change.put)
+    then.remove(*change.remove)
+    stage = World(NOW)
+    assembler = Assembler(stage, first.config)
+    for one in (first, then, first):
+        stage.become(one.world)
+        assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
 
 
 def _untimed(shown: Object) -> Object:

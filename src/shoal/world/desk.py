@@ -23,7 +23,7 @@ from shoal.world.slots import Slot
 from shoal.world.world import World
 
 
-class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A workload and what it was made of.
 
     `origins` has the pod behind each task. `guests` have no pods yet, and yet have room on nodes, each with
@@ -45,7 +45,7 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.sketch.pod(task.name, self.sketch.elastic.row_of(task.role).blueprint, task.number)
 
 
-class Draft(msgspec.Struct, frozen=True, eq=False):
+class Draft(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sketch beside the pods that there are of it: those that have ended, and what is wanted now.
 
     `blueprints` are those of the sketch, each of them once.

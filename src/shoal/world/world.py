@@ -59,9 +59,21 @@ class World:
     def __copy__(self) -> Self:
         """Another world with the same objects, which nobody follows."""
         twin = type(self)(self.now)
-        alike = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        vars(twin).update(alike)
+        vars(twin).update(self._contents())
         return twin
+
+    def become(self, other: "World") -> None:
+        """Have the objects that a copy has, in which some were replaced; whoever follows is told of those.
+
+        Namespaces are the same in both, and nothing is assumed in either.
+        """
+        for kind in (*_SHELVES, *JOB_KINDS):
+            here, there = self._shelf(kind), other._shelf(kind)  # noqa: SLF001 - it is one of us
+            if here is not there:
+                for index in here.keys() | there.keys():
+                    if here.get(index) is not there.get(index):
+                        self._note(kind, ("", index) if kind in _OF_CLUSTER else index)
+        vars(self).update(other._contents())  # noqa: SLF001
 
     def follow(self) -> Changes:
         """What changes from now on; to begin with, all that is there."""
@@ -139,6 +151,9 @@ class World:
         """The value of the PriorityClass that is everybody's default."""
         values = (c.value for c in self.priority_classes.values() if c.global_default)
         return min(values, default=0)
+
+    def _contents(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def _shelf(self, kind: str) -> dict[Any, Any]:
         """Where objects of a kind are kept: by name, those of namespaces by key."""
