@@ -283,7 +283,7 @@ class Registry:
             self._state.apply(made)
         self._head.committed(changes)
         self._forget(None)
-        self._feed.tell({made.record.key.resource for made in changes})
+        self._feed.tell(dict.fromkeys(made.record.key.resource for made in changes))
 
     # --- tidying up ---------------------------------------------------------------------------------------
 
