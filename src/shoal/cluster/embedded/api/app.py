@@ -23,7 +23,6 @@ from shoal.cluster.embedded.api.failures import NOT_ALLOWED, NOT_FOUND, failure
 from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
 from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
 from shoal.cluster.registry import Registry
-from shoal.cluster.resources import NAMESPACES
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
@@ -105,8 +104,6 @@ class Api:
         if target.part == EVICTION:
             return placing.evict
         if method == "DELETE" and not target.name:
-            if target.resource.full_name == NAMESPACES.full_name:
-                raise NOT_ALLOWED
             return deleting.delete_all
         return _BY_METHOD[method]
 
