@@ -5,6 +5,7 @@ server; then the object or collection that the path names, by method.
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import time
@@ -46,11 +47,9 @@ class Api:
         if scope["type"] != "http":
             raise RuntimeError(f"nothing but http is spoken here, not {scope['type']}")
         request = Request(scope, receive)
-        try:
+        with contextlib.suppress(ClientDisconnect):
             response = await self._answer(request)
-        except ClientDisconnect:
-            return
-        await response(scope, receive, send)
+            await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         """The answer, whatever happens: no error is without a Status."""
