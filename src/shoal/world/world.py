@@ -162,10 +162,9 @@ class World:
 
     def _place(self, kind: str, key: Key, thing: Object | PodRecord) -> None:
         shelf, index = self._shelf(kind), _index(kind, key)
-        before = shelf.get(index)
-        shelf[index] = thing
-        if before == thing:
+        if shelf.get(index) == thing:
             return
+        shelf[index] = thing
         if isinstance(thing, Namespace):
             self._relabel(key[1], {**thing.metadata.labels, NAMESPACE_LABEL: key[1]})
         self._note(kind, key)
@@ -177,7 +176,7 @@ class World:
             self.book.namespaces[namespace] = labels
         if before == labels or not self.book.minds_namespaces:
             return
-        for pod in list(self.pods.values()):
+        for pod in [pod for pod in self.pods.values() if pod.blueprint.choices]:
             self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *JOB_KINDS):
             for key in self._shelf(kind):

@@ -59,6 +59,7 @@ USERS: dict[str, tuple[Mapping[str, object], str]] = {
     "a file is read rather than a token": ({"token": "t1", "tokenFile": "token"}, "Bearer from-file"),
     "a name and a password": ({"username": "me", "password": "secret"}, BASIC),
     "nobody": ({}, ""),
+    "what is null is not there": ({"exec": None, "tokenFile": None, "as": None, "token": "t1"}, "Bearer t1"),
     "a provider of old": (
         {"auth-provider": {"name": "oidc", "config": {"id-token": "a.e30=.c"}}},
         "Bearer a.e30=.c",
@@ -147,8 +148,10 @@ def without(key: str) -> dict[str, Any]:
 
 
 def encoded(**texts: bytes) -> dict[str, str]:
-    """Certificates and keys in place."""
-    return {f"{name.replace('_', '-')}-data": base64.b64encode(text).decode() for name, text in texts.items()}
+    """Certificates and keys in place, on several lines as some people write them."""
+    return {
+        f"{name.replace('_', '-')}-data": base64.encodebytes(text).decode() for name, text in texts.items()
+    }
 
 
 LOCKED = Authority("of clients").client("carol", "all", password=b"secret")

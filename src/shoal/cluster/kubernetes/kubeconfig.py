@@ -119,11 +119,11 @@ class _Reader:
         user = self._user
         if not str(self._cluster["server"]).startswith("https:"):
             return Constant(Credentials())
-        if "exec" in user:
+        if user.safe_get("exec"):
             return Plugin(ExecProvider(_relative(user["exec"], user.path)), _hint(user["exec"]))
-        if "tokenFile" in user:
+        if user.safe_get("tokenFile"):
             return TokenFile(_beside(user, "tokenFile"))
-        if "auth-provider" in user:
+        if user.safe_get("auth-provider"):
             return Provider(KubeConfigLoader(self._merged, self._name, config_base_path=None))
         return Constant(Credentials(_authorization(user)))
 
@@ -131,7 +131,7 @@ class _Reader:
 def _authorization(user: ConfigNode) -> str:
     if token := str(user.safe_get("token") or "").strip():
         return f"Bearer {token}"
-    if "username" not in user:
+    if not user.safe_get("username"):
         return ""
     pair = f"{user['username']}:{user.safe_get('password') or ''}"
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
@@ -145,7 +145,7 @@ def _beside(node: ConfigNode, key: str) -> Path:
 def _pem(node: ConfigNode, key: str) -> Pem:
     if text := node.safe_get(f"{key}-data"):
         try:
-            return base64.b64decode(str(text), validate=True)
+            return base64.b64decode("".join(str(text).split()), validate=True)
         except binascii.Error as problem:
             raise ConfigException(f"{key}-data is not base64: {problem}") from problem
     return _beside(node, key) if node.safe_get(key) else b""
@@ -154,7 +154,7 @@ def _pem(node: ConfigNode, key: str) -> Pem:
 def _impersonation(user: ConfigNode) -> Iterator[tuple[str, str]]:
     """The headers that make the server take us for somebody else, if we may."""
     for key, header in (("as", "User"), ("as-uid", "Uid")):
-        if key in user:
+        if user.safe_get(key):
             yield f"Impersonate-{header}", str(user[key])
     for group in user.safe_get("as-groups") or ():
         yield "Impersonate-Group", str(group)
