@@ -2,16 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Literal
 
 import pytest_asyncio
 
 from shoal.cluster.port import Cluster, Deletion, Event, Where
 from shoal.cluster.resources import LEASES, NODES, PODS, Object
+from shoal.cluster.simulated.machines import (
+    KILLED,
+    LEASES_LIVE_IN,
+    NEVER_STARTS,
+    Kubelet,
+    Life,
+    Script,
+    Step,
+    kubelet,
+    runs_for,
+)
 from tests.conformance.objects import pod, uid_of, unique, version_of
 from tests.conformance.waiting import PATIENCE, Events, exists, until, until_gone
 from tests.kubelet.clocks import ManualClock
-from tests.kubelet.kubelet import KILLED, LEASES_LIVE_IN, Kubelet, Script, kubelet
-from tests.kubelet.lives import NEVER_STARTS, Life, Step, runs_for
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -26,11 +36,12 @@ def phase(wanted: str) -> Callable[[Object], bool]:
     return lambda seen: seen["status"]["phase"] == wanted
 
 
-def ready(wanted: bool) -> Callable[[Object], bool]:  # noqa: FBT001 - what is waited for
-    return lambda seen: (
-        {"type": "Ready", "status": str(wanted)}
-        in [{"type": each["type"], "status": each["status"]} for each in seen["status"].get("conditions", ())]
-    )
+def ready(wanted: Literal["True", "False"]) -> Callable[[Object], bool]:
+    def holds(seen: Object) -> bool:
+        conditions = seen["status"].get("conditions", ())
+        return ("Ready", wanted) in [(each["type"], each["status"]) for each in conditions]
+
+    return holds
 
 
 async def bound(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from shoal.cluster.resources import Object
-from tests.kubelet.lives import Moment
+from shoal.cluster.simulated.machines.lives import Moment
 
 CAPACITY: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 HOST_IP: Final = "127.0.0.1"
@@ -18,10 +18,12 @@ def written(seconds: float) -> str:
 
 
 def read(text: str) -> float:
+    """The time that Kubernetes wrote."""
     return datetime.fromisoformat(text).timestamp()
 
 
 def condition(kind: str, *, holds: bool, since: float, reason: str = "") -> Object:
+    """A condition of a pod or a node."""
     why = {"reason": reason} if reason else {}
     return {"type": kind, "status": str(holds), "lastTransitionTime": written(since), **why}
 
