@@ -30,6 +30,7 @@ class Head:
         self._overlay: defaultdict[str, dict[Place, Record]] = defaultdict(dict)
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._open: list[Change] = []
+        self._rehearsing = False
         for record in state.records():
             self._follow(record.key, None, meta(record.body))
 
@@ -67,7 +68,7 @@ class Head:
     def transaction(self, *, keep: bool = True) -> Iterator[list[Change]]:
         """Stage what is written within; undo all of it after an error, or unless it is to be kept."""
         changes: list[Change] = []
-        self._open = changes
+        self._open, self._rehearsing = changes, not keep
         done = False
         try:
             yield changes
@@ -87,7 +88,7 @@ class Head:
 
     def _stage(self, key: Key, thing: Object, *, deleted: bool) -> Record:
         before = self.get(key)
-        thing["metadata"]["resourceVersion"] = str(self.version + 1)
+        self._write_version(thing, before)
         body = encode(thing)
         if len(body) > LARGEST and not deleted:
             raise TooLargeError(f"the object has {len(body):,} bytes, and {LARGEST:,} is the limit")
@@ -96,6 +97,16 @@ class Head:
         self._apply(change)
         self._open.append(change)
         return record
+
+    def _write_version(self, thing: Object, before: Record | None) -> None:
+        """What is only rehearsed keeps the version that it has, if it has one."""
+        metadata = thing["metadata"]
+        if not self._rehearsing:
+            metadata["resourceVersion"] = str(self.version + 1)
+        elif before is not None:
+            metadata["resourceVersion"] = str(before.version)
+        else:
+            metadata.pop("resourceVersion", None)
 
     def _apply(self, change: Change) -> None:
         key = change.record.key

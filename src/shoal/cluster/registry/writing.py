@@ -12,6 +12,7 @@ from shoal.cluster.errors import (
     ConflictError,
     ForbiddenError,
     InternalError,
+    InvalidError,
     NotFoundError,
 )
 from shoal.cluster.registry.deleting import is_held
@@ -81,19 +82,25 @@ def _received(rules: Rules, body: Object) -> Object:
         raise BadRequestError(f"this is not JSON: {problem}") from None
     if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
         raise BadRequestError(f"an object with metadata is needed, not {described(thing)}")
+    _check_kind(rules, thing)
     resource = rules.resource
-    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if thing.get(field) not in (None, "", wanted):
-            raise BadRequestError(
-                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
-            )
     said = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": thing.get("metadata") or {},
     }
     whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
-    return shaped(resource, whole) if rules.shaped else whole
+    return whole if rules.custom else shaped(resource, whole)
+
+
+def _check_kind(rules: Rules, thing: Object) -> None:
+    """What says what it is must be what the resource has."""
+    resource = rules.resource
+    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if thing.get(field) not in (None, "", wanted):
+            raise BadRequestError(
+                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
+            )
 
 
 def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
@@ -163,7 +170,7 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     rules.check(key.name, [*wrong, *(() if status else rules.frozen(thing, old))])
     if thing == old:
         return record
-    if rules.resource.generation and not status and _wanted(thing) != _wanted(old):
+    if rules.counts_changes and rules.resource.generation and not status and _wanted(thing) != _wanted(old):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
     if metadata.get("deletionTimestamp") and not is_held(rules, thing):
         return head.remove(key, thing)
@@ -176,10 +183,14 @@ def _made(rules: Rules, key: Key, body: Object) -> Object:
         return _received(rules, body)
     except InvalidObjectError as problem:
         raise rules.invalid(key.name, problem.errors) from None
+    except BadRequestError as problem:
+        raise InvalidError(f'{rules.kind} "{key.name}" is invalid: patch: {problem.message}') from None
 
 
 def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
     """Refuse what is meant for another object, or for another version of it."""
+    if not metadata.get("name"):
+        raise BadRequestError(f"the name of the object ({key.name}) cannot be taken away")
     for field, wanted in (("name", key.name), ("namespace", key.namespace)):
         if metadata.get(field) not in (None, "", wanted):
             raise BadRequestError(
@@ -224,7 +235,7 @@ def _of_status(rules: Rules, thing: Object, old: Object) -> Object:
     made = {name: value for name, value in old.items() if name != "status"}
     if thing.get("status") is not None:
         made["status"] = thing["status"]
-    made["metadata"] = dict(old["metadata"]) if rules.status_only else thing["metadata"]
+    made["metadata"] = dict(old["metadata"]) if rules.custom else thing["metadata"]
     if "ownerReferences" in old["metadata"]:
         made["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
     else:

@@ -98,6 +98,9 @@ def _named(made: object, ask: Ask) -> Object:
     """What a patch made, which must still be the object that was meant."""
     if not isinstance(made, dict):
         raise InvalidError("a patch must leave an object")
+    resource = ask.target.resource
+    if (made.get("apiVersion"), made.get("kind")) != (resource.api_version, resource.kind):
+        raise InvalidError(f"a patch must leave a {resource.kind} in version {resource.api_version}")
     return addressed(made, ask.target)
 
 

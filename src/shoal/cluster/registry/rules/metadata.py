@@ -34,9 +34,9 @@ _SERVERS_OWN: Final = (
     "managedFields",
 )
 """What a new object cannot bring."""
-_CARRIED: Final = ("uid", "deletionTimestamp")
+_CARRIED: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 """What an update may leave out, and cannot change."""
-_DECIDED: Final = ("creationTimestamp", "generation", "deletionGracePeriodSeconds")
+_DECIDED: Final = ("creationTimestamp", "generation")
 """What an update says nothing about, whatever it says."""
 _MAY_BE_EMPTY: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -152,7 +152,7 @@ def _owner_errors(owners: tuple[_OwnerReference, ...]) -> Iterator[FieldError]:
 
 def frozen(metadata: Object, old: Object) -> Iterator[FieldError]:
     """Complain about changes of what cannot change."""
-    for field in ("uid", "deletionTimestamp"):
+    for field in _CARRIED:
         if metadata.get(field) != old.get(field):
             yield FieldError(f"metadata.{field}", IMMUTABLE)
     added = set(metadata.get("finalizers", ())) - set(old.get("finalizers", ()))

@@ -194,9 +194,16 @@ def frozen(pod: Object, old: Object) -> Iterator[FieldError]:
     new, was = copied(pod["spec"]), old["spec"]
     yield from _gate_errors(new, was)
     yield from _deadline_errors(new, was)
+    yield from (changed := list(_count_errors(new, was)))
     _overlook_what_may_change(new, was)
-    if new != was:
+    if not changed and new != was:
         yield FieldError("spec", f"Forbidden: {_MAY_CHANGE}")
+
+
+def _count_errors(new: Object, was: Object) -> Iterator[FieldError]:
+    for field in ("containers", "initContainers"):
+        if len(new.get(field, ())) != len(was.get(field, ())):
+            yield FieldError(f"spec.{field}", "Forbidden: pod updates may not add or remove containers")
 
 
 def _overlook_what_may_change(new: Object, was: Object) -> None:

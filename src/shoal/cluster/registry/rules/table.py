@@ -105,6 +105,7 @@ _TABLE: Final = (
         errors=_class_errors,
         frozen=priority.frozen_class,
         guard=priority.guard_class,
+        counts_changes=False,
     ),
     Rules(
         resource=BUDGETS,
@@ -126,7 +127,7 @@ _TABLE: Final = (
             resource=BY_KIND[kind.api_version, kind.kind],
             default=schema.filler(kind),
             errors=partial(schema.errors, kind),
-            status_only=True,
+            custom=True,
             unconditional=False,
         )
         for kind in OWN_KINDS

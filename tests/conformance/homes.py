@@ -1,0 +1,93 @@
+"""The homes that the suite runs against. A new one is a new row of HOMES."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from shoal.cluster.embedded.api.server import serving
+from shoal.cluster.embedded.credentials import Credentials
+from shoal.cluster.embedded.home import open_home
+from shoal.cluster.kubernetes.connect import find_access
+from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.port import Cluster
+from shoal.cluster.registry import Registry, Retention
+from shoal.cluster.simulated import SimulatedCluster, WallClock
+
+Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where objects live: how to open it as it is, and with everybody who tends the objects in it.
+
+    The embedded store tends its objects itself; a Kubernetes does so only with its controllers.
+    """
+
+    name: str
+    open: Opening
+    open_tended: Opening
+
+
+@contextlib.asynccontextmanager
+async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
+    """A store that has been open before, and has forgotten how its first objects came to be."""
+    directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
+    async with open_home(directory, retention=Retention(changes=1)) as earlier:
+        await earlier.tidy()
+    async with open_home(directory) as registry:
+        yield registry
+
+
+@contextlib.asynccontextmanager
+async def _https(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The same over our own API, with the client that speaks to Kubernetes."""
+    directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("credentials")
+    credentials = Credentials(directory)
+    async with (
+        _embedded(request) as registry,
+        serving(registry, credentials) as url,
+        _client(credentials.write_kubeconfig(url)) as cluster,
+    ):
+        yield cluster
+
+
+@contextlib.asynccontextmanager
+async def _client(kubeconfig: Path) -> AsyncIterator[Cluster]:
+    cluster = KubernetesCluster(find_access(str(kubeconfig)))
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+@contextlib.asynccontextmanager
+async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The store of simulated runs, on the suite's own loop; an hour later it has forgotten its beginning."""
+    clock = WallClock(asyncio.get_running_loop().time)
+    async with SimulatedCluster(clock=clock, dice=random.Random(1)) as cluster:
+        clock.jump(3600)
+        await cluster.tidy()
+        yield cluster
+
+
+def _api_server(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
+    return _client(request.getfixturevalue("k8s").kubeconfig())
+
+
+def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
+    return _client(request.getfixturevalue("k8s_controllers").kubeconfig())
+
+
+HOMES: Final = (
+    Home("embedded", _embedded, _embedded),
+    Home("https", _https, _https),
+    Home("simulated", _simulated, _simulated),
+    Home("kubernetes", _api_server, _api_server_with_controllers),
+)

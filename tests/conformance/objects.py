@@ -1,0 +1,130 @@
+"""Objects for the conformance tests, as small as an API server takes them."""
+
+import uuid
+from typing import Any, Final
+
+from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB
+from shoal.cluster.resources import (
+    BUDGETS,
+    CONFIG_MAPS,
+    DIJOBS,
+    EVENTS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    POOLS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    TRAININGJOBS,
+    TYJOBS,
+    Object,
+    Resource,
+)
+
+CONTAINER: Final = {"name": "main", "image": "busybox"}
+TEMPLATE: Final = {"spec": {"containers": [CONTAINER]}}
+TRAINER: Final = {
+    "entrypoint": "train",
+    "min-instance": 1,
+    "max-instance": 2,
+    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+}
+
+SMALLEST: Final[dict[str, Object]] = {
+    PODS.kind: {"spec": {"containers": [CONTAINER], "terminationGracePeriodSeconds": 30}},
+    NODES.kind: {},
+    NAMESPACES.kind: {},
+    SERVICES.kind: {"spec": {"clusterIP": "None", "ports": [{"port": 80}]}},
+    CONFIG_MAPS.kind: {"data": {"a": "1"}},
+    SECRETS.kind: {"data": {"a": "MQ=="}},
+    EVENTS.kind: {"reason": "Seen", "message": "something happened"},
+    LEASES.kind: {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 40}},
+    PRIORITY_CLASSES.kind: {"value": 10},
+    BUDGETS.kind: {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}},
+    JOBS.kind: {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}},
+    DIJOB.kind: {"spec": {"template": TEMPLATE}},
+    TYJOB.kind: {
+        "spec": {
+            "leader": {"name": "l", "template": TEMPLATE},
+            "workerSets": [{"name": "w", "counts": 2, "template": TEMPLATE}],
+        }
+    },
+    TRAININGJOB.kind: {"spec": {"image": "paddle", "trainer": TRAINER}},
+    POOL.kind: {"spec": {"nodeSelector": {"matchLabels": {"pool": "a"}}}},
+}
+"""What each kind needs beside its name."""
+
+OWN: Final = (DIJOBS, TYJOBS, TRAININGJOBS, POOLS)
+
+
+def unique(prefix: str = "test") -> str:
+    """A name that no other test uses, for what lives in no namespace."""
+    return f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+def make(
+    resource: Resource[Any],
+    name: str,
+    namespace: str = "",
+    *,
+    metadata: Object | None = None,
+    spec: Object | None = None,
+    **fields: Any,  # noqa: ANN401 - JSON
+) -> Object:
+    """The smallest object of a resource, with parts of its metadata and spec, and whole fields, as given."""
+    smallest = SMALLEST[resource.kind]
+    named: Object = {"name": name} if name else {}
+    spaced = {"namespace": namespace} if namespace else {}
+    merged = {"spec": {**smallest.get("spec", {}), **spec}} if spec else {}
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {**named, **spaced, **(metadata or {})},
+        **smallest,
+        **merged,
+        **_regarding(resource, namespace),
+        **fields,
+    }
+
+
+def _regarding(resource: Resource[Any], namespace: str) -> Object:
+    """An event is kept where what it is about is."""
+    return {"involvedObject": {"kind": "Pod", "namespace": namespace}} if resource is EVENTS else {}
+
+
+def config_map(name: str, namespace: str, **more: Any) -> Object:  # noqa: ANN401 - JSON
+    return make(CONFIG_MAPS, name, namespace, **more)
+
+
+def pod(name: str, namespace: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Object:  # noqa: ANN401 - JSON
+    return make(PODS, name, namespace, metadata={"labels": labels} if labels else {}, spec=spec)
+
+
+def owned_by(*owners: Object, **more: Any) -> Object:  # noqa: ANN401 - JSON
+    """Metadata that names owners."""
+    references = [
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            **more,
+        }
+        for owner in owners
+    ]
+    return {"ownerReferences": references}
+
+
+def name_of(thing: Object) -> str:
+    return str(thing["metadata"]["name"])
+
+
+def version_of(thing: Object) -> str:
+    return str(thing["metadata"]["resourceVersion"])
+
+
+def uid_of(thing: Object) -> str:
+    return str(thing["metadata"]["uid"])

@@ -1,0 +1,139 @@
+"""What holds for the objects of every kind, with and without a namespace, core and custom."""
+
+import re
+
+import pytest
+
+from shoal.cluster.errors import AlreadyExistsError, NotFoundError
+from shoal.cluster.port import Cluster, Deletion, Where
+from shoal.cluster.resources import RESOURCES, Object, Resource
+from tests.conformance.cases import kinds
+from tests.conformance.conftest import Keep
+from tests.conformance.objects import make, name_of, uid_of, unique, version_of
+from tests.conformance.waiting import exists
+
+AT_ONCE = Deletion(grace=0, propagation="Background")
+OTHERS = tuple(resource for resource in RESOURCES if resource.kind != "Namespace")
+"""A namespace takes a controller to go, and has tests of its own."""
+
+every_kind = kinds(*RESOURCES)
+every_kind_that_goes = kinds(*OTHERS)
+
+
+def new(resource: Resource[Object], namespace: str) -> Object:
+    return make(resource, unique("kind"), namespace if resource.namespaced else "")
+
+
+def at(resource: Resource[Object], namespace: str) -> str:
+    return namespace if resource.namespaced else ""
+
+
+@every_kind
+async def test_what_is_created_is_read_back(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    body = new(resource, namespace)
+    made = await keep(resource, body)
+    assert (made["apiVersion"], made["kind"]) == (resource.api_version, resource.kind)
+    assert made["metadata"]["name"] == name_of(body)
+    assert made["metadata"].get("namespace", "") == at(resource, namespace)
+    assert uid_of(made)
+    assert version_of(made)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", made["metadata"]["creationTimestamp"])
+    assert await cluster.get(resource, name_of(made), at(resource, namespace)) == made
+
+
+@every_kind
+async def test_a_name_can_be_taken_once(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    with pytest.raises(AlreadyExistsError):
+        await cluster.create(resource, make(resource, name_of(made), at(resource, namespace)))
+    assert await cluster.get(resource, name_of(made), at(resource, namespace)) == made
+
+
+@every_kind
+async def test_a_list_has_it_as_it_is_read_alone(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    where = Where(namespace=at(resource, namespace), fields=f"metadata.name={name_of(made)}")
+    assert (await cluster.list(resource, where)).items == [made]
+
+
+@every_kind
+async def test_labels_can_be_updated_and_patched(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    labels = {**made["metadata"].get("labels", {}), "a": "1"}
+    updated = await cluster.update(resource, {**made, "metadata": {**made["metadata"], "labels": labels}})
+    assert updated["metadata"]["labels"] == labels
+    assert version_of(updated) != version_of(made)
+    patch = {"metadata": {"labels": {"a": None, "b": "2"}}}
+    patched = await cluster.patch(resource, name_of(made), at(resource, namespace), patch=patch)
+    assert "a" not in patched["metadata"]["labels"]
+    assert patched["metadata"]["labels"]["b"] == "2"
+    assert uid_of(patched) == uid_of(made)
+
+
+@every_kind
+async def test_labels_leave_the_generation_as_it_is(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    assert made["metadata"].get("generation") == (1 if resource.generation else None)
+    patch = {"metadata": {"labels": {"b": "2"}, "annotations": {"c": "3"}}}
+    patched = await cluster.patch(resource, name_of(made), at(resource, namespace), patch=patch)
+    assert patched["metadata"].get("generation") == made["metadata"].get("generation")
+
+
+@every_kind
+async def test_it_has_a_status_of_its_own_or_none(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    there = at(resource, namespace)
+    patch = {"metadata": {"annotations": {"seen": "yes"}}}
+    if resource.status:
+        await cluster.patch_status(resource, name_of(made), there, patch=patch)
+    else:
+        with pytest.raises(NotFoundError):
+            await cluster.patch_status(resource, name_of(made), there, patch=patch)
+
+
+@every_kind_that_goes
+async def test_what_is_deleted_is_gone(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    there = at(resource, namespace)
+    assert await cluster.delete(resource, name_of(made), there, AT_ONCE) is None
+    assert not await exists(cluster, resource, name_of(made), there)
+    with pytest.raises(NotFoundError):
+        await cluster.delete(resource, name_of(made), there, AT_ONCE)
+
+
+@every_kind_that_goes
+async def test_one_made_again_is_another(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    made = await keep(resource, new(resource, namespace))
+    await cluster.delete(resource, name_of(made), at(resource, namespace), AT_ONCE)
+    again = await keep(resource, make(resource, name_of(made), at(resource, namespace)))
+    assert uid_of(again) != uid_of(made)
+
+
+@every_kind
+async def test_what_is_not_there_is_not_found(
+    cluster: Cluster, namespace: str, resource: Resource[Object]
+) -> None:
+    there = at(resource, namespace)
+    nobody = new(resource, namespace)
+    with pytest.raises(NotFoundError):
+        await cluster.get(resource, name_of(nobody), there)
+    with pytest.raises(NotFoundError):
+        await cluster.patch(resource, name_of(nobody), there, patch={"metadata": {"labels": {"a": "b"}}})
+    with pytest.raises(NotFoundError):
+        await cluster.delete(resource, name_of(nobody), there)

@@ -1,0 +1,102 @@
+"""Namespaces: nothing lives outside of one, and everything in one goes with it."""
+
+import pytest
+
+from shoal.cluster.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
+from shoal.cluster.port import Cluster, Where
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, TYJOBS, Object, Resource
+from tests.conformance.cases import kinds
+from tests.conformance.objects import config_map, make, unique
+from tests.conformance.waiting import exists, take, told, until, until_gone
+
+namespaced = kinds(CONFIG_MAPS, TYJOBS)
+
+
+async def test_a_namespace_is_born_active(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.get(NAMESPACES, namespace)
+    assert made["status"] == {"phase": "Active"}
+    assert made["spec"] == {"finalizers": ["kubernetes"]}
+    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": namespace}
+
+
+async def test_the_default_namespace_is_always_there(cluster: Cluster) -> None:
+    assert (await cluster.get(NAMESPACES, "default"))["status"]["phase"] == "Active"
+
+
+@namespaced
+async def test_nothing_is_made_in_a_namespace_that_is_not_there(
+    cluster: Cluster, resource: Resource[Object]
+) -> None:
+    nowhere = unique("nowhere")
+    with pytest.raises(NotFoundError, match=nowhere):
+        await cluster.create(resource, make(resource, "a", nowhere))
+
+
+async def test_a_list_of_a_namespace_that_is_not_there_is_empty(cluster: Cluster) -> None:
+    assert (await cluster.list(CONFIG_MAPS, Where(namespace=unique("nowhere")))).items == []
+
+
+async def test_the_same_name_lives_in_several_namespaces(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(CONFIG_MAPS, config_map(namespace, namespace))
+    await cluster.create(CONFIG_MAPS, config_map(namespace, "default"))
+    everywhere = await cluster.list(CONFIG_MAPS, Where(fields=f"metadata.name={namespace}"))
+    assert {item["metadata"]["namespace"] for item in everywhere.items} == {namespace, "default"}
+    await cluster.delete(CONFIG_MAPS, namespace, "default")
+    assert await exists(cluster, CONFIG_MAPS, namespace, namespace)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_cannot_be_deleted(cluster: Cluster, name: str) -> None:
+    with pytest.raises(ForbiddenError):
+        await cluster.delete(NAMESPACES, name)
+
+
+@pytest.mark.parametrize("name", ["Capitals", "with.dots", "a" * 64, "-first", "last-"])
+async def test_the_name_of_a_namespace_is_a_dns_label(cluster: Cluster, name: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await cluster.create(NAMESPACES, make(NAMESPACES, name))
+    assert "metadata.name" in [cause.path for cause in refused.value.causes]
+
+
+async def test_a_namespace_takes_everything_in_it_along(tended: Cluster, tended_namespace: str) -> None:
+    await tended.create(CONFIG_MAPS, config_map("a", tended_namespace))
+    await tended.create(TYJOBS, make(TYJOBS, "a", tended_namespace))
+    async with tended.watch(TYJOBS, Where(namespace=tended_namespace)) as events:
+        marked = await tended.delete(NAMESPACES, tended_namespace)
+        assert marked is None or marked["status"]["phase"] == "Terminating"
+        assert told(await take(events, 2)) == [("ADDED", "a"), ("DELETED", "a")]
+    await until_gone(tended, NAMESPACES, tended_namespace)
+    again = await tended.create(NAMESPACES, make(NAMESPACES, tended_namespace))
+    assert again["status"]["phase"] == "Active"
+    for resource in (CONFIG_MAPS, TYJOBS):
+        found = await tended.list(resource, Where(namespace=tended_namespace, fields="metadata.name=a"))
+        assert found.items == []
+
+
+async def test_a_namespace_waits_for_what_is_held_in_it(tended: Cluster, tended_namespace: str) -> None:
+    held = config_map("held", tended_namespace, metadata={"finalizers": ["example.com/hold"]})
+    await tended.create(CONFIG_MAPS, held)
+    await tended.delete(NAMESPACES, tended_namespace)
+    await until(
+        tended,
+        CONFIG_MAPS,
+        "held",
+        tended_namespace,
+        holds=lambda seen: "deletionTimestamp" in seen["metadata"],
+    )
+    assert (await tended.get(NAMESPACES, tended_namespace))["status"]["phase"] == "Terminating"
+    await tended.patch(CONFIG_MAPS, "held", tended_namespace, patch={"metadata": {"finalizers": None}})
+    await until_gone(tended, NAMESPACES, tended_namespace)
+
+
+@namespaced
+async def test_nothing_new_is_made_in_a_namespace_that_is_going(
+    tended: Cluster, tended_namespace: str, resource: Resource[Object]
+) -> None:
+    held = config_map("held", tended_namespace, metadata={"finalizers": ["example.com/hold"]})
+    await tended.create(CONFIG_MAPS, held)
+    await tended.delete(NAMESPACES, tended_namespace)
+    with pytest.raises(ForbiddenError, match="because it is being terminated"):
+        await tended.create(resource, make(resource, "late", tended_namespace))
+    with pytest.raises(AlreadyExistsError):
+        await tended.create(NAMESPACES, make(NAMESPACES, tended_namespace))

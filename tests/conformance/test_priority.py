@@ -1,0 +1,162 @@
+"""Priorities of pods: a class becomes a number when the pod is made."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shoal.cluster.errors import ClusterError, ForbiddenError, InvalidError
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import PODS, PRIORITY_CLASSES, Object
+from tests.conformance.cases import cases
+from tests.conformance.conftest import Keep
+from tests.conformance.objects import make, name_of, pod, unique
+from tests.conformance.waiting import PATIENCE
+
+
+async def a_class(keep: Keep, value: int, **fields: Any) -> str:  # noqa: ANN401 - JSON
+    return name_of(
+        await keep(PRIORITY_CLASSES, make(PRIORITY_CLASSES, unique("class"), value=value, **fields))
+    )
+
+
+async def test_a_class_gives_its_number(cluster: Cluster, namespace: str, keep: Keep) -> None:
+    name = await a_class(keep, value=77)
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert made["spec"]["priority"] == 77
+    assert made["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+
+
+@pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
+async def test_a_class_gives_its_policy(cluster: Cluster, namespace: str, keep: Keep, policy: str) -> None:
+    name = await a_class(keep, value=-5, preemptionPolicy=policy)
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert (made["spec"]["priority"], made["spec"]["preemptionPolicy"]) == (-5, policy)
+
+
+async def test_no_class_is_zero(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(PODS, pod("a", namespace))
+    assert made["spec"]["priority"] == 0
+    assert made["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+    assert "priorityClassName" not in made["spec"]
+
+
+async def test_a_class_that_is_not_there_is_refused(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name nobody was found"):
+        await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody"))
+
+
+SYSTEM = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
+
+
+@pytest.mark.parametrize("name, value", SYSTEM, ids=[row[0] for row in SYSTEM])
+async def test_the_classes_of_the_system_are_there(
+    cluster: Cluster, namespace: str, name: str, value: int
+) -> None:
+    assert (await cluster.get(PRIORITY_CLASSES, name))["value"] == value
+    made = await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    assert made["spec"]["priority"] == value
+
+
+SPECS: list[tuple[str, Object, bool]] = [
+    ("the number of its class", {"priority": 77}, True),
+    ("another number than its class", {"priority": 78}, False),
+    ("the policy of its class", {"preemptionPolicy": "PreemptLowerPriority"}, True),
+    ("another policy than its class", {"preemptionPolicy": "Never"}, False),
+]
+
+
+@cases("spec, good", SPECS)
+async def test_a_pod_may_say_only_what_its_class_says(
+    cluster: Cluster,
+    namespace: str,
+    keep: Keep,
+    spec: Object,
+    good: bool,  # noqa: FBT001 - a case
+) -> None:
+    name = await a_class(keep, value=77)
+    body = pod("a", namespace, priorityClassName=name, **spec)
+    if good:
+        assert (await cluster.create(PODS, body))["spec"]["priority"] == 77
+    else:
+        with pytest.raises(ForbiddenError):
+            await cluster.create(PODS, body)
+
+
+async def test_a_number_without_a_class_is_refused(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ForbiddenError, match="must not be provided in pod spec"):
+        await cluster.create(PODS, pod("a", namespace, priority=5))
+
+
+async def test_a_class_that_changes_leaves_pods_as_they_are(
+    cluster: Cluster, namespace: str, keep: Keep
+) -> None:
+    name = await a_class(keep, value=77)
+    await cluster.create(PODS, pod("a", namespace, priorityClassName=name))
+    await cluster.delete(PRIORITY_CLASSES, name)
+    patched = await cluster.patch(PODS, "a", namespace, patch={"metadata": {"labels": {"a": "b"}}})
+    assert patched["spec"]["priority"] == 77
+
+
+CLASSES: list[tuple[str, Object, type[ClusterError] | None]] = [
+    ("the highest that users may have", {"value": 1_000_000_000}, None),
+    ("higher than users may have", {"value": 1_000_000_001}, InvalidError),
+    ("the lowest", {"value": -2_147_483_648}, None),
+    ("a policy that is none", {"value": 1, "preemptionPolicy": "Sometimes"}, InvalidError),
+    ("the name of a system class", {"name": "system-mine", "value": 1}, InvalidError),
+]
+
+
+@cases("fields, error", CLASSES)
+async def test_what_a_class_may_be(keep: Keep, fields: Object, error: type[ClusterError] | None) -> None:
+    more = dict(fields)
+    body = make(PRIORITY_CLASSES, more.pop("name", unique("class")), **more)
+    if error is None:
+        assert (await keep(PRIORITY_CLASSES, body))["value"] == more["value"]
+    else:
+        with pytest.raises(error):
+            await keep(PRIORITY_CLASSES, body)
+
+
+CHANGES: list[tuple[str, Object, bool]] = [
+    ("its number", {"value": 78}, False),
+    ("its policy", {"preemptionPolicy": "Never"}, False),
+    ("its description", {"description": "good"}, True),
+    ("its labels", {"metadata": {"labels": {"a": "b"}}}, True),
+]
+
+
+@cases("change, good", CHANGES)
+async def test_what_of_a_class_can_change(
+    cluster: Cluster,
+    keep: Keep,
+    change: Object,
+    good: bool,  # noqa: FBT001 - a case
+) -> None:
+    name = await a_class(keep, value=77)
+    if good:
+        await cluster.patch(PRIORITY_CLASSES, name, patch=change)
+    else:
+        with pytest.raises(InvalidError):
+            await cluster.patch(PRIORITY_CLASSES, name, patch=change)
+
+
+async def admitted(cluster: Cluster, namespace: str, holds: Callable[[Object], bool]) -> Object:
+    """A pod as it would be made, as soon as it is as it should be: admission may hear of a class late."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds(made := await cluster.create(PODS, pod("rehearsed", namespace), dry_run=True)):
+            pass
+    return made
+
+
+async def test_the_default_class_is_for_those_who_name_none(
+    cluster: Cluster, namespace: str, keep: Keep
+) -> None:
+    name = await a_class(keep, value=0, globalDefault=True, preemptionPolicy="Never")
+    made = await admitted(cluster, namespace, lambda pod: "priorityClassName" in pod["spec"])
+    assert (made["spec"]["priorityClassName"], made["spec"]["preemptionPolicy"]) == (name, "Never")
+    with pytest.raises(ForbiddenError, match="Only one default can exist"):
+        await a_class(keep, value=9, globalDefault=True)
+    await cluster.delete(PRIORITY_CLASSES, name)
+    await admitted(cluster, namespace, lambda pod: "priorityClassName" not in pod["spec"])

@@ -1,0 +1,246 @@
+"""Versions, conflicts, and what a write does to metadata and generation."""
+
+import pytest
+
+from shoal.cluster.errors import BadRequestError, ClusterError, ConflictError, InvalidError, NotFoundError
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import (
+    BUDGETS,
+    CONFIG_MAPS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    POOLS,
+    PRIORITY_CLASSES,
+    SERVICES,
+    TYJOBS,
+    Object,
+    Resource,
+)
+from tests.conformance.cases import cases, kinds
+from tests.conformance.conftest import Keep
+from tests.conformance.objects import config_map, make, name_of, pod, uid_of, unique, version_of
+
+
+async def test_every_write_gives_a_new_version(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    seen = {version_of(made)}
+    for value in "234":
+        made = await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": value}})
+        seen.add(version_of(made))
+    assert len(seen) == 4
+
+
+async def test_an_update_of_the_version_that_was_read_is_taken(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    updated = await cluster.update(CONFIG_MAPS, {**made, "data": {"b": "2"}})
+    assert updated["data"] == {"b": "2"}
+
+
+async def test_an_update_of_an_older_version_is_a_conflict(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    now = await cluster.update(CONFIG_MAPS, {**made, "data": {"b": "2"}})
+    with pytest.raises(ConflictError):
+        await cluster.update(CONFIG_MAPS, {**made, "data": {"c": "3"}})
+    assert await cluster.get(CONFIG_MAPS, "a", namespace) == now
+
+
+async def test_an_update_of_an_older_version_is_a_conflict_even_if_it_changes_nothing(
+    cluster: Cluster, namespace: str
+) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    now = await cluster.update(CONFIG_MAPS, {**made, "data": {"b": "2"}})
+    with pytest.raises(ConflictError):
+        await cluster.update(CONFIG_MAPS, {**now, "metadata": made["metadata"]})
+
+
+UNCONDITIONAL: list[tuple[Resource[Object], Object]] = [
+    (CONFIG_MAPS, {"data": {"z": "9"}}),
+    (SERVICES, {"metadata": {"labels": {"z": "9"}}}),
+    (PODS, {"metadata": {"labels": {"z": "9"}}}),
+    (NODES, {"metadata": {"labels": {"z": "9"}}}),
+    (PRIORITY_CLASSES, {"metadata": {"labels": {"z": "9"}}}),
+    (JOBS, {"metadata": {"labels": {"z": "9"}}}),
+]
+CONDITIONAL = (TYJOBS, POOLS, LEASES, BUDGETS)
+
+
+def without_version(made: Object) -> Object:
+    kept = {key: value for key, value in made["metadata"].items() if key != "resourceVersion"}
+    return {**made, "metadata": kept}
+
+
+@pytest.mark.parametrize("resource, change", UNCONDITIONAL, ids=[row[0].plural for row in UNCONDITIONAL])
+async def test_an_update_without_a_version_always_wins(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], change: Object
+) -> None:
+    there = namespace if resource.namespaced else ""
+    made = await keep(resource, make(resource, unique(), there))
+    metadata = {**without_version(made)["metadata"], **change.get("metadata", {})}
+    updated = await cluster.update(resource, {**made, **change, "metadata": metadata})
+    assert version_of(updated) != version_of(made)
+    assert {**updated["metadata"], **change.get("metadata", {})} == updated["metadata"]
+
+
+@kinds(*CONDITIONAL)
+async def test_some_kinds_want_a_version_with_every_update(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    there = namespace if resource.namespaced else ""
+    made = await keep(resource, make(resource, unique(), there))
+    with pytest.raises(InvalidError) as refused:
+        await cluster.update(resource, without_version(made))
+    assert [cause.path for cause in refused.value.causes] == ["metadata.resourceVersion"]
+
+
+async def test_an_update_of_what_is_not_there_is_not_found(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(NotFoundError):
+        await cluster.update(CONFIG_MAPS, config_map("nobody", namespace))
+
+
+async def test_an_update_of_one_that_was_made_again_is_a_conflict(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    await cluster.delete(CONFIG_MAPS, "a", namespace)
+    await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    with pytest.raises(ConflictError):
+        await cluster.update(CONFIG_MAPS, without_version(made))
+
+
+async def test_an_update_replaces_everything(cluster: Cluster, namespace: str) -> None:
+    body = config_map("a", namespace, metadata={"labels": {"a": "1"}, "annotations": {"b": "2"}})
+    made = await cluster.create(CONFIG_MAPS, body)
+    bare = {**made, "metadata": {"name": "a", "namespace": namespace}, "data": {}}
+    updated = await cluster.update(CONFIG_MAPS, bare)
+    assert not {"labels", "annotations"} & updated["metadata"].keys()
+    assert not updated.get("data")
+    assert (uid_of(updated), updated["metadata"]["creationTimestamp"]) == (
+        uid_of(made),
+        made["metadata"]["creationTimestamp"],
+    )
+
+
+# --- writes that change nothing ------------------------------------------------------------------------
+
+
+@kinds(CONFIG_MAPS, TYJOBS, PODS, NODES)
+async def test_a_write_that_changes_nothing_keeps_the_version(
+    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+) -> None:
+    there = namespace if resource.namespaced else ""
+    made = await keep(resource, make(resource, unique(), there, metadata={"labels": {"a": "1"}}))
+    name = name_of(made)
+    assert version_of(await cluster.update(resource, made)) == version_of(made)
+    for patch in ({}, {"metadata": {"labels": {"a": "1", "b": None}}}):
+        assert version_of(await cluster.patch(resource, name, there, patch=patch)) == version_of(made)
+
+
+async def test_a_status_written_again_keeps_the_version(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(PODS, pod("a", namespace))
+    patch = {"status": {"phase": "Running", "podIP": "10.1.2.3"}}
+    once = await cluster.patch_status(PODS, "a", namespace, patch=patch)
+    again = await cluster.patch_status(PODS, "a", namespace, patch=patch)
+    assert version_of(once) == version_of(again)
+
+
+# --- generation ----------------------------------------------------------------------------------------
+
+GENERATIONS: list[tuple[str, Resource[Object], Object, int]] = [
+    ("the spec of a custom kind", TYJOBS, {"spec": {"priority": 7}}, 2),
+    ("the same spec", TYJOBS, {"spec": {}}, 1),
+    ("the spec of a pool", POOLS, {"spec": {"nodeSelector": {"matchLabels": {"pool": "b"}}}}, 2),
+    ("a status through the front door", TYJOBS, {"status": {"stage": "Running"}}, 1),
+    ("labels and annotations", TYJOBS, {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}, 1),
+    ("a generation of one's own", TYJOBS, {"metadata": {"generation": 9}}, 1),
+    ("the spec of a budget", BUDGETS, {"spec": {"minAvailable": 2}}, 2),
+    ("the spec of a job", JOBS, {"spec": {"parallelism": 3}}, 2),
+    ("the image of a pod", PODS, {"spec": {"containers": [{"name": "main", "image": "other"}]}}, 2),
+    ("the description of a class", PRIORITY_CLASSES, {"description": "as good as any"}, 1),
+]
+
+
+@cases("resource, change, generation", GENERATIONS)
+async def test_the_generation_counts_changes_of_the_spec(  # noqa: PLR0917 - its case and its fixtures
+    cluster: Cluster,
+    namespace: str,
+    keep: Keep,
+    resource: Resource[Object],
+    change: Object,
+    generation: int,
+) -> None:
+    there = namespace if resource.namespaced else ""
+    made = await keep(resource, make(resource, unique(), there))
+    patched = await cluster.patch(resource, name_of(made), there, patch=change)
+    assert patched["metadata"]["generation"] == generation
+
+
+# --- metadata that is not the writer's -----------------------------------------------------------------
+
+NOT_YOURS: list[tuple[str, Object, type[ClusterError]]] = [
+    ("another uid", {"uid": "00000000-0000-0000-0000-000000000000"}, InvalidError),
+    ("another name", {"name": "b"}, BadRequestError),
+    ("another namespace", {"namespace": "default"}, BadRequestError),
+    ("an older version", {"resourceVersion": "1"}, ConflictError),
+    ("a time of deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}, InvalidError),
+    ("a grace of deletion", {"deletionGracePeriodSeconds": 7}, InvalidError),
+    ("no name", {"name": None}, BadRequestError),
+]
+IGNORED: list[tuple[str, Object]] = [
+    ("another time of creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
+    ("no time of creation", {"creationTimestamp": None}),
+    ("a link to itself", {"selfLink": "/a/b"}),
+    ("no uid", {"uid": None}),
+]
+"""Said in a patch of metadata."""
+
+
+@cases("change, error", NOT_YOURS)
+@kinds(CONFIG_MAPS, TYJOBS)
+async def test_a_patch_may_not_make_it_somebody_else(
+    cluster: Cluster, namespace: str, resource: Resource[Object], change: Object, error: type[ClusterError]
+) -> None:
+    made = await cluster.create(resource, make(resource, "a", namespace))
+    with pytest.raises(error):
+        await cluster.patch(resource, "a", namespace, patch={"metadata": {**change, "labels": {"z": "9"}}})
+    assert await cluster.get(resource, "a", namespace) == made
+
+
+@cases("change", IGNORED)
+@kinds(CONFIG_MAPS, TYJOBS)
+async def test_metadata_that_the_cluster_writes_is_left_alone(
+    cluster: Cluster, namespace: str, resource: Resource[Object], change: Object
+) -> None:
+    made = await cluster.create(resource, make(resource, "a", namespace))
+    patched = await cluster.patch(resource, "a", namespace, patch={"metadata": change})
+    assert patched["metadata"] == made["metadata"]
+
+
+async def test_the_version_in_a_patch_is_a_condition(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
+    condition = {"metadata": {"resourceVersion": version_of(made)}}
+    await cluster.patch(CONFIG_MAPS, "a", namespace, patch={**condition, "data": {"a": "2"}})
+    with pytest.raises(ConflictError):
+        await cluster.patch(CONFIG_MAPS, "a", namespace, patch={**condition, "data": {"a": "3"}})
+
+
+GIVEN: list[tuple[str, Object]] = [
+    ("a uid", {"uid": "00000000-0000-0000-0000-000000000000"}),
+    ("a time of creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
+    ("a time of deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}),
+    ("a link to itself", {"selfLink": "/a/b"}),
+]
+
+
+@cases("given", GIVEN)
+@kinds(CONFIG_MAPS, TYJOBS)
+async def test_a_new_object_gets_metadata_of_its_own(
+    cluster: Cluster, namespace: str, resource: Resource[Object], given: Object
+) -> None:
+    made = await cluster.create(resource, make(resource, "a", namespace, metadata=given))
+    for key, value in given.items():
+        assert made["metadata"].get(key) != value
+
+
+async def test_a_new_object_may_not_have_a_version(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ClusterError, match="resourceVersion should not be set"):
+        await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata={"resourceVersion": "1"}))

@@ -1,0 +1,81 @@
+"""Waiting for a cluster: until an object is as it should be, until it is gone, for the next events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+from shoal.cluster.errors import NotFoundError
+from shoal.cluster.port import Cluster, Event, Where
+from shoal.cluster.resources import Object, Resource
+
+PATIENCE: Final = 30.0
+"""Seconds after which a test gives up. Nothing passes or fails by it but what would never happen."""
+
+Events = AsyncIterator[Event[Object]]
+
+
+async def until(
+    cluster: Cluster,
+    resource: Resource[Object],
+    name: str,
+    namespace: str = "",
+    *,
+    holds: Callable[[Object], Any],
+) -> Object:
+    """The object as soon as `holds` is true of it."""
+    where = Where(namespace=namespace, fields=f"metadata.name={name}")
+    async with asyncio.timeout(PATIENCE), cluster.watch(resource, where) as events:
+        async for event in events:
+            if event.object is not None and event.type != "DELETED" and holds(event.object):
+                return event.object
+    raise AssertionError(f"the watch for {name} ended")
+
+
+async def told_of(cluster: Cluster, resource: Resource[Object], thing: Object) -> Object:
+    """The same object, when watchers know of it.
+
+    Until then an API server may judge a deletion by what the object was: a pod that was just bound could go
+    at once, as if it had no node.
+    """
+    metadata = thing["metadata"]
+    where = metadata["name"], metadata.get("namespace", "")
+    version = metadata["resourceVersion"]
+    return await until(
+        cluster, resource, *where, holds=lambda seen: seen["metadata"]["resourceVersion"] == version
+    )
+
+
+async def until_gone(cluster: Cluster, resource: Resource[Object], name: str, namespace: str = "") -> None:
+    """Come back when there is no such object."""
+    where = Where(namespace=namespace, fields=f"metadata.name={name}")
+    page = await cluster.list(resource, where)
+    if not page.items:
+        return
+    async with asyncio.timeout(PATIENCE), cluster.watch(resource, where, version=page.version) as events:
+        async for event in events:
+            if event.type == "DELETED":
+                return
+
+
+async def exists(cluster: Cluster, resource: Resource[Object], name: str, namespace: str = "") -> bool:
+    try:
+        await cluster.get(resource, name, namespace)
+    except NotFoundError:
+        return False
+    return True
+
+
+async def take(events: Events, count: int) -> list[Event[Object]]:
+    """The next events, bookmarks left out."""
+    taken: list[Event[Object]] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(taken) < count:
+            event = await anext(events)
+            if event.type != "BOOKMARK":
+                taken.append(event)
+    return taken
+
+
+def told(events: list[Event[Object]]) -> list[tuple[str, str]]:
+    """What sort each event is, and of whom."""
+    return [(event.type, event.object["metadata"]["name"]) for event in events if event.object is not None]
