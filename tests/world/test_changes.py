@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from shoal.world.assembly import Assembler
+from shoal.world.world import World
 from tests.builders import (
     POOL,
     Object,
@@ -85,6 +87,20 @@ JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
 ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
 
 CHANGES = {
+    "a node comes whose column is before all others": Change(
+        [*NODES, *RUNNING, ALLOCATED, pod("q", nominated="n2")], put=[node("n0")]
+    ),
+    "a node comes that room was promised on": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
+    "a node comes that room was promised on, and is lost already": Change(
+        [*NODES, pod("q", nominated="n0")], put=[silent("n0")], later=3600
+    ),
+    "a node goes that room was promised on": Change(
+        [*NODES, *RUNNING, pod("q", nominated="n1")], remove=[("Node", ("", "n1"))]
+    ),
+    "a node comes that an elastic job has no pod on": Change(
+        [*NODES, TRAINERS, pod_of("t-trainer-0", SMALL, of=owner("TrainingJob", "t"), node="n2")],
+        put=[node("n0")],
+    ),
     "a pod comes before its node": Change([NODES[0], RUNNING[1]], put=[NODES[1]]),
     "a node is removed under its pods": Change([*NODES, *RUNNING], remove=[("Node", ("", "n1"))]),
     "a node falls silent, which is nothing yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
@@ -270,6 +286,18 @@ def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> No
     follower.remove(*change.remove, *(identity(one) for one in change.put))
     follower.put(*change.objects)
     assert portrait(follower.check()) == before
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
+    first, then = Follower.of(change.objects), Follower.of(change.objects)
+    then.put(*change.put)
+    then.remove(*change.remove)
+    stage = World(NOW)
+    assembler = Assembler(stage, first.config)
+    for one in (first, then, first):
+        stage.become(one.world)
+        assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
 
 
 def _untimed(shown: Object) -> Object:

@@ -80,6 +80,12 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     headers: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        """Complain of addresses that lead nowhere before anybody goes there."""
+        for what, url in (("server", self.url), *([("proxy", self.proxy)] if self.proxy else [])):
+            if not url.startswith(("https://", "http://")):
+                raise AccessError(f"the address of the {what}, {url!r}, is not https://… or http://…")
+
 
 def with_token(url: str, token: str, authority: Pem = b"") -> Access:
     """The way to a server whose address, token and authority (PEM text, or a file of it) are known."""

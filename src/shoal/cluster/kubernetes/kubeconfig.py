@@ -52,7 +52,7 @@ def from_kubeconfig(paths: str, context: str = "") -> Access:
 def _named(what: str) -> Iterator[None]:
     try:
         yield
-    except _ODD as problem:
+    except (*_ODD, AccessError) as problem:
         raise AccessError(f"kubeconfig {what}: {_told(problem)}") from problem
 
 
@@ -115,20 +115,26 @@ class _Reader:
         return ", ".join(sorted(repr(entry["name"]) for entry in entries)) or "none"
 
     def _identity(self) -> Identity:
-        """Who we are; where several ways are given, kubectl's order decides."""
+        """Who we are. Without TLS we are nobody: whoever listens could be us from then on."""
         user = self._user
-        if "exec" in user:
+        if not str(self._cluster["server"]).startswith("https:"):
+            return Constant(Credentials())
+        if user.safe_get("exec"):
             return Plugin(ExecProvider(_relative(user["exec"], user.path)), _hint(user["exec"]))
-        if "tokenFile" in user:
+        if user.safe_get("tokenFile"):
             return TokenFile(_beside(user, "tokenFile"))
-        if token := user.safe_get("token"):
-            return Constant(Credentials(f"Bearer {token}"))
-        if "username" in user:
-            pair = f"{user['username']}:{user.safe_get('password') or ''}"
-            return Constant(Credentials(f"Basic {base64.b64encode(pair.encode()).decode()}"))
-        if "auth-provider" in user:
+        if user.safe_get("auth-provider"):
             return Provider(KubeConfigLoader(self._merged, self._name, config_base_path=None))
-        return Constant(Credentials())
+        return Constant(Credentials(_authorization(user)))
+
+
+def _authorization(user: ConfigNode) -> str:
+    if token := str(user.safe_get("token") or "").strip():
+        return f"Bearer {token}"
+    if not user.safe_get("username"):
+        return ""
+    pair = f"{user['username']}:{user.safe_get('password') or ''}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _beside(node: ConfigNode, key: str) -> Path:
@@ -139,7 +145,7 @@ def _beside(node: ConfigNode, key: str) -> Path:
 def _pem(node: ConfigNode, key: str) -> Pem:
     if text := node.safe_get(f"{key}-data"):
         try:
-            return base64.b64decode(str(text), validate=True)
+            return base64.b64decode("".join(str(text).split()), validate=True)
         except binascii.Error as problem:
             raise ConfigException(f"{key}-data is not base64: {problem}") from problem
     return _beside(node, key) if node.safe_get(key) else b""
@@ -148,7 +154,7 @@ def _pem(node: ConfigNode, key: str) -> Pem:
 def _impersonation(user: ConfigNode) -> Iterator[tuple[str, str]]:
     """The headers that make the server take us for somebody else, if we may."""
     for key, header in (("as", "User"), ("as-uid", "Uid")):
-        if key in user:
+        if user.safe_get(key):
             yield f"Impersonate-{header}", str(user[key])
     for group in user.safe_get("as-groups") or ():
         yield "Impersonate-Group", str(group)

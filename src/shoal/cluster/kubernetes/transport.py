@@ -209,7 +209,7 @@ class Transport:
             yield
         except TimeoutError as problem:
             raise UnavailableError(f"{self._base} does not answer in time") from problem
-        except (aiohttp.ClientError, ssl.SSLError, OSError) as problem:
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
             raise UnavailableError(f"{self._base} cannot be reached: {_told(problem)}") from problem
         except RuntimeError as problem:
             if not self._closed:
