@@ -145,9 +145,9 @@ def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]
             if isinstance(change, Gone):
                 world.remove(kind, change.key)
             elif isinstance(change.item, PodRecord):
-                world.keep(change.item, _number(change.version))
+                world.keep(change.item, number(change.version))
             else:
-                world.put(change.item, version=_number(change.version))
+                world.put(change.item, version=number(change.version))
 
     return take
 
@@ -187,6 +187,6 @@ def _read(kind: Kind, text: Text) -> Any:  # noqa: ANN401 - the view of the kind
     return kinds.read(kind, msgspec.json.decode(text))
 
 
-def _number(version: str) -> int:
+def number(version: str) -> int:
     """A version as a number, which is what Kubernetes has them compared as."""
     return int(version) if version.isdecimal() else 0

@@ -22,6 +22,7 @@ from shoal.cluster.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
+from shoal.cluster.live import number
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource, Text
 from shoal.cluster.times import as_text
@@ -60,9 +61,8 @@ _HEADED: Final = msgspec.json.Decoder(_Headed)
 
 
 def version_of(text: Text) -> int:
-    """The version of an object as a number, which is what Kubernetes has them compared as."""
-    version = _HEADED.decode(text).metadata.resource_version
-    return int(version) if version.isdecimal() else 0
+    """The version of an object."""
+    return number(_HEADED.decode(text).metadata.resource_version)
 
 
 class Writes:
@@ -92,9 +92,13 @@ class Writes:
                 raise
 
     async def restate(self, write: Restate) -> int:
-        """Give a job its status; the version that says so."""
-        resource = JOB_RESOURCES[write.kind].read_as(version_of)
-        return await self._patch_status(resource, write.key, _meant(write.uid) | {"status": write.patch})
+        """Give a job its status; the version that says so.
+
+        It is written on what it was read with: a request that is delivered a second time, when there is
+        something newer, does no harm.
+        """
+        job = await self.amend(JOB_RESOURCES[write.kind], write.key, write.uid, lambda _: write.patch)
+        return number(job["metadata"]["resourceVersion"])
 
     async def mark(self, mark: Mark) -> int:
         """Write on a pod; the version that says so."""
@@ -106,8 +110,7 @@ class Writes:
             version = await self._patch(mark, patch)
         if "nominated" in mark.changes:
             status = {"nominatedNodeName": mark.changes["nominated"] or None}
-            resource = PODS.read_as(version_of)
-            version = await self._patch_status(resource, mark.key, _meant(mark.uid) | {"status": status})
+            version = await self._patch(mark, _meant(mark.uid) | {"status": status})
         return version
 
     async def evict(self, eviction: Evict) -> None:
@@ -150,15 +153,10 @@ class Writes:
             f"{resource.full_name} {namespace}/{name} is changed faster than it can be written"
         )
 
-    async def _patch_status(self, resource: Resource[int], where: tuple[str, str], patch: Object) -> int:
-        namespace, name = where
-        return await self._insist(lambda: self._cluster.patch_status(resource, name, namespace, patch=patch))
-
     async def _patch(self, mark: Mark, patch: Object) -> int:
         namespace, name = mark.key
-        return await self._insist(
-            lambda: self._cluster.patch(PODS.read_as(version_of), name, namespace, patch=patch)
-        )
+        write = self._cluster.patch_status if "status" in patch else self._cluster.patch
+        return await self._insist(lambda: write(PODS.read_as(version_of), name, namespace, patch=patch))
 
     async def _is_bound(self, bind: Bind) -> bool:
         """Whether a pod has the node that it is refused: then it was given it by an earlier try."""
