@@ -80,9 +80,15 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
         InvalidError,
         "data.a",
     ),
-    "an object that is too large": (
+    "data that is too large": (
         CONFIG_MAPS,
-        config_map(data={"a": "x" * 1_600_000}),
+        config_map(data={"a": "x" * 1_100_000}),
+        InvalidError,
+        "Too long",
+    ),
+    "an object that is too large": (
+        PODS,
+        pod(spec={"containers": [{"name": "a", "image": "x", "args": ["x" * 1_600_000]}]}),
         TooLargeError,
         "limit",
     ),

@@ -99,7 +99,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("explain job.spec.template.spec.containers.resources", fields=True),
         Step("explain service.spec.ports", fields=True),
         Step("explain pdb.spec", fields=True),
-        Step("explain tyjob"),
+        Step("explain tyjob", fields=True),
         Step("explain tyjob.spec.workerSets"),
         Step("explain dijob --recursive"),
         Step("explain pool.spec"),

@@ -116,6 +116,27 @@ async def test_a_watch_ends_cleanly_with_the_server(tmp_path: Path) -> None:
         assert (await reading).endswith(b"\n")  # an unclean end would be an error
 
 
+async def test_a_new_certificate_is_shown_to_new_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_RENEWAL_SECONDS", 0.01)
+    credentials = Credentials(tmp_path)
+    async with Registry() as registry, serving(registry, credentials) as url:
+        first = await shown_certificate(credentials, url)
+        credentials.certificate.unlink()  # as good as expired
+        while await shown_certificate(credentials, url) == first:
+            pass
+
+
+async def shown_certificate(credentials: Credentials, url: str) -> bytes:
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=tls)
+    shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return shown
+
+
 async def test_a_client_that_keeps_its_connection_does_not_hold_up_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

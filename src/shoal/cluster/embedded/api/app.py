@@ -5,6 +5,7 @@ server; then the object or collection that the path names, by method.
 """
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import time
@@ -23,7 +24,6 @@ from shoal.cluster.embedded.api.failures import NOT_ALLOWED, NOT_FOUND, failure
 from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
 from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
 from shoal.cluster.registry import Registry
-from shoal.cluster.resources import NAMESPACES
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
@@ -47,11 +47,9 @@ class Api:
         if scope["type"] != "http":
             raise RuntimeError(f"nothing but http is spoken here, not {scope['type']}")
         request = Request(scope, receive)
-        try:
+        with contextlib.suppress(ClientDisconnect):
             response = await self._answer(request)
-        except ClientDisconnect:
-            return
-        await response(scope, receive, send)
+            await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         """The answer, whatever happens: no error is without a Status."""
@@ -105,8 +103,6 @@ class Api:
         if target.part == EVICTION:
             return placing.evict
         if method == "DELETE" and not target.name:
-            if target.resource.full_name == NAMESPACES.full_name:
-                raise NOT_ALLOWED
             return deleting.delete_all
         return _BY_METHOD[method]
 

@@ -11,6 +11,7 @@ from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.registry.rules.rules import unchanged
 from shoal.cluster.resources import Object
 
+_MOST_DATA: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 _ABOUT_NODE: Final = (
     "machineID",
@@ -45,6 +46,7 @@ def config_map_errors(thing: Object) -> Iterator[FieldError]:
     yield from _key_errors(text, "data")
     yield from _key_errors(binary, "binaryData")
     yield from _base64_errors(binary, "binaryData")
+    yield from _size_errors({**text, **binary}, "")
     for key in sorted(set(text) & set(binary)):
         yield FieldError(child("binaryData", key), "is in data too")
 
@@ -53,6 +55,7 @@ def secret_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with a secret."""
     yield from _key_errors(thing.get("data", {}), "data")
     yield from _base64_errors(thing.get("data", {}), "data")
+    yield from _size_errors(thing.get("data", {}), "data")
 
 
 def default_secret(secret: Object) -> None:
@@ -87,6 +90,11 @@ def _base64_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
     for key, value in data.items():
         if not _is_base64(value):
             yield FieldError(child(path, key), "must be base64")
+
+
+def _size_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
+    if sum(len(value.encode()) for value in data.values()) > _MOST_DATA:
+        yield FieldError(path, f"Too long: may not be more than {_MOST_DATA} bytes")
 
 
 def _is_base64(text: str) -> bool:
