@@ -25,6 +25,10 @@ _MOST_TURNS: Final = 5_000_000
 """Turns of the loop at one moment, after which time is taken to stand still."""
 
 
+FAMILY: Final = contextvars.ContextVar[object]("FAMILY", default=None)
+"""Whose work is done here: a task belongs where it was begun."""
+
+
 class StuckError(RuntimeError):
     """Raised when a simulated run cannot go on: everybody waits for somebody, or time stands still."""
 
@@ -34,10 +38,12 @@ class NotSimulatedError(RuntimeError):
 
 
 class Task(asyncio.Task[T]):
-    """A task with a number: its hash and its name are the same in every run."""
+    """A task with a number: its hash and its name are the same in every run. It knows its family."""
 
     def __init__(self, number: int, coroutine: Coroutine[Any, Any, T], **more: Any) -> None:  # noqa: ANN401
         self.number: Final = number
+        context = more.get("context")
+        self.family: Final = FAMILY.get() if context is None else context.get(FAMILY)
         super().__init__(coroutine, **more)
 
     def __hash__(self) -> int:
