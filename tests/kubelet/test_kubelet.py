@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Literal
 
 import pytest_asyncio
 
@@ -26,11 +27,12 @@ def phase(wanted: str) -> Callable[[Object], bool]:
     return lambda seen: seen["status"]["phase"] == wanted
 
 
-def ready(wanted: bool) -> Callable[[Object], bool]:  # noqa: FBT001 - what is waited for
-    return lambda seen: (
-        {"type": "Ready", "status": str(wanted)}
-        in [{"type": each["type"], "status": each["status"]} for each in seen["status"].get("conditions", ())]
-    )
+def ready(wanted: Literal["True", "False"]) -> Callable[[Object], bool]:
+    def holds(seen: Object) -> bool:
+        conditions = seen["status"].get("conditions", ())
+        return ("Ready", wanted) in [(each["type"], each["status"]) for each in conditions]
+
+    return holds
 
 
 async def bound(

@@ -10,7 +10,6 @@ from shoal.cluster.errors import (
     InternalError,
     InvalidError,
     NotFoundError,
-    TooLargeError,
 )
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import (
@@ -83,8 +82,8 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
     "an object that is too large": (
         CONFIG_MAPS,
         config_map(data={"a": "x" * 1_600_000}),
-        TooLargeError,
-        "limit",
+        InvalidError,
+        "data: Too long",
     ),
     "an unknown priority class": (
         PODS,
