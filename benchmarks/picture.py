@@ -9,7 +9,7 @@ from shoal.cli import files
 from shoal.cli.drawing import draw
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import report
-from shoal.world.rehearsal import plan_objects
+from shoal.world.rehearsal import rehearse, world_of
 
 ROOT = Path(__file__).parents[1]
 WORLD = ROOT / "examples" / "worlds" / "team.yaml"
@@ -43,7 +43,7 @@ font-size: {char_height}px; line-height: {line_height}px;
 def main() -> None:
     """Plan the example and keep what is drawn."""
     intake = files.load([str(WORLD)])
-    steps = plan_objects((view for _, view in intake.views), SchedulerConfig())
+    steps = rehearse(world_of(view for _, view in intake.views), SchedulerConfig())
     paper = Console(record=True, width=124, force_terminal=True, highlight=False, file=io.StringIO())
     draw(paper, steps[-1], report(steps, SchedulerConfig()))
     title = "shoal plan -f examples/worlds/team.yaml"

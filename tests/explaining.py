@@ -10,6 +10,7 @@ from shoal.api.decode import decode
 from shoal.api.intake import take
 from shoal.cli.explaining import explained
 from shoal.scheduling.config import SchedulerConfig
+from shoal.world.rehearsal import rehearse, world_of
 from tests.builders import Object
 
 
@@ -27,6 +28,7 @@ def explain(
     moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
     views = [view for _, view in intake.views]
     settings = decode(SchedulerConfig, dict(config or {}))
-    found = explained(job, views, settings, cycles=cycles, now=moment)
+    world = world_of(views, moment)
+    found = explained(job, world, rehearse(world, settings, cycles=cycles), settings, None)
     result: Object = msgspec.json.decode(msgspec.json.encode(found))
     return result

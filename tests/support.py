@@ -11,7 +11,7 @@ from shoal.api.intake import take
 from shoal.policies import Policy
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import report
-from shoal.world.rehearsal import plan_objects
+from shoal.world.rehearsal import rehearse, world_of
 
 
 class BadInputError(Exception):
@@ -33,6 +33,6 @@ def plan(
     settings = decode(SchedulerConfig, dict(config or {}))
     moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
     views = [view for _, view in intake.views]
-    steps = plan_objects(views, settings, cycles=cycles, now=moment, policy=policy)
+    steps = rehearse(world_of(views, moment), settings, cycles=cycles, policy=policy)
     result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report(steps, settings)))
     return result

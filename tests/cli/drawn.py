@@ -9,7 +9,7 @@ from shoal.api.intake import take
 from shoal.cli import drawing
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import Report, Step, report
-from shoal.world.rehearsal import plan_objects
+from shoal.world.rehearsal import rehearse, world_of
 from tests.builders import Object
 
 
@@ -22,7 +22,7 @@ def planned(*objects: Object) -> Planned:
     settings = SchedulerConfig()
     intake = take(("test", raw) for raw in objects)
     assert not intake.errors, intake.errors
-    steps = plan_objects([view for _, view in intake.views], settings)
+    steps = rehearse(world_of(view for _, view in intake.views), settings)
     return Planned(steps[-1], report(steps, settings))
 
 

@@ -139,7 +139,6 @@ def test_a_bad_configuration_is_refused(tmp_path: Path, text: str, errors: list[
 
 
 BAD_ARGUMENTS = {
-    "no file": [],
     "a file that is not there": ["-f", "nowhere.yaml"],
     "a time that is none": ["-f", str(TEAM), "--now", "noon"],
     "a time without a zone": ["-f", str(TEAM), "--now", "2026-01-01T00:00:00"],

@@ -40,17 +40,23 @@ class Authority:
         extension = x509.SubjectAlternativeName(places)
         return self._issue(_named("server"), ExtendedKeyUsageOID.SERVER_AUTH, extension)
 
-    def client(self, user: str, group: str) -> Pair:
+    def client(self, user: str, group: str, password: bytes = b"") -> Pair:
         """A certificate by which Kubernetes knows a user of a group."""
-        return self._issue(_named(user, group), ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(_named(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
 
-    def _issue(self, name: x509.Name, usage: x509.ObjectIdentifier, *extensions: x509.ExtensionType) -> Pair:
+    def _issue(
+        self,
+        name: x509.Name,
+        usage: x509.ObjectIdentifier,
+        *extensions: x509.ExtensionType,
+        password: bytes = b"",
+    ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(name, self._name, key)
         for extension in (x509.ExtendedKeyUsage([usage]), *extensions):
             builder = builder.add_extension(extension, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+        return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key, password))
 
 
 def _named(name: str, group: str = "") -> x509.Name:
@@ -74,7 +80,6 @@ def _builder(
     )
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _pem(key: ec.EllipticCurvePrivateKey, password: bytes) -> bytes:
+    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)

@@ -2,16 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from shoal.cluster.errors import ConflictError, NotFoundError
-from shoal.cluster.live import FOLLOWED, LiveWorld
-from shoal.cluster.port import EVERYWHERE, Cluster, Deletion, Event, Page, Where
+from shoal.cluster.live import FOLLOWED
+from shoal.cluster.port import EVERYWHERE, Deletion, Event, Page, Where
 from shoal.cluster.reflector import Pace
 from shoal.cluster.registry import Registry
 from shoal.cluster.resources import BY_KIND, NODES, PODS, TYJOBS, Object, Resource
@@ -32,29 +32,10 @@ from tests.builders import (
     trainingjob,
     tyjob,
 )
+from tests.cluster.following import following, until
 from tests.following import NOW, portrait, view
 
 SMALL = template(cpu=1)
-PATIENCE = 60
-"""Seconds after which a test that waits for something has failed."""
-
-
-@asynccontextmanager
-async def following(cluster: object, pace: Pace | None = None) -> AsyncIterator[LiveWorld]:
-    live = LiveWorld(cast("Cluster", cluster), World(NOW), pace)
-    task = asyncio.create_task(live.run())
-    try:
-        yield live
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - nobody tells when a watch has been heard
-            await asyncio.sleep(0.001)
 
 
 # --- a registry ---------------------------------------------------------------------------------------------

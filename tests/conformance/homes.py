@@ -1,6 +1,8 @@
 """The homes that the suite runs against. A new one is a new row of HOMES."""
 
+import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
 from shoal.cluster.registry import Registry, Retention
+from shoal.cluster.simulated import SimulatedCluster, WallClock
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
 
@@ -64,6 +67,16 @@ async def _client(kubeconfig: Path) -> AsyncIterator[Cluster]:
         await cluster.close()
 
 
+@contextlib.asynccontextmanager
+async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The store of simulated runs, on the suite's own loop; an hour later it has forgotten its beginning."""
+    clock = WallClock(asyncio.get_running_loop().time)
+    async with SimulatedCluster(clock=clock, dice=random.Random(1)) as cluster:
+        clock.jump(3600)
+        await cluster.tidy()
+        yield cluster
+
+
 def _api_server(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
     return _client(request.getfixturevalue("k8s").kubeconfig())
 
@@ -75,5 +88,6 @@ def _api_server_with_controllers(request: pytest.FixtureRequest) -> AbstractAsyn
 HOMES: Final = (
     Home("embedded", _embedded, _embedded),
     Home("https", _https, _https),
+    Home("simulated", _simulated, _simulated),
     Home("kubernetes", _api_server, _api_server_with_controllers),
 )

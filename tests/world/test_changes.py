@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from shoal.world.assembly import Assembler
+from shoal.world.world import World
 from tests.builders import (
     POOL,
     Object,
@@ -85,6 +89,20 @@ JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
 ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
 
 CHANGES = {
+    "a node comes whose column is before all others": Change(
+        [*NODES, *RUNNING, ALLOCATED, pod("q", nominated="n2")], put=[node("n0")]
+    ),
+    "a node comes that room was promised on": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
+    "a node comes that room was promised on, and is lost already": Change(
+        [*NODES, pod("q", nominated="n0")], put=[silent("n0")], later=3600
+    ),
+    "a node goes that room was promised on": Change(
+        [*NODES, *RUNNING, pod("q", nominated="n1")], remove=[("Node", ("", "n1"))]
+    ),
+    "a node comes that an elastic job has no pod on": Change(
+        [*NODES, TRAINERS, pod_of("t-trainer-0", SMALL, of=owner("TrainingJob", "t"), node="n2")],
+        put=[node("n0")],
+    ),
     "a pod comes before its node": Change([NODES[0], RUNNING[1]], put=[NODES[1]]),
     "a node is removed under its pods": Change([*NODES, *RUNNING], remove=[("Node", ("", "n1"))]),
     "a node falls silent, which is nothing yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
@@ -174,6 +192,15 @@ CHANGES = {
             pod("b-0", owner=owner("Job", "b")),
         ],
         put=[noted(batch_job("b", SMALL), annotations={POOL: "a"})],
+    ),
+    "a batch Job names no pool any more": Change(
+        [
+            node("n1", labels={"pool": "a"}),
+            open_pool("a"),
+            noted(batch_job("b", SMALL), annotations={POOL: "a"}),
+            pod("b-0", owner=owner("Job", "b")),
+        ],
+        put=[batch_job("b", SMALL)],
     ),
     "a class gets another value": Change(
         [node("n1", cpu=1), priority_class("c", 1), pod("p", cpu=1, priority="c"), pod("q", cpu=1)],
@@ -270,6 +297,43 @@ def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> No
     follower.remove(*change.remove, *(identity(one) for one in change.put))
     follower.put(*change.objects)
     assert portrait(follower.check()) == before
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
+    first, then = Follower.of(change.objects), Follower.of(change.objects)
+    then.put(*change.put)
+    then.remove(*change.remove)
+    stage = World(NOW)
+    assembler = Assembler(stage, first.config)
+    for one in (first, then, first):
+        stage.become(one.world)
+        assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
+
+
+ALL = [one for change in CHANGES.values() for one in (*change.objects, *change.put)]
+"""Objects of all cases: many have the same names and are otherwise quite different."""
+
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(ALL), max_size=8),
+        st.lists(st.sampled_from([identity(one) for one in ALL]), max_size=2),
+        st.sampled_from((0, 0, 20, 3600)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_changes_of_all_kinds_follow_each_other(
+    steps: list[tuple[list[Object], list[Identity], float]],
+) -> None:
+    follower = Follower.of([])
+    for put, remove, later in steps:
+        follower.put(*put)
+        follower.remove(*remove)
+        follower.check(NOW + later)
 
 
 def _untimed(shown: Object) -> Object:

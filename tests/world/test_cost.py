@@ -94,6 +94,7 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
     "something changes about pods that nobody reads": ([*map(with_conditions, PODS)], Counts()),
     "a node is not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
     "nodes are cordoned": ([node("n3", unschedulable=True), node("n4", unschedulable=True)], Counts(nodes=2)),
+    "a node comes": ([node("n99")], Counts(nodes=21, layouts=1)),
     "a pod ends": ([pod("p7", cpu=1, node="n7", phase="Succeeded")], Counts(nodes=1, sketches=1)),
     "a pod comes": ([pod("new", cpu=1)], Counts(sketches=1, workloads=1)),
     "two pods of a job leave": (

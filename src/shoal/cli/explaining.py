@@ -1,36 +1,24 @@
 """`shoal plan --explain JOB`: one job, every node, and what would let it run."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import click
 import msgspec
 
 from shoal.api.fields import printable
-from shoal.api.meta import Object
 from shoal.cli.jobnames import NotOneJobError, find
 from shoal.explain.explanation import Explanation, explain
 from shoal.explain.trials import Terms
 from shoal.policies.contract import Policy
 from shoal.scheduling.config import SchedulerConfig
-from shoal.world.rehearsal import newest, rehearse
+from shoal.scheduling.report import Step
 from shoal.world.world import World
 
 
-def explained(  # noqa: PLR0913 - as `plan` has them
-    job: str,
-    views: Iterable[Object],
-    config: SchedulerConfig,
-    *,
-    cycles: int = 1,
-    step: float = 30,
-    now: float | None = None,
-    policy: Policy | None = None,
+def explained(
+    job: str, world: World, steps: Sequence[Step], config: SchedulerConfig, policy: Policy | None
 ) -> Explanation:
-    """Explain a job as it stands in the last of some cycles; exits with 2 if a name means no job, or many."""
-    objects = list(views)
-    world = World(newest(objects) if now is None else now)
-    world.put(*objects)
-    steps = list(rehearse(world, config, cycles=cycles, step=step, policy=policy))
+    """Explain a job as it stands in the last step; exits with 2 if a name means no job, or many."""
     workloads = {workload.key: workload for workload in steps[-1].snapshot.workloads}
     try:
         workload = workloads[find(job, workloads)]

@@ -22,19 +22,19 @@ _PEEK: Final = 4096
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def options(command: _F) -> _F:
+def options(*, required: bool = True) -> Callable[[_F], _F]:
     """Give a command the options `-f` and `-R`, as the parameters `filenames` and `recursive`."""
     named = click.option(
         "-f",
         "--filename",
         "filenames",
         multiple=True,
-        required=True,
+        required=required,
         metavar="FILE",
         help="A file, a directory, or - for standard input; may be repeated.",
     )
     deep = click.option("-R", "--recursive", is_flag=True, help="Also read directories below directories.")
-    return named(deep(command))
+    return lambda command: named(deep(command))
 
 
 def load(filenames: Sequence[str], *, recursive: bool = False) -> Intake:

@@ -1,4 +1,4 @@
-"""`shoal plan`: what the scheduler would do with the objects in files, and why."""
+"""`shoal plan`: what the scheduler would do with a cluster, or with the objects in files, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,13 +12,14 @@ from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError, shown
 from shoal.api.intake import Unreadable
 from shoal.api.meta import Time
-from shoal.cli import files
+from shoal.cli import connection, files
+from shoal.cli.living import live_world
 from shoal.policies.contract import Policy
 from shoal.policies.registry import policy_errors
 from shoal.policies.worker import PolicyProcess
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig, config_errors, seconds
 from shoal.scheduling.report import report
-from shoal.world.rehearsal import plan_objects
+from shoal.world.rehearsal import rehearse, world_of
 
 _MOST_CYCLES: Final = 100_000
 
@@ -42,7 +43,8 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
 
 
 @click.command()
-@files.options
+@files.options(required=False)
+@connection.options
 @click.option(
     "--cycles",
     type=click.IntRange(1, _MOST_CYCLES),
@@ -62,7 +64,7 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
     "--now",
     callback=_moment,
     metavar="TIME",
-    help="The time to plan for (RFC 3339); by default the newest time in the input.",
+    help="The time to plan for (RFC 3339); by default now, or of files the newest time in them.",
 )
 @click.option(
     "--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml)."
@@ -84,6 +86,9 @@ def plan(  # noqa: PLR0913 - one parameter an option
     filenames: Sequence[str],
     *,
     recursive: bool,
+    home: Path,
+    kubeconfig: str,
+    context: str,
     cycles: int,
     step: float,
     now: float | None,
@@ -91,23 +96,36 @@ def plan(  # noqa: PLR0913 - one parameter an option
     explain: str | None,
     output: str,
 ) -> None:
-    """Plan the objects in files: what would run where, and why the rest waits.
+    r"""Plan a cluster, or the objects in files: what would run where, and why the rest waits.
 
-    It reads what `kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses
-    -A -o yaml` prints, and changes nothing anywhere. Exits with 2 if any object is bad.
+    Without -f it reads the live cluster, and with --kubeconfig or --context too: what files have is added to
+    it. With -f alone it reads what kubectl prints into files. It changes nothing anywhere. Exits with 2 if an
+    object in a file is bad; one in a cluster is left out, and named.
+
+    \b
+    Examples:
+      shoal plan                                 the cluster as it is
+      shoal plan --context lab -f my-job.yaml    what if my job came too?
+      shoal plan -f world.yaml --cycles 20       how would it end?
+      kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
+        -A -o yaml | shoal plan -f -
     """
     settings = _read_config(config) if config else SchedulerConfig()
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
     views = [view for _, view in intake.views]
+    if filenames and not kubeconfig and not context:
+        world = world_of(views, now)
+    else:
+        world = live_world(connection.find(home, kubeconfig, context), now)
+        world.put(*views)
     with _policy(settings) as policy:
+        steps = rehearse(world, settings, cycles=cycles, step=step, policy=policy)
         if explain is not None:
             from shoal.cli.explaining import explained, print_explanation
 
-            found = explained(explain, views, settings, cycles=cycles, step=step, now=now, policy=policy)
-            print_explanation(found, output)
+            print_explanation(explained(explain, world, steps, settings, policy), output)
             return
-        steps = plan_objects(views, settings, cycles=cycles, step=step, now=now, policy=policy)
     answer = report(steps, settings)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))

@@ -9,7 +9,7 @@ from shoal.cli import files
 
 
 @click.command()
-@files.options
+@files.options()
 @click.option("-q", "--quiet", is_flag=True, help="Print only what is wrong or doubtful.")
 def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
     """Check the objects in files.

@@ -20,7 +20,8 @@ from shoal.api.kinds import KINDS, Kind
 from shoal.api.meta import Object as View
 from shoal.api.repair import custom
 from shoal.cluster.errors import ClusterError, NotFoundError
-from shoal.cluster.mirror import Change, Gone, Key
+from shoal.cluster.mirror import Change, Gone, Key, Mirror, entries_of
+from shoal.cluster.paging import list_all
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflector, Reflectors
 from shoal.cluster.resources import (
@@ -94,6 +95,24 @@ class LiveWorld:
     def troubles(self) -> list[ClusterError]:
         """What goes wrong just now; that a kind is not installed is no trouble."""
         return [error for error in self._reflectors.troubles() if not isinstance(error, NotFoundError)]
+
+
+async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
+    """Read everything into a world, once: what is left out, and what is wrong with each."""
+    left_out: list[tuple[str, str]] = []
+    for resource in FOLLOWED:
+        read = entries_of(resource.read_as(reader(resource, world)))
+        try:
+            page = await list_all(cluster, read)
+        except NotFoundError:
+            continue
+        mirror = Mirror[Any]()
+        sink(resource.kind, world)(mirror.replace(page.items))
+        left_out += (
+            (f"{resource.kind} {'/'.join(filter(None, key))}", problem)
+            for key, problem in mirror.unreadable.items()
+        )
+    return left_out
 
 
 def reader(resource: Resource[Any], world: World) -> Decode[Any]:

@@ -80,7 +80,7 @@ def _entry(resource: Resource[T], text: Text) -> Entry[T]:
     return Entry((metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, item, problem)
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _Known(msgspec.Struct, frozen=True, gc=False):
     """The last that was heard of an object; `shown` unless it could not be decoded."""
 
     uid: str

@@ -22,12 +22,12 @@ import msgspec
 
 from shoal.cluster.errors import (
     ClusterError,
-    GoneError,
     NotFoundError,
     TooManyRequestsError,
     UnavailableError,
 )
 from shoal.cluster.mirror import Change, Entry, Key, Mirror, Sink, entries_of
+from shoal.cluster.paging import PAGE, list_all
 from shoal.cluster.port import EVERYWHERE, Cluster, Event, Where
 from shoal.cluster.resources import Resource
 
@@ -45,7 +45,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     told to end after `shortest` to `longest`: not all at once, and now and then by another server.
     """
 
-    page: int = 1000
+    page: int = PAGE
     first: float = 0.2
     most: float = 30.0
     shortest: float = 300.0
@@ -119,31 +119,16 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         try:
-            entries, version = await self._pages(self._pace.page)
+            page = await list_all(self._cluster, self._resource, self._where, size=self._pace.page)
         except NotFoundError:
-            # The cluster has no such collection, or none yet: nobody need wait for its objects.
+            # The cluster has no such collection, or none any more: there is nothing in it to wait for.
+            self._pass_on(self._mirror.replace([]))
             self.synced.set()
             raise
-        self._report_unreadable(entries)
-        self._pass_on(self._mirror.replace(entries))
-        self._version = version
+        self._report_unreadable(page.items)
+        self._pass_on(self._mirror.replace(page.items))
+        self._version = page.version
         self.synced.set()
-
-    async def _pages(self, size: int) -> tuple[list[Entry[T]], str]:
-        """All pages of one list. One that takes so long that its rest is gone is asked for in one piece."""
-        entries: list[Entry[T]] = []
-        start = ""
-        while True:
-            try:
-                page = await self._cluster.list(self._resource, self._where, limit=size, start=start)
-            except GoneError:
-                if not start:
-                    raise
-                return await self._pages(0)
-            entries += page.items
-            start = page.next
-            if not start:
-                return entries, page.version
 
     # --- watching -----------------------------------------------------------------------------------------
 

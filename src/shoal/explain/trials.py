@@ -12,7 +12,7 @@ from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.report import Step
 from shoal.scheduling.workload import Workload
-from shoal.world.assembly import assemble
+from shoal.world.assembly import Assembler
 from shoal.world.counselling import ask
 from shoal.world.world import World
 
@@ -46,12 +46,17 @@ class Success(msgspec.Struct, frozen=True):
 
 
 class Trials:
-    """Plans changed worlds for one job: for its minimum, or `whole`, for all of it."""
+    """Plans changed worlds for one job: for its minimum, or `whole`, for all of it.
+
+    Worlds that are tried are much alike: each costs what is different from the one before.
+    """
 
     def __init__(self, terms: Terms, job: str, *, whole: bool) -> None:
         """Plan on the terms of the plan that is explained."""
         self._terms, self._job, self._whole = terms, job, whole
         self._left = _MOST
+        self._stage = World(0.0)
+        self._assembler = Assembler(self._stage, terms.config)
 
     def run(self, world: World) -> Success | None:
         """What the job gets in a world; None if it does not run there."""
@@ -64,7 +69,8 @@ class Trials:
             return None
         self._left -= 1
         terms = self._terms
-        snapshot = assemble(world, terms.config, terms.now).snapshot
+        self._stage.become(world)
+        snapshot = self._assembler.assemble(terms.now).snapshot
         advice = ask(terms.policy, world, snapshot) if terms.policy else NO_ADVICE
         return Step(snapshot, cycle(snapshot, terms.config, advice))
 

@@ -20,7 +20,7 @@ Ports = tuple[HostPort, ...]
 """Ports that a pod takes of its node."""
 
 
-class Occupant(msgspec.Struct, frozen=True, eq=False):
+class Occupant(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A pod that has a node, whoever put it there."""
 
     column: int

@@ -84,10 +84,12 @@ class Assembler:
         parties = self._parties
         stale = parties.resketch(changes, movement)
         rebuilt = self._floor.lay_out()
-        stale.update(parties.everybody() if rebuilt.columns else parties.concerned(changes, movement))
+        stale.update(parties.concerned(changes, movement, rebuilt))
+        if rebuilt.columns is not None:
+            parties.move(rebuilt.columns, stale)
         touched = parties.remake(stale) | rebuilt.nodes | self._nodes_of(movement)
         nodes = self._floor.nodes
-        if rebuilt.columns or rebuilt.rows:
+        if rebuilt.columns is not None or rebuilt.rows:
             self._occupancy.clear(nodes)
             touched = set(nodes.names)
         columns = sorted(nodes.columns[name] for name in touched if name in nodes.columns)

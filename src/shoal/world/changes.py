@@ -22,6 +22,3 @@ class Changes:
         """All that was noted, for every kind; it is looked at from now on."""
         taken, self._noted = self._noted, defaultdict(set)
         return taken
-
-    def __bool__(self) -> bool:
-        return bool(self._noted)

@@ -1,6 +1,6 @@
 """Desk: where a Sketch becomes a Workload, once it is known which pods there are and where."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from shoal.world.slots import Slot
 from shoal.world.world import World
 
 
-class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A workload and what it was made of.
 
     `origins` has the pod behind each task. `guests` have no pods yet, and yet have room on nodes, each with
@@ -44,8 +44,21 @@ class Party(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             raise KeyError(task.name)
         return self.sketch.pod(task.name, self.sketch.elastic.row_of(task.role).blueprint, task.number)
 
+    def moved(self, columns: Sequence[int]) -> "Party":
+        """The party when the nodes of its tasks have other columns; itself if they have not."""
+        tasks = {task: _moved(task, columns) for task in self.origins}
+        if all(before is after for before, after in tasks.items()):
+            return self
+        guests = ((node, replace(guest, column=columns[guest.column])) for node, guest in self.guests)
+        return replace(
+            self,
+            workload=replace(self.workload, tasks=tuple(tasks[task] for task in self.workload.tasks)),
+            origins={tasks[task]: pod for task, pod in self.origins.items()},
+            guests=tuple(guests),
+        )
 
-class Draft(msgspec.Struct, frozen=True, eq=False):
+
+class Draft(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sketch beside the pods that there are of it: those that have ended, and what is wanted now.
 
     `blueprints` are those of the sketch, each of them once.
@@ -257,6 +270,14 @@ class Desk:
         if refused:
             return Reason("NameTaken", f"the pod {refused[0]}/{refused[1]} belongs to somebody else")
         return next((slot.blueprint.held for slot in draft.wanted if slot.blueprint.held), None)
+
+
+def _moved(task: Task, columns: Sequence[int]) -> Task:
+    column = columns[task.column] if task.column != NOWHERE else NOWHERE
+    nominated = columns[task.nominated] if task.nominated != NOWHERE else NOWHERE
+    if (column, nominated) == (task.column, task.nominated):
+        return task
+    return replace(task, column=column, nominated=nominated)
 
 
 def _occupant(task: Task) -> Occupant:

@@ -15,17 +15,23 @@ from shoal.scheduling import snapshot
 from shoal.scheduling.nodes import NodeFacts, Nodes
 from shoal.scheduling.resources import EVERYDAY, Layout, offered
 from shoal.scheduling.shape import Shape
+from shoal.scheduling.workload import NOWHERE
 from shoal.world.changes import Key
 from shoal.world.membership import Membership
 from shoal.world.world import World
 
 
-class Rebuilt(msgspec.Struct, frozen=True):
-    """What was laid out anew: columns, rows, and the nodes whose columns were told of anew."""
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was laid out anew.
 
-    columns: bool
-    rows: bool
+    `nodes` have come, are gone, or are told of otherwise than before. `columns` says where each column is
+    now, if any of them may be elsewhere. `rows` are others, and `pools`, or not.
+    """
+
     nodes: set[str]
+    columns: list[int] | None
+    rows: bool
+    pools: bool
 
 
 class Floor:
@@ -37,7 +43,7 @@ class Floor:
         self._facts: dict[str, NodeFacts] = {}
         self._wanted: Counter[str] = Counter()
         self._changed: set[str] = set()
-        self._moved = True
+        self._moved = self._repooled = True
         self.membership = Membership({})
         self.nodes = Nodes((), Layout(()))
         self.pools: tuple[snapshot.Pool, ...] = ()
@@ -50,7 +56,7 @@ class Floor:
     def update(self, changes: Mapping[str, set[Key]]) -> None:
         """Follow what has changed about nodes and pools."""
         if changes["Pool"]:
-            self.membership, self._moved = Membership(dict(self._world.pools)), True
+            self.membership, self._repooled = Membership(dict(self._world.pools)), True
         names = self._world.nodes.keys() | self._facts.keys() if changes["Pool"] else _names(changes["Node"])
         for name in names:
             node = self._world.nodes.get(name)
@@ -60,17 +66,19 @@ class Floor:
 
     def lay_out(self) -> Rebuilt:
         """Make nodes and pools of all that was told."""
-        layout = Layout(self._wanted)
-        rows = layout.names != self.nodes.layout.names
-        done = Rebuilt(self._moved, rows, self._changed)
+        before, layout = self.nodes, Layout(self._wanted)
+        rows = layout.names != before.layout.names
         if self._moved or rows:
-            self.nodes = Nodes(tuple(self._facts.values()), self.nodes.layout if not rows else layout)
+            self.nodes = Nodes(tuple(self._facts.values()), layout if rows else before.layout)
         elif self._changed:
-            columns = {self.nodes.columns[name]: self._facts[name] for name in sorted(self._changed)}
-            self.nodes = self.nodes.changed(columns)
-        if self._moved:
+            self.nodes = before.changed(
+                {before.columns[name]: self._facts[name] for name in sorted(self._changed)}
+            )
+        if self._moved or self._repooled:
             self.pools = self.membership.pools(self.nodes)
-        self._moved, self._changed = False, set()
+        columns = [self.nodes.columns.get(name, NOWHERE) for name in before.names] if self._moved else None
+        done = Rebuilt(nodes=self._changed, columns=columns, rows=rows, pools=self._repooled)
+        self._moved, self._repooled, self._changed = False, False, set()
         return done
 
     def _tell(self, name: str, facts: NodeFacts | None) -> None:

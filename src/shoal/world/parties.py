@@ -1,6 +1,6 @@
 """Parties: jobs, gangs and loose pods as workloads, each made anew when something it depends on changes."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from shoal.api.pool import POOL_ANNOTATION
@@ -8,7 +8,7 @@ from shoal.scheduling.shape import Shape
 from shoal.world import dijobs, trainingjobs, tyjobs
 from shoal.world.changes import Key
 from shoal.world.desk import Desk, Draft, Party
-from shoal.world.floor import Floor
+from shoal.world.floor import Floor, Rebuilt
 from shoal.world.loose import gang_sketch, pod_sketch
 from shoal.world.names import Claims, Row, place_of
 from shoal.world.pods import PodRecord
@@ -43,7 +43,7 @@ class Parties:
         self._pools: dict[Key, str] = {}
 
     def on(self, node: str) -> Iterator[Party]:
-        """Parties of whose tasks some may have room on a node although they have no pods yet."""
+        """Parties some of whose tasks are given a node, or promised one, although they have no pods there."""
         yield from (self._made[key] for key in sorted(self._hoping.get(node, ())) if key in self._made)
 
     def resketch(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[PartyKey]:
@@ -57,23 +57,32 @@ class Parties:
             self._redraw(party, self._sketch(*party))
         return keys
 
-    def concerned(self, changes: Mapping[str, set[Key]], movement: Movement) -> Iterator[PartyKey]:
+    def concerned(
+        self, changes: Mapping[str, set[Key]], movement: Movement, rebuilt: Rebuilt
+    ) -> Iterator[PartyKey]:
         """Whose workload depends on something that has changed, though its sketch does not."""
-        if changes["PriorityClass"]:
+        if changes["PriorityClass"] or rebuilt.pools:
             yield from self._sketches
         spaces = {name for _, name in changes["Namespace"]}
         yield from (key for key in self._sketches if key[1] in spaces) if spaces else ()
-        for node in movement.nodes:
+        for node in movement.nodes | rebuilt.nodes:
             yield from self._hoping.get(node, ())
         for key in movement.pods:
             yield from self._claims.wanting(key)
             yield from self._growers(key)
-        for job in changes["Job"]:
-            yield from self._rehoused(job)
+        for job in self._rehouse(changes["Job"]):
+            yield from (key for pod in self._population.claiming(("Job", *job)) for key in _possible(pod))
 
-    def everybody(self) -> Iterable[PartyKey]:
-        """All of them."""
-        return self._sketches.keys()
+    def move(self, columns: Sequence[int], stale: Collection[PartyKey]) -> None:
+        """Follow nodes to other columns, with all parties but those that are made anew in any case."""
+        gone, come = [], []
+        for key, party in self._made.items():
+            moved = party if key in stale else party.moved(columns)
+            if moved is not party:
+                gone.append(party)
+                come.append(moved)
+        self._made.update((party.sketch.key, party) for party in come)
+        self.rosters.change(gone, come)
 
     def remake(self, keys: Iterable[PartyKey]) -> set[str]:
         """Make workloads anew; the nodes on which tasks without pods have room now, or no longer."""
@@ -117,7 +126,7 @@ class Parties:
             self._index(sketch, come=True)
 
     def _index(self, sketch: Sketch, *, come: bool) -> None:
-        for node in {*sketch.allocations.values()}:
+        for node in {*sketch.allocations.values(), *sketch.nominations.values()}:
             _mark(self._hoping, node, sketch.key, there=come)
         for prefix in sketch.elastic.prefixes if sketch.elastic else ():
             _mark(self._growing, (sketch.metadata.namespace, prefix), sketch.key, there=come)
@@ -133,15 +142,17 @@ class Parties:
         for row, _ in place_of(key):
             yield from self._growing.get(row, ())
 
-    def _rehoused(self, job: Key) -> Iterator[PartyKey]:
-        """The parties of a batch Job's pods, if it names another pool."""
-        known = self._world.batch_jobs.get(job)
-        pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
-        if self._pools.pop(job, "") != pool:
-            for pod in self._population.claiming(("Job", *job)):
-                yield from _possible(pod)
-        if pool:
-            self._pools[job] = pool
+    def _rehouse(self, jobs: Iterable[Key]) -> list[Key]:
+        """Note which pools batch Jobs name for their pods; those that name another than before."""
+        rehoused = []
+        for job in jobs:
+            known = self._world.batch_jobs.get(job)
+            pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
+            if self._pools.pop(job, "") != pool:
+                rehoused.append(job)
+            if pool:
+                self._pools[job] = pool
+        return rehoused
 
 
 def _possible(pod: PodRecord | None) -> Iterator[PartyKey]:

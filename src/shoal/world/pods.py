@@ -14,7 +14,7 @@ from shoal.world.book import Blueprint, Book
 BROKEN_SINCE = "shoal.io/broken-since"
 
 
-class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that exists, or is about to. Records that are equal tell the engine the same."""
 
     namespace: str

@@ -29,23 +29,12 @@ _MOST_RECORDS: Final = 20
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
-def plan_objects(  # noqa: PLR0913 - one parameter for each option of `shoal plan`
-    views: Iterable[Object],
-    config: SchedulerConfig,
-    *,
-    cycles: int = 1,
-    step: float = 30,
-    now: float | None = None,
-    policy: Policy | None = None,
-) -> list[Step]:
-    """Plan objects as they stand, and as they would come to stand within some cycles.
-
-    `policy` is asked about elastic jobs where the configuration names another than the engine's own.
-    """
+def world_of(views: Iterable[Object], now: float | None = None) -> World:
+    """A world of these objects, at a time; by default the newest that they tell of."""
     objects = list(views)
     world = World(newest(objects) if now is None else now)
     world.put(*objects)
-    return list(rehearse(world, config, cycles=cycles, step=step, policy=policy))
+    return world
 
 
 def newest(views: Iterable[Object]) -> float:
@@ -54,9 +43,18 @@ def newest(views: Iterable[Object]) -> float:
 
 
 def rehearse(
-    world: World, config: SchedulerConfig, *, cycles: int, step: float, policy: Policy | None = None
+    world: World, config: SchedulerConfig, *, cycles: int = 1, step: float = 30, policy: Policy | None = None
+) -> list[Step]:
+    """Run up to `cycles` cycles, and no more after one that is stable. The world changes.
+
+    `policy` is asked about elastic jobs where the configuration names another than the engine's own.
+    """
+    return list(_steps(world, config, cycles, step, policy))
+
+
+def _steps(
+    world: World, config: SchedulerConfig, cycles: int, step: float, policy: Policy | None
 ) -> Iterator[Step]:
-    """Run up to `cycles` cycles, and no more after one that is stable. The world changes."""
     now, assembler = world.now, Assembler(world, config)
     for number in range(1, cycles + 1):
         made = assembler.assemble(now)

@@ -24,7 +24,7 @@ Seniority = tuple[float, str, str, str]
 """Who was there first, whatever the order of the input; the older comes first."""
 
 
-class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Sketch(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A job as its kind describes it.
 
     `created` is in seconds. `allocations` and `nominations` give nodes by the names of

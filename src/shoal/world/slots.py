@@ -10,7 +10,7 @@ from shoal.scheduling.workload import NOWHERE
 from shoal.world.book import Blueprint
 
 
-class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A pod that a job wants: whether it exists is found out by its name.
 
     `number` is its rank or index, where its role has such.

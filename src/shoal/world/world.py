@@ -59,9 +59,21 @@ class World:
     def __copy__(self) -> Self:
         """Another world with the same objects, which nobody follows."""
         twin = type(self)(self.now)
-        alike = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        vars(twin).update(alike)
+        vars(twin).update(self._contents())
         return twin
+
+    def become(self, other: "World") -> None:
+        """Have the objects that a copy has, in which some were replaced; whoever follows is told of those.
+
+        Namespaces are the same in both, and nothing is assumed in either.
+        """
+        for kind in (*_SHELVES, *JOB_KINDS):
+            here, there = self._shelf(kind), other._shelf(kind)  # noqa: SLF001 - it is one of us
+            if here is not there:
+                for index in here.keys() | there.keys():
+                    if here.get(index) is not there.get(index):
+                        self._note(kind, ("", index) if kind in _OF_CLUSTER else index)
+        vars(self).update(other._contents())  # noqa: SLF001
 
     def follow(self) -> Changes:
         """What changes from now on; to begin with, all that is there."""
@@ -140,6 +152,9 @@ class World:
         values = (c.value for c in self.priority_classes.values() if c.global_default)
         return min(values, default=0)
 
+    def _contents(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
     def _shelf(self, kind: str) -> dict[Any, Any]:
         """Where objects of a kind are kept: by name, those of namespaces by key."""
         found: dict[Any, Any] = getattr(self, _SHELVES[kind]) if kind in _SHELVES else self.jobs[kind]
@@ -147,10 +162,9 @@ class World:
 
     def _place(self, kind: str, key: Key, thing: Object | PodRecord) -> None:
         shelf, index = self._shelf(kind), _index(kind, key)
-        before = shelf.get(index)
-        shelf[index] = thing
-        if before == thing:
+        if shelf.get(index) == thing:
             return
+        shelf[index] = thing
         if isinstance(thing, Namespace):
             self._relabel(key[1], {**thing.metadata.labels, NAMESPACE_LABEL: key[1]})
         self._note(kind, key)
@@ -162,7 +176,7 @@ class World:
             self.book.namespaces[namespace] = labels
         if before == labels or not self.book.minds_namespaces:
             return
-        for pod in list(self.pods.values()):
+        for pod in [pod for pod in self.pods.values() if pod.blueprint.choices]:
             self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *JOB_KINDS):
             for key in self._shelf(kind):

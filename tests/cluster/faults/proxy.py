@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import json
 import ssl
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.cluster.authority import Authority, Pair
+from tests.cluster.authority import Authority
 from tests.cluster.faults.schedule import Fault, Schedule
+from tests.cluster.listening import listening, server_context
 
 _PIECE: Final = 2**16
 _FOR_EVER: Final = 2**62
@@ -33,33 +33,11 @@ class Proxy:
     schedule: Schedule
     authority: Authority = field(default_factory=lambda: Authority("of the proxy"))
     url: str = ""
-    _open: set[asyncio.Task[None]] = field(default_factory=set)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["Proxy"]:
-        context = server_context(self.authority.server())
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=context)
-        self.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with listening(self._answer, server_context(self.authority.server())) as self.url:
             yield self
-        finally:
-            server.close()
-            for task in self._open:
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A connection that anybody breaks is at its end; nothing of it is left."""
-        try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                await self._answer(reader, writer)
-        finally:
-            writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await _request(reader)
@@ -132,13 +110,3 @@ def _gone_event() -> bytes:
     line = b'{"type":"ERROR","object":' + _status("410") + b"}\n"
     head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     return head.encode() + line
-
-
-def server_context(pair: Pair) -> ssl.SSLContext:
-    """A context that shows a certificate; Python takes them from files only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(pair.chain + pair.key)
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context

@@ -1,6 +1,7 @@
 """A reflector behind a bad line, to a server that is restarted: what it has at the end is what there is."""
 
 import asyncio
+import itertools
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,8 @@ async def change_all(
 ) -> None:
     """Change objects, and restart servers in between."""
     dice = random.Random(schedule.seed)
-    stops = {dice.randrange(changes): dice.choice((plane.etcd, plane.api_server)) for _ in range(restarts)}
+    turns = itertools.cycle((plane.etcd, plane.api_server))
+    stops = dict(zip(dice.sample(range(changes), restarts), turns, strict=False))
     for number in range(changes):
         await changer.change(number)
         await schedule.has_met(number // 40)  # however quickly things change, there are faults between

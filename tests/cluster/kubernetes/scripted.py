@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from tests.cluster.listening import listening
 
 FOR_EVER: Final = "for ever"
 """An answer that goes no further, on a connection that stays open."""
@@ -61,19 +64,11 @@ class Scripted:
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client has closed a connection."""
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
-    _open: set[asyncio.Task[None]] = field(default_factory=set)
 
     @contextlib.asynccontextmanager
-    async def serving(self, **options: Any) -> AsyncIterator["Scripted"]:  # noqa: ANN401 - of asyncio's
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, **options)
-        self.url = f"{'https' if options else 'http'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+    async def serving(self, tls: ssl.SSLContext | None = None) -> AsyncIterator["Scripted"]:
+        async with listening(self._serve, tls) as self.url:
             yield self
-        finally:
-            server.close()
-            for task in self._open:
-                task.cancel()
-            await asyncio.gather(*self._open, return_exceptions=True)
 
     async def has_heard(self, requests: int) -> None:
         """Wait until so many requests have come."""
@@ -85,24 +80,17 @@ class Scripted:
     def lines(self) -> list[str]:
         return [asked.line for asked in self.asked]
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                while True:
-                    self.asked.append(await _asked(reader))
-                    self._heard.set()
-                    parts = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-                    for part in parts:
-                        await _do(part, reader, writer)
+            while True:
+                self.asked.append(await _asked(reader))
+                self._heard.set()
+                parts = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+                for part in parts:
+                    await _do(part, reader, writer)
         finally:
             self.left.set()
-            writer.transport.abort()
 
 
 async def _do(part: Part, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

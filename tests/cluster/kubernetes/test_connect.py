@@ -16,8 +16,8 @@ from shoal.cluster.kubernetes.proxies import proxy_for
 from shoal.cluster.kubernetes.tls import Tls
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.cluster.authority import Authority
-from tests.cluster.faults.proxy import server_context
 from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
+from tests.cluster.listening import server_context
 
 FOUND = answer(200, {"metadata": {"name": "a"}})
 KUBECONFIG = """
@@ -92,7 +92,7 @@ async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -
     first, second = Authority("first"), Authority("second")
     replace(account / "ca.crt", first.pem)
     shown = server_context(first.server())
-    async with Scripted([FOUND]).serving(ssl=shown) as server:
+    async with Scripted([FOUND]).serving(shown) as server:
         cluster = KubernetesCluster(in_cluster(pod(server.url), account))
         await cluster.get(CONFIG_MAPS, "a", "ns")
         replace(account / "token", b"t2")
@@ -129,7 +129,7 @@ async def test_a_token_replaced_on_the_way_is_used_at_once(account: Path) -> Non
     """The server refuses the old token, and by then there is a new one."""
     authority = Authority("of the server")
     replace(account / "ca.crt", authority.pem)
-    async with Scripted([refusal(401), FOUND]).serving(ssl=server_context(authority.server())) as server:
+    async with Scripted([refusal(401), FOUND]).serving(server_context(authority.server())) as server:
         cluster = KubernetesCluster(in_cluster(pod(server.url), account))
         asking = asyncio.ensure_future(cluster.get(CONFIG_MAPS, "a", "ns"))
         await server.has_heard(1)
@@ -152,7 +152,7 @@ def test_a_context_is_kept_as_long_as_nothing_changes(tmp_path: Path) -> None:
 
 async def test_the_name_in_the_certificate_may_be_another() -> None:
     authority = Authority("of the server")
-    async with Scripted([FOUND]).serving(ssl=server_context(authority.server("inner.example"))) as server:
+    async with Scripted([FOUND]).serving(server_context(authority.server("inner.example"))) as server:
         for name, trusted in (("inner.example", True), ("outer.example", False)):
             access = Access(
                 url=server.url,
@@ -167,6 +167,12 @@ async def test_the_name_in_the_certificate_may_be_another() -> None:
                 with pytest.raises(errors.UnavailableError, match=r"outer\.example"):
                     await cluster.get(CONFIG_MAPS, "a", "ns")
             await cluster.close()
+
+
+async def test_an_authority_that_is_empty_does_not_mean_that_of_the_system(account: Path) -> None:
+    (account / "ca.crt").write_bytes(b"")
+    with pytest.raises(AccessError, match=r"ca\.crt is empty"):
+        in_cluster(pod("https://127.0.0.1:9"), account)
 
 
 async def test_a_certificate_that_vanishes_is_told(account: Path) -> None:

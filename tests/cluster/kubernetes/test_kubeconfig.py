@@ -20,6 +20,7 @@ from shoal.cluster.kubernetes.kubeconfig import Plugin, from_kubeconfig
 from shoal.cluster.resources import CONFIG_MAPS, NODES
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
+from tests.cluster.listening import server_context
 from tests.k8s.controlplane import ControlPlane, control_plane
 from tests.k8s.fixtures import need_assets
 
@@ -27,7 +28,7 @@ FOUND = answer(200, {"metadata": {"name": "a"}})
 
 
 def config(
-    *, server: str = "http://127.0.0.1:1", user: object = None, context: object = None, **cluster: object
+    *, server: str = "https://127.0.0.1:1", user: object = None, context: object = None, **cluster: object
 ) -> dict[str, Any]:
     """A kubeconfig of one context."""
     return {
@@ -53,10 +54,12 @@ async def credentials(access: Access) -> Credentials:
 BASIC = "Basic " + base64.b64encode(b"me:secret").decode()
 USERS: dict[str, tuple[Mapping[str, object], str]] = {
     "a token": ({"token": "t1"}, "Bearer t1"),
+    "a token on a line of its own": ({"token": "t1\n"}, "Bearer t1"),
     "a token in a file beside the kubeconfig": ({"tokenFile": "token"}, "Bearer from-file"),
     "a file is read rather than a token": ({"token": "t1", "tokenFile": "token"}, "Bearer from-file"),
     "a name and a password": ({"username": "me", "password": "secret"}, BASIC),
     "nobody": ({}, ""),
+    "what is null is not there": ({"exec": None, "tokenFile": None, "as": None, "token": "t1"}, "Bearer t1"),
     "a provider of old": (
         {"auth-provider": {"name": "oidc", "config": {"id-token": "a.e30=.c"}}},
         "Bearer a.e30=.c",
@@ -71,10 +74,16 @@ async def test_users(tmp_path: Path, user: Mapping[str, object], expected: str) 
     assert (await credentials(access)).authorization == expected
 
 
+async def test_without_tls_nothing_is_given_away(tmp_path: Path) -> None:
+    said = config(server="http://example.com", user={"token": "t1"})
+    access = from_kubeconfig(written(tmp_path / "config", said))
+    assert await credentials(access) == Credentials()
+
+
 async def test_all_that_a_context_says(tmp_path: Path) -> None:
     said = config(
         server="https://example.com:6443",
-        user={"token": "t", "as": "carol"},
+        user={"token": "t", "as": "carol", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["z"]}},
         context={"namespace": "team-a"},
         **{"tls-server-name": "inner", "proxy-url": "http://proxy:3128", "insecure-skip-tls-verify": True},
     )
@@ -84,9 +93,23 @@ async def test_all_that_a_context_says(tmp_path: Path) -> None:
         "team-a",
         "inner",
         "http://proxy:3128",
-        {"Impersonate-User": "carol"},
+        (
+            ("Impersonate-User", "carol"),
+            ("Impersonate-Group", "a"),
+            ("Impersonate-Group", "b"),
+            ("Impersonate-Extra-x%2Fy", "z"),
+        ),
     )
     assert not access.tls.context().check_hostname
+
+
+async def test_whoever_is_taken_for_another_has_their_rights(k8s: ControlPlane, tmp_path: Path) -> None:
+    said = json.loads(k8s.kubeconfig().read_text())
+    said["users"][0]["user"] |= {"as": "carol", "as-groups": ["nobodies"]}
+    cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
+    with pytest.raises(errors.ForbiddenError, match='User "carol" cannot list'):
+        await cluster.list(NODES)
+    await cluster.close()
 
 
 async def test_a_context_needs_no_user_and_has_a_namespace(tmp_path: Path) -> None:
@@ -124,12 +147,28 @@ def without(key: str) -> dict[str, Any]:
     return {name: value for name, value in config().items() if name != key}
 
 
+def encoded(**texts: bytes) -> dict[str, str]:
+    """Certificates and keys in place, on several lines as some people write them."""
+    return {
+        f"{name.replace('_', '-')}-data": base64.encodebytes(text).decode() for name, text in texts.items()
+    }
+
+
+LOCKED = Authority("of clients").client("carol", "all", password=b"secret")
+ENCRYPTED = encoded(client_certificate=LOCKED.chain, client_key=LOCKED.key)
 WRONG: dict[str, tuple[object, str, str]] = {
     "no such context": (config(), "z", r"has no context 'z'; there are 'x'$"),
     "no current context": (without("current-context"), "", r"has no current-context; there are 'x'$"),
     "no such cluster": (config(context={"cluster": "d"}), "", r"has no cluster 'd'; there are 'c'$"),
     "no such user": (config(context={"user": "v"}), "", r"has no user 'v'; there are 'u'$"),
     "no server": (config() | {"clusters": [{"name": "c", "cluster": {"a": 1}}]}, "", "Expected key server"),
+    "a server without a scheme": (
+        config(server="10.0.0.1:6443"),
+        "",
+        "the server, '10.0.0.1:6443', is not https",
+    ),
+    "a proxy of another sort": (config(**{"proxy-url": "socks5://p"}), "", "the proxy, 'socks5://p', is not"),
+    "an encrypted key": (config(user=ENCRYPTED), "", "the key of the client certificate is encrypted"),
     "no YAML": ("a: [", "", "while parsing"),
     "nothing": ("", "", "is not as a kubeconfig should be"),
     "a list": ("[1]", "", "is not as a kubeconfig should be"),
@@ -174,6 +213,9 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 # --- plugins ----------------------------------------------------------------------------------------------
 
+OF_SERVERS = Authority("of servers")
+SHOWN = server_context(OF_SERVERS.server())
+TRUSTED = encoded(certificate_authority=OF_SERVERS.pem)
 VERSION = "client.authentication.k8s.io/v1"
 PLUGIN = """#!/bin/sh
 echo "$KUBERNETES_EXEC_INFO" > "$DIRECTORY/told"
@@ -213,8 +255,8 @@ def program(tmp_path: Path) -> Program:
 
 async def test_a_plugin_is_asked_once_for_many(program: Program) -> None:
     program.issues(token="issued")  # noqa: S106 - of a test
-    async with Scripted([FOUND]).serving() as server:
-        path = written(program.directory / "config", config(server=server.url, user=program.user))
+    async with Scripted([FOUND]).serving(SHOWN) as server:
+        path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
         cluster = KubernetesCluster(from_kubeconfig(path))
         await asyncio.gather(*(cluster.get(CONFIG_MAPS, "a", "ns") for _ in range(5)))
         await cluster.close()
@@ -225,8 +267,8 @@ async def test_a_plugin_is_asked_once_for_many(program: Program) -> None:
 
 async def test_refused_credentials_are_renewed_once(program: Program) -> None:
     program.issues(token="old")  # noqa: S106 - of a test
-    async with Scripted([FOUND, refusal(401), FOUND, refusal(401, "who?")]).serving() as server:
-        path = written(program.directory / "config", config(server=server.url, user=program.user))
+    async with Scripted([FOUND, refusal(401), FOUND, refusal(401, "who?")]).serving(SHOWN) as server:
+        path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
         cluster = KubernetesCluster(from_kubeconfig(path))
         await cluster.get(CONFIG_MAPS, "a", "ns")
         program.issues(token="new")  # noqa: S106 - of a test
@@ -297,10 +339,9 @@ async def test_client_certificates_on_a_real_server(tmp_path: Path, program: Pro
     (tmp_path / "tls.crt").write_bytes(pair.chain)
     (tmp_path / "tls.key").write_bytes(pair.key)
     program.issues(clientCertificateData=pair.chain.decode(), clientKeyData=pair.key.decode())
-    as_data = {"client-certificate-data": pair.chain, "client-key-data": pair.key}
     users: list[Mapping[str, object]] = [
         {"client-certificate": "tls.crt", "client-key": "tls.key"},
-        {name: base64.b64encode(text).decode() for name, text in as_data.items()},
+        encoded(client_certificate=pair.chain, client_key=pair.key),
         program.user,
     ]
     with control_plane(
@@ -314,8 +355,8 @@ async def test_client_certificates_on_a_real_server(tmp_path: Path, program: Pro
 
 
 async def test_a_server_that_nobody_vouches_for_is_not_trusted(k8s: ControlPlane, tmp_path: Path) -> None:
-    other = base64.b64encode(Authority("another").pem).decode()
-    said = config(server=k8s.url, user={"token": "t"}, **{"certificate-authority-data": other})
+    other = encoded(certificate_authority=Authority("another").pem)
+    said = config(server=k8s.url, user={"token": "t"}, **other)
     cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
     with pytest.raises(errors.UnavailableError, match="certificate verify failed"):
         await cluster.list(NODES)
@@ -328,7 +369,6 @@ def test_nothing_is_left_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "files").mkdir()
     pair = Authority("of clients").client("carol", "all")
-    as_data = {"client-certificate-data": pair.chain, "client-key-data": pair.key}
-    user = {name: base64.b64encode(text).decode() for name, text in as_data.items()}
+    user = encoded(client_certificate=pair.chain, client_key=pair.key)
     from_kubeconfig(written(tmp_path / "config", config(user=user)))
     assert list((tmp_path / "files").iterdir()) == []

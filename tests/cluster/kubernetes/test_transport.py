@@ -273,3 +273,13 @@ async def test_closing_ends_streams() -> None:
                 await waiting
         with pytest.raises(errors.UnavailableError, match="was closed"):
             await get(cluster)
+
+
+async def test_closing_ends_requests() -> None:
+    async with Scripted([[FOR_EVER]]).serving() as server:
+        cluster = KubernetesCluster(with_token(server.url, ""))
+        asking = asyncio.ensure_future(get(cluster))
+        await server.has_heard(1)
+        await cluster.close()
+        with pytest.raises(errors.UnavailableError):
+            await asking

@@ -88,6 +88,14 @@ async def test_those_that_own_each_other_go_together() -> None:
             assert await left(registry) == ""
 
 
+async def test_an_owner_may_have_many_dependents() -> None:
+    for propagation in ("Background", "Foreground", "Orphan"):
+        async with opened() as registry:
+            await make(registry, "a", *(f"b{i}:a!" for i in range(1500)))
+            await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+            assert len((await registry.list(CONFIG_MAPS)).items) == (1500 if propagation == "Orphan" else 0)
+
+
 async def test_chains_may_be_long() -> None:
     for propagation in ("Background", "Foreground"):
         async with opened() as registry:

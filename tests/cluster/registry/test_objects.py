@@ -10,6 +10,7 @@ from shoal.cluster.errors import (
     InternalError,
     InvalidError,
     NotFoundError,
+    TooLargeError,
 )
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import (
@@ -79,11 +80,17 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
         InvalidError,
         "data.a",
     ),
-    "an object that is too large": (
+    "data that is too large": (
         CONFIG_MAPS,
-        config_map(data={"a": "x" * 1_600_000}),
+        config_map(data={"a": "x" * 1_100_000}),
         InvalidError,
-        "data: Too long",
+        "Too long",
+    ),
+    "an object that is too large": (
+        PODS,
+        pod(spec={"containers": [{"name": "a", "image": "x", "args": ["x" * 1_600_000]}]}),
+        TooLargeError,
+        "limit",
     ),
     "an unknown priority class": (
         PODS,

@@ -66,6 +66,7 @@ class Credentials:
             if authority is None or not authority.lasts(now):
                 authority = make_authority(now)
                 self._keep(self.authority, authority)
+                self._refresh_kubeconfig()
             server = self._pair(self.certificate)
             if server and server.lasts(now) and server.is_for(self.hosts) and server.is_signed_by(authority):
                 return False
@@ -92,10 +93,21 @@ class Credentials:
     def last_port(self) -> int:
         """The port that the last kubeconfig names, for a server whose clients outlive it; 0 without one."""
         try:
-            config = json.loads(self.kubeconfig.read_bytes())
-            return urlsplit(config["clusters"][0]["cluster"]["server"]).port or 0
-        except (OSError, ValueError, LookupError, TypeError):
+            return urlsplit(self._last_url()).port or 0
+        except ValueError:
             return 0
+
+    def _last_url(self) -> str:
+        """The address in the last kubeconfig; nothing without one, or if it was written by somebody else."""
+        try:
+            return str(json.loads(self.kubeconfig.read_bytes())["clusters"][0]["cluster"]["server"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+
+    def _refresh_kubeconfig(self) -> None:
+        """Whoever reads the kubeconfig must trust the authority that there is now."""
+        if url := self._last_url():
+            self.write_kubeconfig(url)
 
     def _token(self) -> str:
         path = self.directory / "token"

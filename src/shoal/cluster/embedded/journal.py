@@ -112,7 +112,8 @@ class SqliteJournal:
 def _open(path: Path) -> sqlite3.Connection:
     """A connection that syncs every commit, to a file that is ours and whole."""
     with _problems(path, "cannot be opened"):
-        path.touch(mode=0o600)  # what SQLite puts beside it has the same mode
+        path.touch(mode=0o600)
+        path.chmod(0o600)  # what SQLite puts beside it has the same mode
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection, path)

@@ -78,7 +78,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     server_name: str = ""
     proxy: str = ""
-    headers: dict[str, str] = {}
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Complain of addresses that lead nowhere before anybody goes there."""
+        for what, url in (("server", self.url), *([("proxy", self.proxy)] if self.proxy else [])):
+            if not url.startswith(("https://", "http://")):
+                raise AccessError(f"the address of the {what}, {url!r}, is not https://… or http://…")
 
 
 def with_token(url: str, token: str, authority: Pem = b"") -> Access:

@@ -41,7 +41,7 @@ class KubernetesCluster:
     # --- reading ------------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        path = resource.path(quote(namespace, safe=""), _segment(name))
+        path = _address(resource, name, namespace)
         return resource.decode(await self._transport.ask(Request(verb="GET", path=path)))
 
     async def list(
@@ -82,25 +82,25 @@ class KubernetesCluster:
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         name, namespace = _named(body)
-        path = resource.path(quote(namespace, safe=""), _segment(name))
+        path = _address(resource, name, namespace)
         return await self._write(resource, "PUT", path, body, _DRY_RUN if dry_run else {})
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = resource.path(quote(namespace, safe=""), _segment(name))
+        path = _address(resource, name, namespace)
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = resource.path(quote(namespace, safe=""), _segment(name), "status")
+        path = _address(resource, name, namespace, "status")
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def delete(
         self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
     ) -> T | None:
-        path = resource.path(quote(namespace, safe=""), _segment(name))
+        path = _address(resource, name, namespace)
         body = msgspec.json.encode(_options(how))
         text = await self._transport.ask(Request(verb="DELETE", path=path, body=body))
         return resource.decode(text) if _is_still_there(resource, text) else None
@@ -135,7 +135,7 @@ class KubernetesCluster:
     async def _act_on_pod(
         self, name: str, namespace: str, subresource: str, body: Object, *, patient: bool = True
     ) -> None:
-        path = PODS.path(quote(namespace, safe=""), _segment(name), subresource)
+        path = _address(PODS, name, namespace, subresource)
         text = msgspec.json.encode(body)
         await self._transport.ask(Request(verb="POST", path=path, body=text, patient=patient))
 
@@ -143,15 +143,15 @@ class KubernetesCluster:
 # --- addresses --------------------------------------------------------------------------------------------
 
 
-def _segment(name: str) -> str:
-    """A name as part of a path; one that is empty would mean all objects, and others would lead elsewhere."""
+def _address(resource: Resource[Any], name: str, namespace: str, subresource: str = "") -> str:
+    """The path of one object. Without a name it would be that of all, and some names would lead elsewhere."""
     if not name:
         raise BadRequestError("resource name may not be empty")
     if name in {".", ".."} or "/" in name or "%" in name:
         raise BadRequestError(
             f"invalid resource name {name!r}: it may be no '.' or '..' and have no '/' or '%'"
         )
-    return quote(name, safe="")
+    return resource.path(quote(namespace, safe=""), quote(name, safe=""), subresource)
 
 
 def _collection(resource: Resource[Any], namespace: str) -> str:

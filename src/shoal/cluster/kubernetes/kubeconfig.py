@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 import yaml
@@ -26,7 +27,6 @@ from shoal.cluster.kubernetes.tls import NO_CERTIFICATE, Certificate, Pem, Tls
 _SOON: Final = timedelta(seconds=30)
 """Credentials that expire this soon are renewed: what is asked with them must still arrive in time."""
 
-_IMPERSONATED: Final = {"as": "Impersonate-User", "as-uid": "Impersonate-Uid"}
 _ODD: Final = (
     ConfigException,
     OSError,
@@ -52,7 +52,7 @@ def from_kubeconfig(paths: str, context: str = "") -> Access:
 def _named(what: str) -> Iterator[None]:
     try:
         yield
-    except _ODD as problem:
+    except (*_ODD, AccessError) as problem:
         raise AccessError(f"kubeconfig {what}: {_told(problem)}") from problem
 
 
@@ -93,7 +93,7 @@ class _Reader:
             namespace=str(self._context.safe_get("namespace") or "default"),
             server_name=str(cluster.safe_get("tls-server-name") or ""),
             proxy=str(cluster.safe_get("proxy-url") or "") or proxy_for(url),
-            headers={header: str(user[key]) for key, header in _IMPERSONATED.items() if key in user},
+            headers=tuple(_impersonation(user)),
         )
 
     def _current(self) -> str:
@@ -115,20 +115,26 @@ class _Reader:
         return ", ".join(sorted(repr(entry["name"]) for entry in entries)) or "none"
 
     def _identity(self) -> Identity:
-        """Who we are; where several ways are given, kubectl's order decides."""
+        """Who we are. Without TLS we are nobody: whoever listens could be us from then on."""
         user = self._user
-        if "exec" in user:
+        if not str(self._cluster["server"]).startswith("https:"):
+            return Constant(Credentials())
+        if user.safe_get("exec"):
             return Plugin(ExecProvider(_relative(user["exec"], user.path)), _hint(user["exec"]))
-        if "tokenFile" in user:
+        if user.safe_get("tokenFile"):
             return TokenFile(_beside(user, "tokenFile"))
-        if token := user.safe_get("token"):
-            return Constant(Credentials(f"Bearer {token}"))
-        if "username" in user:
-            pair = f"{user['username']}:{user.safe_get('password') or ''}"
-            return Constant(Credentials(f"Basic {base64.b64encode(pair.encode()).decode()}"))
-        if "auth-provider" in user:
+        if user.safe_get("auth-provider"):
             return Provider(KubeConfigLoader(self._merged, self._name, config_base_path=None))
-        return Constant(Credentials())
+        return Constant(Credentials(_authorization(user)))
+
+
+def _authorization(user: ConfigNode) -> str:
+    if token := str(user.safe_get("token") or "").strip():
+        return f"Bearer {token}"
+    if not user.safe_get("username"):
+        return ""
+    pair = f"{user['username']}:{user.safe_get('password') or ''}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _beside(node: ConfigNode, key: str) -> Path:
@@ -139,10 +145,21 @@ def _beside(node: ConfigNode, key: str) -> Path:
 def _pem(node: ConfigNode, key: str) -> Pem:
     if text := node.safe_get(f"{key}-data"):
         try:
-            return base64.b64decode(str(text), validate=True)
+            return base64.b64decode("".join(str(text).split()), validate=True)
         except binascii.Error as problem:
             raise ConfigException(f"{key}-data is not base64: {problem}") from problem
     return _beside(node, key) if node.safe_get(key) else b""
+
+
+def _impersonation(user: ConfigNode) -> Iterator[tuple[str, str]]:
+    """The headers that make the server take us for somebody else, if we may."""
+    for key, header in (("as", "User"), ("as-uid", "Uid")):
+        if user.safe_get(key):
+            yield f"Impersonate-{header}", str(user[key])
+    for group in user.safe_get("as-groups") or ():
+        yield "Impersonate-Group", str(group)
+    for key, values in (user.safe_get("as-user-extra") or {}).items():
+        yield from ((f"Impersonate-Extra-{quote(key, safe='')}", str(value)) for value in values)
 
 
 # --- plugins ----------------------------------------------------------------------------------------------

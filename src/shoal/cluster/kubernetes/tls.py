@@ -42,17 +42,20 @@ class Tls:
     def context(self, shown: Certificate = NO_CERTIFICATE) -> ssl.SSLContext:
         """A context for now, which shows the certificate that is given, else our own.
 
-        OSError if a file cannot be read (ssl.SSLError if there is nonsense in it).
+        OSError if a file cannot be read, ValueError or ssl.SSLError if there is nonsense in it.
         """
         certificate = shown if shown.chain else Certificate(self._chain.read(), self._key.read())
-        parts = (self._authority.read(), certificate)
+        authority = self._authority.read()
+        if not authority and isinstance(self._authority.source, Path):
+            raise ValueError(f"{self._authority.source} is empty")  # and does not mean the system's
+        parts = (authority, certificate)
         if self._made is None or self._made[0] != parts:
             self._made = (parts, _context(*parts, insecure=self._insecure))
         return self._made[1]
 
 
 def _context(authority: bytes, certificate: Certificate, *, insecure: bool) -> ssl.SSLContext:
-    trusted = authority.decode("ascii", "replace")
+    trusted = authority.decode("ascii", "ignore")  # whatever is not ASCII is a comment
     context = ssl.create_default_context(cadata=trusted or None)
     # Python 3.13 began to refuse authorities that lack fields which clusters in use never had.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -70,4 +73,9 @@ def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
         file.write(certificate.chain + b"\n" + certificate.key)
         file.flush()
         os.fsync(file.fileno())
-        context.load_cert_chain(file.name)
+        context.load_cert_chain(file.name, password=_no_password)
+
+
+def _no_password() -> str:
+    """Keep Python from asking at the terminal."""
+    raise ValueError("the key of the client certificate is encrypted")

@@ -37,6 +37,15 @@ _LARGE: Final = 2**20
 _BUFFER: Final = 2**18
 """Bytes of an answer that may wait to be read: enough to read large lists in few steps."""
 
+_IDLE: Final = 60.0
+"""Seconds that a connection is kept for the next request: API servers close theirs after 90."""
+
+_HEADERS: Final = (
+    ("User-Agent", f"shoal/{shoal.__version__}"),
+    ("Accept", JSON),
+    ("Accept-Encoding", "identity"),  # to pack and unpack costs more than the networks of clusters do
+)
+
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -202,7 +211,7 @@ class Transport:
             yield
         except TimeoutError as problem:
             raise UnavailableError(f"{self._base} does not answer in time") from problem
-        except (aiohttp.ClientError, ssl.SSLError, OSError) as problem:
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
             raise UnavailableError(f"{self._base} cannot be reached: {_told(problem)}") from problem
         except RuntimeError as problem:
             if not self._closed:
@@ -224,15 +233,10 @@ class Transport:
             raise UnavailableError("the connection was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # watches are not counted, all else is by us
+                # Watches are not counted, and all else is by us.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={
-                    "User-Agent": f"shoal/{shoal.__version__}",
-                    "Accept": JSON,
-                    # To pack and unpack costs both sides more than a network of clusters does.
-                    "Accept-Encoding": "identity",
-                    **self._access.headers,
-                },
+                headers=[*_HEADERS, *self._access.headers],
                 read_bufsize=_BUFFER,
             )
         return self._session

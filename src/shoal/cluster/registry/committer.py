@@ -32,22 +32,20 @@ class Committer:
         self._waiting: list[_Waiting] = []
         self._superseded: list[int] = []
         self._compacted: int | None = None
+        self._writing = False
         self._work: asyncio.Task[None] | None = None
-        self._last: asyncio.Future[None] | None = None
 
     async def commit(self, changes: list[Change]) -> None:
-        """Return when the changes, and all before them, are safe; StorageError if they could not be kept."""
-        if changes:
-            self._last = asyncio.get_running_loop().create_future()
-            self._waiting.append(_Waiting(changes, self._last))
-            self._begin()
-        if self._last is not None:
-            await asyncio.shield(self._last)
+        """Return when the changes, and all before them, are safe; StorageError if they could not be kept.
 
-    async def settle(self) -> None:
-        """Return when all that was handed over so far is safe, or never will be."""
-        if self._last is not None:
-            await asyncio.wait([self._last])
+        Who changes nothing waits all the same: what it saw may still be on its way.
+        """
+        if not changes and not self._waiting and not self._writing:
+            return
+        waiting = _Waiting(changes, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._begin()
+        await waiting.done
 
     def compact(self, version: int, superseded: Sequence[int]) -> None:
         """Have records forgotten some time."""
@@ -68,10 +66,13 @@ class Committer:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
+                self._writing = True
                 await self._write(batch)
+                self._writing = False
             if self._compacted is not None:
                 await self._forget()
         finally:
+            self._writing = False
             self._work = None
             if self._waiting:
                 self._begin()
@@ -79,7 +80,8 @@ class Committer:
     async def _write(self, batch: list[_Waiting]) -> None:
         changes = [change for waiting in batch for change in waiting.changes]
         try:
-            await self._journal.append([change.record for change in changes])
+            if changes:
+                await self._journal.append([change.record for change in changes])
         except StorageError as problem:
             self._refuse(batch, changes, problem)
         else:

@@ -5,7 +5,7 @@ every change of a transaction is looked at, and what follows from it is one more
 any length are followed without recursion.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from shoal.cluster.port import Deletion, Propagation
@@ -21,19 +21,23 @@ _KEEPER: Final = "kubernetes"
 
 
 def collect(head: Head, changes: Sequence[Change]) -> None:
-    """Do all that follows from the changes of a transaction; `changes` grows meanwhile."""
+    """Do all that follows from the changes of a transaction; `changes` grows meanwhile.
+
+    Those who may have waited for what is gone, owners and namespaces, are asked once all is gone that goes.
+    """
     seen = 0
-    emptied: dict[str, None] = {}
-    while seen < len(changes) or emptied:
+    while seen < len(changes):
+        gone: list[Record] = []
         while seen < len(changes):
             change = changes[seen]
             seen += 1
             _follow_up(head, change)
-            if change.record.deleted and change.record.key.namespace:
-                emptied[change.record.key.namespace] = None
-        for namespace in emptied:
+            if change.record.deleted:
+                gone.append(change.record)
+        for key in dict.fromkeys(owner for record in gone for owner in _held_owners(head, record)):
+            _finish_foreground(head, key)
+        for namespace in dict.fromkeys(record.key.namespace for record in gone if record.key.namespace):
             _end_namespace(head, namespace)
-        emptied = {}
 
 
 def _follow_up(head: Head, change: Change) -> None:
@@ -42,8 +46,6 @@ def _follow_up(head: Head, change: Change) -> None:
     if record.deleted:
         for key in head.owned_by(now.uid):
             _attend(head, key)
-        for owner in now.owners:
-            _release(head, owner, record.key)
         return
     if now.deletion_timestamp and now.finalizers:
         _see_to_dependents(head, record, now)
@@ -157,11 +159,12 @@ def _see_to_dependents(head: Head, record: Record, now: Meta) -> None:
         _finish_foreground(head, record.key)
 
 
-def _release(head: Head, owner: Owner, dependent: Key) -> None:
-    """One that held its owner is gone: the owner may be free to go."""
-    record = _owner(head, owner, dependent)
-    if record is not None and _is_foreground(meta(record.body)):
-        _finish_foreground(head, record.key)
+def _held_owners(head: Head, gone: Record) -> Iterator[Key]:
+    """The owners of one that is gone who waited for its end: they may be free to go."""
+    for owner in meta(gone.body).owners:
+        record = _owner(head, owner, gone.key)
+        if record is not None and _is_foreground(meta(record.body)):
+            yield record.key
 
 
 def _finish_foreground(head: Head, key: Key) -> None:

@@ -216,17 +216,13 @@ class Registry:
     ) -> T | None:
         """Delete an object, or begin to: what it is now if it is still there, else None."""
         rules, key = _rules(resource), key_of(resource, name, namespace)
-        left: Record | None = None
 
         def remove() -> Record:
             return delete(self._head, rules, found(self._head, rules, key), how)
 
-        def look() -> None:
-            nonlocal left
-            left = self._head.get(key)
-
-        await self._write(remove, dry_run=how.dry_run, afterwards=look)
-        return None if left is None else resource.decode(left.body)
+        record, changes = await self._decide(remove, dry_run=how.dry_run)
+        left = next((made.record for made in reversed(changes) if made.record.key == key), record)
+        return None if left.deleted else resource.decode(left.body)
 
     async def delete_all(
         self, resource: Resource[T], where: Where = EVERYWHERE, how: Deletion = AS_USUAL
@@ -260,23 +256,22 @@ class Registry:
         key = key_of(PODS, name, namespace)
         await self._write(lambda: placing.evict(self._head, key, how), dry_run=how.dry_run)
 
-    async def _write(
-        self, write: Callable[[], T], *, dry_run: bool = False, afterwards: Callable[[], None] | None = None
-    ) -> T:
+    async def _write(self, write: Callable[[], T], *, dry_run: bool = False) -> T:
+        result, _ = await self._decide(write, dry_run=dry_run)
+        return result
+
+    async def _decide(self, write: Callable[[], T], *, dry_run: bool) -> tuple[T, Sequence[Change]]:
         """Decide, with all that follows from it, and wait until it is safe; nothing is kept of a dry run."""
         self._must_be_open()
         try:
             with self._head.transaction(keep=not dry_run) as changes:
                 result = write()
                 collect(self._head, changes)
-                if afterwards is not None:
-                    afterwards()
         except ClusterError:
-            await self._committer.settle()  # whoever reads again must see why this was refused
+            await self._committer.commit([])  # so that who is refused can see what it was refused for
             raise
-        if not dry_run:
-            await self._committer.commit(changes)
-        return result
+        await self._committer.commit([] if dry_run else changes)
+        return result, changes
 
     def _must_be_open(self) -> None:
         if self._closed:
@@ -288,7 +283,7 @@ class Registry:
             self._state.apply(made)
         self._head.committed(changes)
         self._forget(None)
-        self._feed.tell({made.record.key.resource for made in changes})
+        self._feed.tell(dict.fromkeys(made.record.key.resource for made in changes))
 
     # --- tidying up ---------------------------------------------------------------------------------------
 

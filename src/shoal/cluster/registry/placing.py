@@ -12,7 +12,6 @@ from shoal.cluster.errors import (
     ConflictError,
     ForbiddenError,
     InternalError,
-    NotFoundError,
     TooManyRequestsError,
 )
 from shoal.cluster.port import Deletion
@@ -21,6 +20,7 @@ from shoal.cluster.registry.head import Head
 from shoal.cluster.registry.records import Key, Record, decode
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.registry.rules.times import as_text
+from shoal.cluster.registry.writing import found
 from shoal.cluster.resources import BUDGETS, PODS, Object
 
 _RULES: Final = RULES[PODS.full_name]
@@ -45,7 +45,7 @@ _NONE_ALLOWED: Final = {
 
 def bind(head: Head, key: Key, node: str, uid: str) -> Record:
     """Give a pod its node."""
-    pod = decode(_found(head, key).body)
+    pod = decode(found(head, _RULES, key).body)
     if not node:
         raise BadRequestError("the binding names no node")
     if uid and uid != pod["metadata"]["uid"]:
@@ -58,13 +58,6 @@ def bind(head: Head, key: Key, node: str, uid: str) -> Record:
     since = as_text(head.clock())
     _set_condition(pod, _SCHEDULED | {"lastTransitionTime": since})
     return head.put(key, pod)
-
-
-def _found(head: Head, key: Key) -> Record:
-    record = head.get(key)
-    if record is None:
-        raise NotFoundError(f"{_RULES.called(key.name)} not found")
-    return record
 
 
 def _check_unbound(key: Key, pod: Object) -> None:
@@ -86,7 +79,7 @@ def _conflict(key: Key, why: str) -> ConflictError:
 
 def evict(head: Head, key: Key, how: Deletion) -> Record:
     """Delete a pod, if its budget bears it."""
-    record = _found(head, key)
+    record = found(head, _RULES, key)
     pod = decode(record.body)
     check_preconditions(_RULES, pod, how)
     phase = pod.get("status", {}).get("phase", "Pending")
@@ -110,18 +103,18 @@ def _set_condition(thing: Object, condition: Object) -> None:
 
 def _charge_budget(head: Head, pod: Object) -> None:
     """Count the loss of a pod against its budget; TooManyRequestsError if there is nothing left."""
-    found = _budgets(head, pod)
-    if not found:
+    budgets = _budgets(head, pod)
+    if not budgets:
         return
-    if len(found) > 1:
+    if len(budgets) > 1:
         raise InternalError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-    budget = decode(found[0].body)
+    budget = decode(budgets[0].body)
     if _is_free(pod, budget):
         return
     _check_budget(budget)
-    _spend(head, found[0].key, budget, pod["metadata"]["name"])
+    _spend(head, budgets[0].key, budget, pod["metadata"]["name"])
 
 
 def _budgets(head: Head, pod: Object) -> list[Record]:

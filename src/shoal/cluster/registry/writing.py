@@ -90,7 +90,7 @@ def _received(rules: Rules, body: Object) -> Object:
         "metadata": thing.get("metadata") or {},
     }
     whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
-    return shaped(resource, whole) if rules.shaped else whole
+    return whole if rules.custom else shaped(resource, whole)
 
 
 def _check_kind(rules: Rules, thing: Object) -> None:
@@ -235,7 +235,7 @@ def _of_status(rules: Rules, thing: Object, old: Object) -> Object:
     made = {name: value for name, value in old.items() if name != "status"}
     if thing.get("status") is not None:
         made["status"] = thing["status"]
-    made["metadata"] = dict(old["metadata"]) if rules.status_only else thing["metadata"]
+    made["metadata"] = dict(old["metadata"]) if rules.custom else thing["metadata"]
     if "ownerReferences" in old["metadata"]:
         made["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
     else:

@@ -60,15 +60,14 @@ class Embedded:
             answer = connection.getresponse()
             return Answer(answer.status, answer.headers, answer.read())
 
-    def kubectl(
-        self, *arguments: str, stdin: str = "", more: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl against this API; `more` goes into its environment."""
-        surroundings = {
-            **os.environ,
-            "KUBECONFIG": str(self.credentials.kubeconfig),
+    def kubeconfig(self) -> Path:
+        return self.credentials.kubeconfig
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run kubectl against this API."""
+        surroundings = os.environ | {
+            "KUBECONFIG": str(self.kubeconfig()),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
-            **(more or {}),
         }
         command = [str(assets("kubectl") / "kubectl"), *arguments]
         return subprocess.run(  # noqa: S603 - our own command

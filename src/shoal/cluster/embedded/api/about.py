@@ -18,14 +18,16 @@ OPEN: Final = (*HEALTH, "/version")
 """Paths that anybody may read, as on Kubernetes: they tell nothing of what is kept."""
 
 _OPENAPI: Final = "/openapi/v3"
-_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_ASKED_FOR: Final = (_PROTOBUF, _PROTOBUF.replace("v2.v1", "v2@v1"))
+"""The name has been spelt in two ways."""
 _IMMUTABLE: Final = {"Cache-Control": "public, immutable"}
 """For what is asked for by its hash."""
 
 
 def about(request: Request) -> Response | None:
     """The answer, if the request is about the server."""
-    path = request.url.path.rstrip("/")
+    path = str(request.scope["path"]).rstrip("/")  # its URL would be made of what the client calls us
     if path in HEALTH:
         return plain_answer("ok")
     if path.startswith("/openapi/"):
@@ -61,7 +63,9 @@ def _openapi(request: Request, path: str) -> Response | None:
         first = next(media_of(request.headers.get("accept", "")))
         # An empty message is an empty document too.
         return (
-            Response(b"", media_type=_PROTOBUF) if first.type == _PROTOBUF else json_answer(openapi.nothing())
+            Response(b"", media_type=_PROTOBUF)
+            if first.type in _ASKED_FOR
+            else json_answer(openapi.nothing())
         )
     found = openapi.document(path.removeprefix(f"{_OPENAPI}/")) if path.startswith(f"{_OPENAPI}/") else b""
     return text_answer(found, headers=_IMMUTABLE if "hash" in request.query_params else {}) if found else None

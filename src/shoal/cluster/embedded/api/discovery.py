@@ -5,8 +5,12 @@ from typing import Any, Final
 
 from shoal.cluster.embedded.api.paths import BINDING, BINDINGS, EVICTION, STATUS, parts_of
 from shoal.cluster.resources import NAMESPACES, RESOURCES, Object, Resource
+from shoal.cluster.schemas.kinds import is_own
 
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_OWN_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""The same, in the order in which Kubernetes tells those of custom resources."""
+
 _STATUS_VERBS: Final = ("get", "patch", "update")
 _KINDS: Final = {BINDING: ("", "v1", "Binding"), EVICTION: ("policy", "v1", "Eviction")}
 """What is sent to parts of an object that are not the object itself."""
@@ -66,6 +70,8 @@ def _of(name: str, version: str) -> list[Resource[Any]]:
 
 def _verbs(resource: Resource[Any]) -> tuple[str, ...]:
     """Namespaces go one by one."""
+    if is_own(resource):
+        return _OWN_VERBS
     return tuple(verb for verb in _VERBS if verb != "deletecollection" or resource is not NAMESPACES)
 
 

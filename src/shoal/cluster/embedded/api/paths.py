@@ -18,6 +18,10 @@ BINDINGS: Final = "bindings"
 """Bindings can be made without a pod's path too: then they say the pod's name themselves."""
 
 
+_ONE_BY_ONE: Final = frozenset({"GET", "POST"})
+"""What can be done with a collection that is not deleted as a whole."""
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What a request is about: a collection, one object by `name`, or a `part` of it."""
 
@@ -42,7 +46,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             return frozenset({"GET", "PUT", "PATCH", "DELETE"})
         if self.resource.namespaced and not self.namespace:
             return frozenset({"GET"})
-        return frozenset({"GET", "POST", "DELETE"})
+        return _ONE_BY_ONE if self.resource is NAMESPACES else _ONE_BY_ONE | {"DELETE"}
 
 
 def parts_of(resource: Resource[Any]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ async def serving(
             server.should_exit = True
             tasks[1].cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await server.shutdown(sockets=[listener])
+            await _end(server, listener)
 
 
 @contextlib.contextmanager
@@ -96,6 +96,21 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     return server
+
+
+async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Let requests end; then close connections without waiting for clients that say no goodbye."""
+    for listening_server in server.servers:
+        listening_server.close()
+    connections = list(server.server_state.connections)
+    for connection in connections:
+        connection.shutdown()
+    if server.server_state.tasks:
+        await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
+    for connection in connections:
+        if not connection.transport.get_write_buffer_size():
+            connection.transport.abort()
+    await server.shutdown(sockets=[listener])
 
 
 async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:

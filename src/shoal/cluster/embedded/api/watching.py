@@ -5,7 +5,6 @@ told; from then on it is a watch like any other.
 """
 
 import asyncio
-import contextlib
 import random
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -84,21 +83,27 @@ def _line(kind: str, text: bytes) -> bytes:
 
 
 async def _unless_stopping(lines: Lines, stopping: asyncio.Event) -> Lines:
-    """The lines, until there are no more or the server ends."""
-    stopped = asyncio.ensure_future(stopping.wait())
-    iterator = aiter(lines)
+    """The lines, until there are no more or the server ends: who waits for the next one then is woken."""
+    waiting = asyncio.current_task()
+    iterator, stopped = aiter(lines), asyncio.ensure_future(stopping.wait())
+    at_rest = False
+
+    def wake(_: object) -> None:
+        if at_rest and waiting is not None and stopping.is_set():
+            waiting.cancel()
+
+    stopped.add_done_callback(wake)
     try:
         while not stopping.is_set():
-            following = asyncio.ensure_future(anext(iterator, None))
-            try:
-                await asyncio.wait({following, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not following.done():
-                    following.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await following
-            if following.cancelled() or (line := following.result()) is None:
+            at_rest = True
+            line = await anext(iterator, None)
+            at_rest = False
+            if line is None:
                 return
             yield line
+    except asyncio.CancelledError:
+        if not (at_rest and stopping.is_set()) or waiting is None:
+            raise
+        waiting.uncancel()
     finally:
         stopped.cancel()

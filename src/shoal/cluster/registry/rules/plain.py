@@ -3,7 +3,7 @@
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from shoal.api.fields import FieldError, child, shown
@@ -11,7 +11,7 @@ from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.registry.rules.rules import unchanged
 from shoal.cluster.resources import Object
 
-_MOST_DATA: Final = 2**20
+_MOST_DATA: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
 _ABOUT_NODE: Final = (
     "machineID",
@@ -46,21 +46,16 @@ def config_map_errors(thing: Object) -> Iterator[FieldError]:
     yield from _key_errors(text, "data")
     yield from _key_errors(binary, "binaryData")
     yield from _base64_errors(binary, "binaryData")
+    yield from _size_errors({**text, **binary}, "")
     for key in sorted(set(text) & set(binary)):
         yield FieldError(child("binaryData", key), "is in data too")
-    yield from _size_errors([*text.values(), *binary.values()])
 
 
 def secret_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with a secret."""
     yield from _key_errors(thing.get("data", {}), "data")
     yield from _base64_errors(thing.get("data", {}), "data")
-    yield from _size_errors(thing.get("data", {}).values())
-
-
-def _size_errors(values: Iterable[str]) -> Iterator[FieldError]:
-    if sum(len(value.encode()) for value in values) > _MOST_DATA:
-        yield FieldError("data", f"Too long: may not be more than {_MOST_DATA} bytes")
+    yield from _size_errors(thing.get("data", {}), "data")
 
 
 def default_secret(secret: Object) -> None:
@@ -95,6 +90,11 @@ def _base64_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
     for key, value in data.items():
         if not _is_base64(value):
             yield FieldError(child(path, key), "must be base64")
+
+
+def _size_errors(data: dict[str, str], path: str) -> Iterator[FieldError]:
+    if sum(len(value.encode()) for value in data.values()) > _MOST_DATA:
+        yield FieldError(path, f"Too long: may not be more than {_MOST_DATA} bytes")
 
 
 def _is_base64(text: str) -> bool:

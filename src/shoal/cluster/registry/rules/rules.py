@@ -55,8 +55,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     frozen: Callable[[Object, Object], Iterable[FieldError]] = _all_may_change
     keeps_status: bool = False
     """A new object may bring its status."""
-    status_only: bool = False
-    """Who writes a status cannot change metadata with it."""
+    custom: bool = False
+    """Defined by a schema of ours; who writes a status cannot change metadata with it."""
     counts_changes: bool = True
     """The generation, if there is one, rises with every change of what is wanted."""
     unconditional: bool = True
@@ -73,11 +73,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What else changes when the deletion begins."""
     holds: Callable[[Object], bool] | None = None
     """Whether something else than finalizers keeps an object that is being deleted."""
-
-    @property
-    def shaped(self) -> bool:
-        """Whether it is one of Kubernetes' own kinds, whose types are known."""
-        return not self.status_only
 
     @property
     def kind(self) -> str:

@@ -13,6 +13,9 @@ from shoal.cluster.registry.rules.rules import unchanged
 from shoal.cluster.resources import Object
 
 _NAME_ONLY: Final = "ExternalName"
+_ONE_FAMILY: Final = (("IPv4",), "SingleStack")
+_ALL_FAMILIES: Final = (("IPv4", "IPv6"), "RequireDualStack")
+"""What a name stands for that selects no pods: its user says it, with addresses of either family."""
 
 
 class _Port(View, frozen=True, kw_only=True):
@@ -47,8 +50,9 @@ def default(service: Object) -> None:
             port.setdefault("targetPort", port["port"])
     if spec.get("clusterIP") == "None":
         spec["clusterIPs"] = ["None"]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        families, policy = _ONE_FAMILY if spec.get("selector") else _ALL_FAMILIES
+        spec.setdefault("ipFamilies", list(families))
+        spec.setdefault("ipFamilyPolicy", policy)
         spec.setdefault("internalTrafficPolicy", "Cluster")
 
 

@@ -54,12 +54,21 @@ def _struct(name: str) -> type[msgspec.Struct]:
 def _typed(schema: Schema) -> tuple[Any, Any]:
     """The type of a field, and what it is when it is absent."""
     if schema.get("type") == "array":
-        item, _ = _typed(schema["items"])
-        return tuple[item, ...], ()  # type: ignore[valid-type]
+        return _type(schema), ()
     if schema.get("type") == "object":
-        value = _typed(schema["additionalProperties"])[0] if "additionalProperties" in schema else Any
-        return dict[str, value], msgspec.field(default_factory=dict)  # type: ignore[valid-type]
-    return _one(schema) | None, None
+        return _type(schema), msgspec.field(default_factory=dict)
+    return _type(schema) | None, None
+
+
+def _type(schema: Schema) -> Any:  # noqa: ANN401 - a type
+    if schema.get("type") == "array":
+        item = _type(schema["items"])
+        return tuple[item, ...]  # type: ignore[valid-type]
+    if schema.get("type") == "object":
+        inner = schema.get("additionalProperties")
+        value = Any if inner is None else _type(inner)
+        return dict[str, value]  # type: ignore[valid-type]
+    return _one(schema)
 
 
 def _one(schema: Schema) -> Any:  # noqa: ANN401 - a type

@@ -127,7 +127,7 @@ _TABLE: Final = (
             resource=BY_KIND[kind.api_version, kind.kind],
             default=schema.filler(kind),
             errors=partial(schema.errors, kind),
-            status_only=True,
+            custom=True,
             unconditional=False,
         )
         for kind in OWN_KINDS

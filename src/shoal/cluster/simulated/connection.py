@@ -1,0 +1,225 @@
+"""A process's connection to a cluster: the port, with whatever faults come with each call.
+
+Without a fault it is the cluster itself. With one it does what the fault says and keeps every other promise
+of the port: an answer may be lost, late or wrong, but an event is missed only where a watch breaks.
+
+A write, once sent, is the cluster's business: it takes effect although its caller gave up, or is no more.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
+
+from shoal.cluster.errors import ClusterError, UnavailableError
+from shoal.cluster.port import AS_USUAL, EVERYWHERE, Cluster, Deletion, Page, Where
+from shoal.cluster.registry.records import copied
+from shoal.cluster.resources import PODS, Object, Resource
+from shoal.cluster.simulated.faults import Faults
+from shoal.cluster.simulated.schedule import AnyFault, Crash, Cut, Refuse, Slow, Twice
+from shoal.cluster.simulated.stream import Stream
+
+T = TypeVar("T")
+
+
+_CRASHED: Final = "simulated: the process has crashed"
+
+
+class Connection:
+    """A home of objects as one process reaches it. Closing it leaves the cluster alone."""
+
+    def __init__(self, cluster: Cluster, faults: Faults, killed: Callable[[], None] | None = None) -> None:
+        """Reach a cluster; `killed` is called when a crash strikes whoever is on this connection."""
+        self.crashed: Crash | None = None
+        self._cluster: Final = cluster
+        self._faults: Final = faults
+        self._killed: Final = killed
+        self._streams: Final[dict[Stream[Any], None]] = {}
+        self._under_way: Final[set[asyncio.Task[Any]]] = set()
+        self._outside: Final = contextvars.copy_context()
+        self._closed = False
+        faults.strike(self)
+
+    # --- what strikes everybody ---------------------------------------------------------------------------
+
+    def crash(self, fault: Crash) -> None:
+        """Nothing more comes through, in no direction."""
+        self.crashed = fault
+        self._faults.spare(self)
+        if self._killed is not None:
+            self._killed()
+
+    def cut(self, fault: Cut) -> None:
+        """Cut the watches that are meant."""
+        resource = fault.on.partition(" ")[2]
+        for stream in list(self._streams):
+            if resource in ("", stream.resource.full_name):
+                stream.cut(fault)
+
+    async def close(self) -> None:
+        """Let go; streams end."""
+        self._closed = True
+        self._faults.spare(self)
+        for stream in list(self._streams):
+            stream.end()
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        return await self._read("get", resource, lambda: self._cluster.get(resource, name, namespace))
+
+    async def list(
+        self, resource: Resource[T], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+    ) -> Page[T]:
+        return await self._read(
+            "list", resource, lambda: self._cluster.list(resource, where, limit=limit, start=start)
+        )
+
+    def watch(
+        self,
+        resource: Resource[T],
+        where: Where = EVERYWHERE,
+        *,
+        version: str = "",
+        timeout: float | None = None,
+    ) -> Stream[T]:
+        watched = self._cluster.watch(resource, where, version=version, timeout=timeout)
+        admit = partial(self._read, "watch", resource, _nothing)
+        return Stream(resource, watched, self._faults, admit, self._streams)
+
+    async def _read(
+        self, verb: str, resource: Resource[Any], call: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        self._must_be_there()
+        return await self._served(self._faults.hits(verb, resource.full_name), call)
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
+        sent = copied(body)
+        return await self._write(
+            "create", resource, lambda: self._cluster.create(resource, sent, dry_run=dry_run)
+        )
+
+    async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
+        sent = copied(body)
+        return await self._write(
+            "update", resource, lambda: self._cluster.update(resource, sent, dry_run=dry_run)
+        )
+
+    async def patch(
+        self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
+    ) -> T:
+        sent = copied(patch)
+        return await self._write(
+            "patch",
+            resource,
+            lambda: self._cluster.patch(resource, name, namespace, patch=sent, dry_run=dry_run),
+        )
+
+    async def patch_status(
+        self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
+    ) -> T:
+        sent = copied(patch)
+        return await self._write(
+            "patch_status",
+            resource,
+            lambda: self._cluster.patch_status(resource, name, namespace, patch=sent, dry_run=dry_run),
+        )
+
+    async def delete(
+        self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
+    ) -> T | None:
+        return await self._write(
+            "delete", resource, lambda: self._cluster.delete(resource, name, namespace, how)
+        )
+
+    async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
+        await self._write("bind", PODS, lambda: self._cluster.bind(name, namespace, node, uid=uid))
+
+    async def evict(self, name: str, namespace: str, how: Deletion = AS_USUAL) -> None:
+        await self._write("evict", PODS, lambda: self._cluster.evict(name, namespace, how))
+
+    async def _write(
+        self, verb: str, resource: Resource[Any], call: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        self._must_be_there()
+        hits = self._faults.hits(verb, resource.full_name)
+        for fault in hits:
+            if isinstance(fault, Crash) and not fault.after:
+                self.crash(fault)
+                raise asyncio.CancelledError(_CRASHED)
+        return await asyncio.shield(self._send(self._served(hits, call)))
+
+    def _send(self, served: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Have something done outside the process, which may end before it is."""
+        task = asyncio.get_running_loop().create_task(served, context=self._outside.copy())
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    # --- both ---------------------------------------------------------------------------------------------
+
+    def _must_be_there(self) -> None:
+        if self.crashed is not None:
+            raise asyncio.CancelledError(_CRASHED)
+        if self._closed:
+            raise UnavailableError("the connection has been closed")
+
+    async def _served(self, hits: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The way of a request, from the caller to the cluster and back."""
+        await _pause(fault.seconds for fault in hits if isinstance(fault, Slow) and not fault.answer)
+        if self._faults.down:
+            raise UnavailableError("simulated: nobody answers")
+        refusal = next((fault for fault in hits if isinstance(fault, Refuse)), None)
+        if refusal is not None and not refusal.applied:
+            raise refusal.error()
+        answer = await self._answer(hits, call)
+        for fault in hits:
+            if isinstance(fault, Crash):
+                self.crash(fault)
+        await _pause(fault.seconds for fault in hits if isinstance(fault, Slow) and fault.answer)
+        if refusal is not None:
+            raise refusal.error()
+        return answer()
+
+    async def _answer(
+        self, hits: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]
+    ) -> Callable[[], T]:
+        """Have the cluster do it, twice if it is to be: what to do to hear what it said."""
+        first = await _heard(call())
+        for twice in hits:
+            if isinstance(twice, Twice):
+                again = self._send(_later(twice.seconds, call))
+                if twice.heard == "second":
+                    return await again
+        return first
+
+
+async def _heard(answer: Awaitable[T]) -> Callable[[], T]:
+    """Wait for an answer, whatever it is, to be heard later or never."""
+    try:
+        said = await answer
+    except ClusterError as problem:
+        return partial(_say, problem)
+    return lambda: said
+
+
+def _say(problem: ClusterError) -> NoReturn:
+    raise problem
+
+
+async def _later(seconds: float, call: Callable[[], Awaitable[T]]) -> Callable[[], T]:
+    await _pause([seconds])
+    return await _heard(call())
+
+
+async def _nothing() -> None:
+    """What is done to open a watch: its own context does the rest."""
+
+
+async def _pause(seconds: Iterable[float]) -> None:
+    total = sum(seconds)
+    if total > 0:
+        await asyncio.sleep(total)

@@ -1,0 +1,282 @@
+"""What kubectl is told to do, in the comparison with a real API server.
+
+A step is a command line, with what is on its standard input. Both homes must answer every step alike, in
+output, errors and exit code, but for what changes from run to run. Where another answer is right, the step
+says why.
+"""
+
+from typing import NamedTuple
+
+from tests.cluster.embedded.api.manifests import (
+    EVENT,
+    JOB,
+    MAP,
+    NODE,
+    PLACED,
+    POD,
+    POOL,
+    SERVICE,
+    TYJOB,
+)
+
+OUR_WORDS = "validation speaks with Shoal's own words, and names the same fields"
+NO_DESCRIPTIONS = "fields and types are the same; descriptions of Kubernetes' own kinds are not carried along"
+FEWER_KINDS = "only the kinds that Shoal works with are there"
+
+
+class Step(NamedTuple):
+    """A command; `fields` compares only the lines of `kubectl explain` that are about fields."""
+
+    command: str
+    stdin: str = ""
+    differs: str = ""
+    fields: bool = False
+
+
+def running(ready: bool = True) -> str:  # noqa: FBT001, FBT002 - reads well where it is used
+    """A status of the pod with both containers running."""
+    containers = ",".join(
+        f'{{"name":"{name}","ready":{str(ready).lower()},"restartCount":{count},"image":"i","imageID":"x",'
+        f'"started":true,"state":{{"running":{{"startedAt":"2026-01-02T03:04:05Z"}}}},"lastState":{{}}}}'
+        for name, count in (("c", 0), ("d", 2))
+    )
+    return (
+        '{"status":{"phase":"Running","podIP":"10.1.1.1","podIPs":[{"ip":"10.1.1.1"}],"conditions":'
+        '[{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}],'
+        f'"containerStatuses":[{containers}]}}}}'
+    )
+
+
+SCENARIOS: dict[str, list[Step]] = {
+    "reading pods": [
+        Step("create -f -", NODE),
+        Step("create -f -", PLACED),
+        Step("get pods"),
+        Step("get pods -o wide"),
+        Step("get pods --show-labels"),
+        Step("get pods -o name"),
+        Step("get pod web -o yaml"),
+        Step("get pod web -o json"),
+        Step("get pods -o json"),
+        Step("get pods -o jsonpath={.items[*].spec.containers[*].image}"),
+        Step("get pods -o custom-columns=N:.metadata.name,I:.spec.containers[*].image"),
+        Step("get pods -L app"),
+        Step("get pods --no-headers --sort-by=.metadata.name"),
+        Step("get pods -l app=web,tier!=back"),
+        Step("get pods -l 'tier in (front,back)'"),
+        Step("get pods -l app=other"),
+        Step("get pods --field-selector spec.nodeName=NAME,status.phase!=Running"),
+        Step("get pods --field-selector foo=bar"),
+        Step("get pod web nope"),
+        Step("get foos"),
+        Step("get pods,cm,nope"),
+        Step("get all"),
+        Step("get pods --chunk-size=1 -A --field-selector metadata.namespace=NAME"),
+        Step("describe pod web"),
+        Step("describe pods"),
+        Step("describe pod nope"),
+        Step("patch pod web --subresource status -p '" + running() + "'"),
+        Step("get pod web -o wide"),
+        Step("describe pod web"),
+        Step("describe node NAME"),
+        Step("get node NAME -o wide"),
+        Step("get node NAME -o yaml"),
+        Step("get --raw /api/v1/namespaces/NAME/pods/nope"),
+        Step("get --raw /nope/nope"),
+        Step("delete pod web --force --grace-period=0"),
+        Step("delete node NAME"),
+    ],
+    "what there is": [
+        Step("api-resources", differs=FEWER_KINDS),
+        Step("api-resources --api-group=batch -o wide", differs="there are no CronJobs"),
+        Step("api-resources --api-group=tyrl.io -o wide"),
+        Step("api-resources --api-group=scheduling.k8s.io -o wide"),
+        Step("api-versions", differs=FEWER_KINDS),
+        Step("explain pod", differs=NO_DESCRIPTIONS),
+        Step("explain pod", fields=True),
+        Step("explain pod --recursive", fields=True),
+        Step("explain node.status --recursive", fields=True),
+        Step("explain job.spec.template.spec.containers.resources", fields=True),
+        Step("explain service.spec.ports", fields=True),
+        Step("explain pdb.spec", fields=True),
+        Step("explain tyjob", fields=True),
+        Step("explain tyjob.spec.workerSets"),
+        Step("explain dijob --recursive"),
+        Step("explain pool.spec"),
+        Step("explain trainingjob.spec.trainer"),
+        Step("explain pod.spec.nope"),
+        Step("explain foo"),
+    ],
+    "making and applying": [
+        Step("create -f -", MAP),
+        Step("create -f -", MAP),
+        Step("apply -f -", POD),
+        Step("apply -f -", POD),
+        Step("apply -f -", POD.replace("nginx:1", "nginx:3").replace("tier: front", "tier: back")),
+        Step("apply -f -", POD.replace("nginx:1", "nginx:3").replace(", tier: front", "")),
+        Step("get pod web -o yaml"),
+        Step("apply view-last-applied pod web"),
+        Step("apply -f -", POD.replace("/v}", "/w}"), differs=OUR_WORDS),
+        Step("apply -f - --dry-run=server", MAP),
+        Step("apply -f -", JOB + "---" + SERVICE + "---" + TYJOB),
+        Step("apply -f -", JOB + "---" + SERVICE + "---" + TYJOB),
+        Step("apply -f -", TYJOB.replace("counts: 2", "counts: 3")),
+        Step("get jobs,svc,tyjobs -o wide"),
+        Step("get job work -o yaml"),
+        Step("get svc svc -o yaml"),
+        Step("get tyjob ty -o yaml"),
+        Step("describe job work"),
+        Step("describe svc svc"),
+        Step("describe tyjob ty"),
+        Step("create -f - --dry-run=server -o yaml", MAP.replace("conf", "dry")),
+        Step("get cm dry"),
+        Step("create secret generic s --from-literal=a=b"),
+        Step("get secrets"),
+        Step("describe secret s"),
+        Step("create job j --image=busybox -- true"),
+        Step("create cm literal --from-literal=a=1"),
+        Step("run r --image=busybox --labels=run=r"),
+        Step("create pdb budget --selector=app=web --min-available=1"),
+        Step("get pdb"),
+        Step("describe pdb budget"),
+        Step("describe cm conf"),
+        Step("diff -f -", MAP),
+        Step("apply --server-side -f -", MAP, differs="server-side apply is not offered: it answers 415"),
+        Step(
+            "apply -f - --prune -l app=gone --prune-allowlist=core/v1/ConfigMap",
+            MAP.replace("web", "gone").replace("conf", "kept"),
+        ),
+    ],
+    "cluster-wide objects": [
+        Step("apply -f -", POOL),
+        Step("get pool NAME -o wide"),
+        Step("get pool NAME -o yaml"),
+        Step("describe pool NAME"),
+        Step('patch pool NAME --type merge -p \'{"spec":{"sharing":true}}\''),
+        Step("delete pool NAME"),
+        Step("create priorityclass NAME --value=5"),
+        Step("get pc NAME"),
+        Step("describe pc NAME"),
+        Step("delete pc NAME"),
+        Step("get ns NAME -o yaml"),
+        Step("describe ns NAME", differs="there are no quotas and limit ranges to tell of"),
+        Step("label ns NAME a=b"),
+    ],
+    "refusals": [
+        Step("create -f -", JOB.replace("completions: 3", "completionz: 3")),
+        Step("create -f - --validate=warn", JOB.replace("completions: 3", "completionz: 3")),
+        Step(
+            "create -f - --validate=ignore",
+            JOB.replace("completions: 3", "completionz: 3").replace("work", "ignored"),
+        ),
+        Step("get job ignored -o yaml"),
+        Step("create -f -", JOB.replace("completions: 3", "completions: x"), differs=OUR_WORDS),
+        Step("create -f -", TYJOB.replace("counts: 2", "counts: -2"), differs=OUR_WORDS),
+        Step("create -f -", TYJOB.replace("workerSets", "workerSetz")),
+        Step("create -f -", POD.replace("name: web", "name: Web_"), differs=OUR_WORDS),
+        Step("create -f -", POD.replace("nginx:1", "nginx:1\n    image: nginx:2")),
+        Step("create -f -", MAP.replace("metadata", "metadatum")),
+        Step("create -f -", "kind: Foo\napiVersion: v1\nmetadata: {name: a}\n"),
+        Step("create -f -", POD + "  priorityClassName: nope\n"),
+        Step("create -n nope-NAME -f -", MAP),
+    ],
+    "changing": [
+        Step("create -f -", POD),
+        Step("create -f -", MAP),
+        Step("create -f -", TYJOB),
+        Step('patch cm conf -p \'{"data":{"a":"9"}}\''),
+        Step('patch cm conf -p \'{"data":{"a":"9"}}\''),
+        Step('patch cm conf --type merge -p \'{"data":{"b":null}}\''),
+        Step('patch cm conf --type json -p \'[{"op":"add","path":"/data/c","value":"1"}]\''),
+        Step(
+            'patch cm conf --type json -p \'[{"op":"test","path":"/data/c","value":"2"}]\'',
+            differs="we say what did not apply",
+        ),
+        Step("get cm conf -o yaml"),
+        Step('patch pod web -p \'{"spec":{"containers":[{"name":"d","image":"nginx:9"}]}}\''),
+        Step(
+            'patch tyjob ty -p \'{"spec":{"priority":7}}\'',
+            differs="server-side apply is not among the formats that are accepted",
+        ),
+        Step('patch tyjob ty --type merge -p \'{"spec":{"priority":7}}\''),
+        Step('patch tyjob ty --type merge --subresource status -p \'{"status":{"stage":"Running"}}\''),
+        Step("get tyjob ty -o wide"),
+        Step("edit pod web"),
+        Step("edit tyjob ty"),
+        Step("edit cm conf"),
+        Step("edit cm conf"),
+        Step("get pod web -o yaml"),
+        Step("get tyjob ty -o yaml"),
+        Step("label pod web x=y"),
+        Step("label pod web x=z"),
+        Step("label pod web x=z --overwrite"),
+        Step("label pod web x-"),
+        Step("label pods -l app=web q=1"),
+        Step("label pod web 'bad key=1'", differs=OUR_WORDS),
+        Step("annotate pod web note=hi"),
+        Step("annotate pod web note-"),
+        Step("set image pod/web c=nginx:7"),
+        Step("replace -f -", MAP),
+        Step("replace -f -", MAP.replace("conf", "nope")),
+        Step("replace --force -f -", MAP),
+        Step("get cm conf -o yaml"),
+    ],
+    "nodes": [
+        Step("create -f -", NODE),
+        Step("taint node NAME k=v:NoSchedule"),
+        Step("taint node NAME k=w:NoSchedule --overwrite"),
+        Step("get node NAME -o yaml"),
+        Step("taint node NAME k-"),
+        Step("cordon NAME"),
+        Step("cordon NAME"),
+        Step("get node NAME"),
+        Step("uncordon NAME"),
+        Step("create -f -", PLACED),
+        Step("drain NAME"),
+        Step("drain NAME --dry-run=server --force --delete-emptydir-data"),
+        Step("drain NAME --force --delete-emptydir-data --timeout=1s"),
+        Step("get pods"),
+        Step("drain NAME --force --delete-emptydir-data --disable-eviction --timeout=1s"),
+        Step("delete pod web --force --grace-period=0"),
+        Step("drain NAME"),
+        Step("describe node NAME"),
+        Step("delete node NAME"),
+    ],
+    "deleting and waiting": [
+        Step("create -f -", POD),
+        Step("create -f -", MAP),
+        Step("create -f -", TYJOB),
+        Step("wait pod web --for=condition=Ready --timeout=0s"),
+        Step("patch pod web --subresource status -p '" + running() + "'"),
+        Step("wait pod web --for=condition=Ready --timeout=30s"),
+        Step("wait pod web --for=jsonpath={.status.phase}=Running --timeout=30s"),
+        Step("wait pod nope --for=condition=Ready --timeout=1s"),
+        Step("wait pod nope --for=delete --timeout=30s"),
+        Step("delete cm conf --wait=false"),
+        Step("delete cm conf"),
+        Step("delete cm nope --ignore-not-found"),
+        Step("delete tyjob ty --dry-run=server"),
+        Step("delete tyjob ty --cascade=background"),
+        Step("create -f -", MAP.replace("{name: conf", "{name: held, finalizers: [a.b/c]")),
+        Step("delete cm held --wait=false"),
+        Step("get cm held -o yaml"),
+        Step("wait cm held --for=delete --timeout=1s"),
+        Step('patch cm held --type json -p \'[{"op":"remove","path":"/metadata/finalizers"}]\''),
+        Step("wait cm held --for=delete --timeout=30s"),
+        Step("delete pod web --now"),
+        Step("create -f -", MAP + "---" + MAP.replace("conf", "other")),
+        Step("delete cm -l app=web"),
+        Step("delete -f -", MAP),
+    ],
+    "events": [
+        Step("create -f -", POD),
+        Step("create -f -", EVENT),
+        Step("get events"),
+        Step("get events -o wide"),
+        Step("get events --field-selector involvedObject.name=web,reason=Pulled -o name"),
+        Step("events"),
+        Step("events --for pod/web --types=Normal"),
+        Step("describe pod web"),
+        Step("delete events --all"),
+    ],
+}

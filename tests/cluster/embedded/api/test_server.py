@@ -1,0 +1,172 @@
+"""The server: who is let in, where it listens, and how it ends."""
+
+import asyncio
+import socket
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from shoal.cluster.embedded.api import server
+from shoal.cluster.embedded.api.server import ListenError, serving
+from shoal.cluster.embedded.credentials import Credentials
+from shoal.cluster.registry import Registry
+from tests.cluster.embedded.api.running import Embedded
+
+PODS = "/api/v1/namespaces/default/pods"
+KEPT = [
+    PODS,
+    "/api",
+    "/apis",
+    "/api/v1",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/",
+    "/nope",
+    "/metrics",
+    f"{PODS}?watch=1",
+]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
+def test_anybody_may_know_that_it_is_there(api: Embedded, path: str) -> None:
+    assert api.ask("GET", path, headers={"Authorization": ""}).code == 200
+
+
+HEADERS = {
+    "no token": "",
+    "another token": "Bearer nope",
+    "no token after the scheme": "Bearer ",
+    "another scheme": "Basic {}",
+    "half of the token": "Bearer {half}",
+    "the token and more": "Bearer {}x",
+    "the token alone": "{}",
+    "letters from elsewhere": "Bearer \xe4",
+}
+
+
+@pytest.mark.parametrize("path", KEPT)
+@pytest.mark.parametrize("name", HEADERS)
+def test_nothing_is_readable_without_the_token(api: Embedded, name: str, path: str) -> None:
+    token = api.credentials.token
+    header = HEADERS[name].format(token, half=token[: len(token) // 2])
+    for method in ("GET", "POST", "DELETE"):
+        answer = api.ask(method, path, headers={"Authorization": header})
+        assert (answer.code, answer.json["reason"]) == (401, "Unauthorized")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("host", ["x/healthz?", "x/healthz#", "x\\healthz"])
+def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> None:
+    assert api.ask("GET", PODS, headers={"Authorization": "", "Host": host}).code in (400, 401)
+
+
+def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
+    answer = api.ask("GET", PODS, headers={"Authorization": f"bearer {api.credentials.token}"})
+    assert answer.code == 200
+
+
+def test_a_connection_is_used_again(api: Embedded) -> None:
+    assert "close" not in (api.ask("GET", PODS).headers.get("Connection") or "")
+
+
+async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with Registry() as registry:
+            with pytest.raises(ListenError, match=f"^port {port} of 127.0.0.1 is in use"):
+                async with serving(registry, Credentials(tmp_path), port=port):
+                    pass
+
+
+async def test_an_address_that_is_not_ours_is_said_in_one_sentence(tmp_path: Path) -> None:
+    async with Registry() as registry:
+        with pytest.raises(ListenError, match=r"^cannot listen on port 0 of 192\.0\.2\.1"):
+            async with serving(registry, Credentials(tmp_path), "192.0.2.1"):
+                pass
+
+
+async def test_a_name_that_nobody_knows_is_said_in_one_sentence(tmp_path: Path) -> None:
+    async with Registry() as registry:
+        with pytest.raises(ListenError, match=r"^cannot listen on nobody\.invalid"):
+            async with serving(registry, Credentials(tmp_path), "nobody.invalid"):
+                pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])  # noqa: S104 - it is asked for
+async def test_the_address_that_is_told_is_the_one_to_use(tmp_path: Path, host: str) -> None:
+    credentials = Credentials(tmp_path)
+    async with (
+        Registry() as registry,
+        serving(registry, credentials, host) as url,
+        client(credentials) as speaking,
+        speaking.get(f"{url}{PODS}") as answer,
+    ):
+        assert answer.status == 200
+
+
+async def test_it_listens_on_loopback_unless_asked(tmp_path: Path) -> None:
+    async with Registry() as registry, serving(registry, Credentials(tmp_path)) as url:
+        assert url.startswith("https://127.0.0.1:")
+
+
+async def test_a_watch_ends_cleanly_with_the_server(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path)
+    async with Registry() as registry, client(credentials) as speaking:
+        async with serving(registry, credentials) as url:
+            watching = await speaking.get(f"{url}/api/v1/namespaces?watch=1&resourceVersion=0")
+            await watching.content.readline()
+            reading = asyncio.create_task(watching.read())
+        assert (await reading).endswith(b"\n")  # an unclean end would be an error
+
+
+async def test_a_new_certificate_is_shown_to_new_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_RENEWAL_SECONDS", 0.01)
+    credentials = Credentials(tmp_path)
+    async with Registry() as registry, serving(registry, credentials) as url:
+        first = await shown_certificate(credentials, url)
+        credentials.certificate.unlink()  # as good as expired
+        while await shown_certificate(credentials, url) == first:
+            pass
+
+
+async def shown_certificate(credentials: Credentials, url: str) -> bytes:
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=tls)
+    shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return shown
+
+
+async def test_a_client_that_keeps_its_connection_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be waited for until the time for requests is over, which never is here."""
+    monkeypatch.setattr(server, "_LAST_SECONDS", 10**6)
+    credentials = Credentials(tmp_path)
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    async with Registry() as registry:
+        async with serving(registry, credentials) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=tls)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200" in await reader.readline()
+        writer.transport.abort()
+
+
+async def test_it_can_be_started_again_at_once_on_the_same_port(tmp_path: Path) -> None:
+    credentials = Credentials(tmp_path)
+    async with Registry() as registry, client(credentials) as speaking:
+        async with serving(registry, credentials) as url:
+            assert (await speaking.get(f"{url}{PODS}")).status == 200
+        async with serving(registry, credentials, port=int(url.rpartition(":")[2])) as again:
+            assert again == url
+
+
+def client(credentials: Credentials) -> aiohttp.ClientSession:
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    headers = {"Authorization": f"Bearer {credentials.token}"}
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), headers=headers)

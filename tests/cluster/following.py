@@ -1,0 +1,33 @@
+"""A World that follows a cluster, for as long as a test runs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import cast
+
+from shoal.cluster.live import LiveWorld
+from shoal.cluster.port import Cluster
+from shoal.cluster.reflector import Pace
+from shoal.world.world import World
+from tests.following import NOW
+
+PATIENCE = 60
+"""Seconds after which a test that waits for something has failed."""
+
+
+@asynccontextmanager
+async def following(cluster: object, pace: Pace | None = None) -> AsyncIterator[LiveWorld]:
+    live = LiveWorld(cast("Cluster", cluster), World(NOW), pace)
+    task = asyncio.create_task(live.run())
+    try:
+        yield live
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 - nobody tells when a watch has been heard
+            await asyncio.sleep(0.001)
