@@ -12,10 +12,10 @@ _NOT_BASE64: Final = (
 )
 _ADDRESS: Final = "test_refusals.py::test_a_service_has_an_address"
 
-_EMBEDDED: Final = {
+_OURS: Final = {
     _ADDRESS: "nothing here carries packets to a virtual address: services are headless or mere names",
     _NOT_BASE64: "it is told which one: Invalid (422) with the key, where Kubernetes says BadRequest (400)",
 }
 
-DIFFERENCES: Final[Mapping[str, Mapping[str, str]]] = {"embedded": _EMBEDDED, "https": _EMBEDDED}
+DIFFERENCES: Final[Mapping[str, Mapping[str, str]]] = dict.fromkeys(("embedded", "https", "simulated"), _OURS)
 """By home: the reason, for each case as `file::test[case]` without its home."""
