@@ -86,10 +86,16 @@ def take(*, index: int | None = None) -> Act:
     async def act(cluster: Cluster, namespace: str) -> None:
         pod = await _active(cluster, namespace, index)
         await cluster.delete(PODS, pod["metadata"]["name"], namespace)
-        while pod["metadata"]["uid"] in {one["metadata"]["uid"] for one in await _pods(cluster, namespace)}:
-            await asyncio.sleep(0.2)
+        await _gone(cluster, namespace, pod["metadata"]["uid"])
 
     return act
+
+
+async def _gone(cluster: Cluster, namespace: str, uid: str) -> None:
+    for _ in range(100):
+        if uid not in {one["metadata"]["uid"] for one in await _pods(cluster, namespace)}:
+            return
+        await asyncio.sleep(0.2)
 
 
 def _container(state: Object) -> Object:

@@ -17,8 +17,8 @@ def ended(pod: Pod) -> bool:
 def taken(pod: Pod) -> bool:
     """Whether a pod was taken away: by the scheduler, with its node, or by somebody's hand.
 
-    One that failed and was deleted afterwards was not. Where both happened within one second, or the pod was
-    given time to end, the deletion came first.
+    One whose containers had failed when it was deleted was not. Where both happened within one second, where
+    the pod was given time to end, or where nobody knows, the deletion came first.
     """
     if pod.status.phase == "Succeeded":
         return False
@@ -30,7 +30,7 @@ def taken(pod: Pod) -> bool:
     if pod.metadata.deletion_grace_period_seconds:
         return True
     stopped = _containers_stopped(pod)
-    return stopped is not None and stopped >= asked
+    return stopped is None or stopped >= asked
 
 
 def end_time(pod: Pod) -> datetime | None:
