@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from shoal.cluster.errors import InternalError, NotFoundError, UnavailableError
+from shoal.cluster.events import Note, Reference
 from shoal.cluster.mirror import Key
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import CONFIG_MAPS, EVENTS, Object
-from shoal.controllers.changes import Changes, Create, Delete, Note, Patch, Reference
+from shoal.controllers.changes import Changes, Create, Delete, Patch
 from shoal.controllers.runtime import Controller, Wake
 from shoal.controllers.stores import Stores
 from tests.controllers.scenes import at_work, registry, watched

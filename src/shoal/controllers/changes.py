@@ -5,11 +5,12 @@ been made. A crash between any two writes is harmless if the stages are in the r
 be remembered, then what it makes superfluous.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
+from shoal.cluster.events import Note, Reference
+from shoal.cluster.patches.difference import difference
 from shoal.cluster.port import AS_USUAL, Deletion
 from shoal.cluster.resources import Object, Resource
 
@@ -55,25 +56,6 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 Write = Create | Patch | PatchStatus | Delete
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An object, as an Event names what it is about."""
-
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that people should know of an object: it becomes an Event."""
-
-    about: Reference
-    reason: str
-    message: str
-    type: Literal["Normal", "Warning"] = "Normal"
-
-
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done now, what to tell, and when to look again if nothing happens before."""
 
@@ -93,21 +75,9 @@ def earliest(*times: float | None) -> float | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
-    """The merge patch that makes `new` of `old`, field by field; empty if nothing changes."""
-    changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
-    return changed | {name: None for name in old if name not in new}
-
-
 def status_patch(old: msgspec.Struct, new: msgspec.Struct) -> Object:
     """The merge patch between two views of a status; what they do not show stays as it is.
 
     A mapping in it is replaced as a whole: what it no longer has is said to be gone.
     """
-    before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
-    patch = difference(before, after)
-    for name, value in patch.items():
-        was = before.get(name)
-        if isinstance(value, dict) and isinstance(was, dict):
-            patch[name] = difference(was, value)
-    return patch
+    return difference(msgspec.to_builtins(old), msgspec.to_builtins(new))

@@ -20,13 +20,13 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from shoal.cluster.errors import ForbiddenError, InvalidError
+from shoal.cluster.events import Note, Recorder
 from shoal.cluster.mirror import Key
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Resource
 from shoal.controllers.apply import NameTakenError, Shell
-from shoal.controllers.changes import Changes, Note
+from shoal.controllers.changes import Changes
 from shoal.controllers.echoes import Echoes
-from shoal.controllers.events import Recorder
 from shoal.controllers.queue import Patience, WorkQueue
 from shoal.controllers.stores import Hear, Stores
 

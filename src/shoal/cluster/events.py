@@ -9,7 +9,7 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -17,8 +17,7 @@ from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.errors import AlreadyExistsError, ClusterError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
-from shoal.controllers.changes import Note
-from shoal.controllers.times import as_text
+from shoal.cluster.times import as_text
 
 _LOG: Final = logging.getLogger(__name__)
 _REMEMBERED: Final = 4096
@@ -33,6 +32,25 @@ _LONGEST: Final = 1024
 _TOGETHER: Final = "(combined from similar events): "
 
 V = TypeVar("V")
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An object, as an Event names what it is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that people should know of an object: it becomes an Event."""
+
+    about: Reference
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
 
 
 class _Bucket(msgspec.Struct):

@@ -2,10 +2,9 @@
 
 import asyncio
 
+from shoal.cluster.events import Note, Recorder, Reference
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
-from shoal.controllers.changes import Note, Reference
-from shoal.controllers.events import Recorder
 from tests.controllers.scenes import registry, watched
 from tests.controllers.virtual import clock, virtually
 

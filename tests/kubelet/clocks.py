@@ -1,0 +1,57 @@
+"""Clocks for the test kubelet: the real one, and one that the test moves."""
+
+import asyncio
+import heapq
+import itertools
+import math
+import time
+from typing import Final, Protocol
+
+
+class Clock(Protocol):
+    """Tells the time, and waits."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+
+    async def sleep_until(self, moment: float) -> None:
+        """Come back when it is that late; never, if that is never."""
+
+
+class RealClock:
+    """The clock on the wall."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep_until(self, moment: float) -> None:
+        if math.isinf(moment):
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(moment - self.now())
+
+
+class ManualClock:
+    """Stands still until the test moves it. It begins at a full second, as times of Kubernetes are."""
+
+    def __init__(self, start: float = 1_900_000_000.0) -> None:
+        self._now = start
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._numbers: Final = itertools.count()
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep_until(self, moment: float) -> None:
+        if moment <= self._now:
+            return
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (moment, next(self._numbers), wake))
+        await wake
+
+    def advance(self, seconds: float) -> None:
+        """Move on, and wake those whose time has come."""
+        self._now += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._now:
+            _, _, wake = heapq.heappop(self._sleepers)
+            if not wake.done():
+                wake.set_result(None)

@@ -1,0 +1,95 @@
+"""What a kubelet writes about its pods and nodes."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from shoal.cluster.resources import Object
+from tests.kubelet.lives import Moment
+
+CAPACITY: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+HOST_IP: Final = "127.0.0.1"
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+def written(seconds: float) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def condition(kind: str, *, holds: bool, since: float, reason: str = "") -> Object:
+    why = {"reason": reason} if reason else {}
+    return {"type": kind, "status": str(holds), "lastTransitionTime": written(since), **why}
+
+
+def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], now: float) -> Object:
+    """A node that is ready, with everything it has to give."""
+    amounts = dict(capacity)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": name}],
+            "conditions": [condition("Ready", holds=True, since=now, reason="KubeletReady")],
+        },
+    }
+
+
+def pod_status(pod: Object, moment: Moment, ip: str, started: float, now: float) -> Object:
+    """The status of a pod at a moment of its life; conditions that others wrote stay."""
+    runs = moment.phase == "Running"
+    status: Object = {
+        "phase": moment.phase,
+        "startTime": written(started),
+        "hostIP": HOST_IP,
+        "conditions": _conditions(pod, moment, now),
+        "containerStatuses": [_container(each, moment, started, now) for each in pod["spec"]["containers"]],
+    }
+    if runs or moment.phase in _ENDED:
+        status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+    return status
+
+
+def _conditions(pod: Object, moment: Moment, now: float) -> list[Object]:
+    """The old ones, with ours in their places; a time changes only with what it is the time of."""
+    ours = {
+        "Initialized": True,
+        "Ready": moment.ready,
+        "ContainersReady": moment.ready,
+    }
+    found = {each["type"]: each for each in pod.get("status", {}).get("conditions") or ()}
+    for kind, holds in ours.items():
+        if found.get(kind, {}).get("status") != str(holds):
+            found[kind] = condition(kind, holds=holds, since=now)
+    return list(found.values())
+
+
+def _container(container: Object, moment: Moment, started: float, now: float) -> Object:
+    return {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": moment.ready,
+        "started": moment.phase == "Running" and moment.exit_code is None,
+        "restartCount": moment.restarts,
+        "state": _state(moment, started, now),
+    }
+
+
+def _state(moment: Moment, started: float, now: float) -> dict[str, Any]:
+    if moment.phase == "Pending":
+        return {"waiting": {"reason": "ContainerCreating"}}
+    if moment.phase == "Running" and moment.exit_code is not None:
+        return {"waiting": {"reason": "CrashLoopBackOff"}}
+    if moment.phase == "Running":
+        return {"running": {"startedAt": written(started)}}
+    code = moment.exit_code or 0
+    times = {"startedAt": written(started), "finishedAt": written(now)}
+    return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **times}}
