@@ -7,9 +7,9 @@ import msgspec
 from shoal.api.core import PodDisruptionBudgetSpec
 from shoal.api.decode import decode
 from shoal.api.meta import Condition, Int32, OwnerReference, Time, View
+from shoal.cluster.events import Reference
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import BUDGETS, LEASES, NODES, PODS, Decode, Resource, Text
-from shoal.controllers.changes import Reference
 
 T = TypeVar("T")
 

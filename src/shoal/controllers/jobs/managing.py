@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from shoal.cluster.times import seconds
 from shoal.controllers.changes import Create, earliest
 from shoal.controllers.jobs.building import IsFree, name_of_index, names, pod_of
 from shoal.controllers.jobs.counting import Tally, counts_as_failed
@@ -12,7 +13,6 @@ from shoal.controllers.jobs.ends import end_time, ended, taken
 from shoal.controllers.jobs.indexes import index_of
 from shoal.controllers.jobs.perindex import Failures, failures_after
 from shoal.controllers.jobs.views import Job
-from shoal.controllers.times import seconds
 from shoal.controllers.views import Pod
 
 _FIRST: Final = 10.0

@@ -6,16 +6,16 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.cluster.events import Note, Reference
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import JOBS, PODS
+from shoal.cluster.times import moment, seconds
 from shoal.controllers.changes import (
     NOTHING,
     Changes,
     Delete,
-    Note,
     Patch,
     PatchStatus,
-    Reference,
     Write,
     earliest,
     status_patch,
@@ -28,7 +28,6 @@ from shoal.controllers.jobs.managing import Indexes, Staff, staff
 from shoal.controllers.jobs.perindex import failed_indexes, last_ended
 from shoal.controllers.jobs.verdict import condition, deadline_of, last, target, with_condition
 from shoal.controllers.jobs.views import Job, JobCondition, JobStatus
-from shoal.controllers.times import moment, seconds
 from shoal.controllers.views import Pod, reference
 
 OURS: Final = "kubernetes.io/job-controller"

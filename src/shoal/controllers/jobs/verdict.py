@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
+from shoal.cluster.times import moment, seconds
 from shoal.controllers.jobs.counting import Tally, tracked
 from shoal.controllers.jobs.ends import ended, taken
 from shoal.controllers.jobs.policy import enough, judged
 from shoal.controllers.jobs.views import Job, JobCondition, JobStatus
-from shoal.controllers.times import moment, seconds
 from shoal.controllers.views import Pod
 
 _LAST: Final = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
