@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a real API se
 import uvloop
 
 from creating import creates
+from following import follow, look, memory
 from listing import listing
 from measuring import Row
 from storing import writes
@@ -34,6 +35,11 @@ ROWS: dict[str, Measure] = {
     ),
     "listing 5,000 pods over HTTPS": lambda place, scale: listing(place, 5_000 // scale),
     "creating pods in a real API server": lambda place, scale: creates(place, 2_000 // scale),
+    "the World follows 1,000 changes a second": lambda _, scale: follow(5_000 // scale, 20_000 // scale),
+    "a snapshot with nothing changed, beside the first": lambda _, scale: look(
+        5_000 // scale, 20_000 // scale
+    ),
+    "memory of the World": lambda _, scale: memory(5_000 // scale, 20_000 // scale),
 }
 
 

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from shoal.cluster.registry import Registry
+from shoal.cluster.resources import BY_KIND
 from tests.cli.running import shoal
 
-WORLDS = Path(__file__).parents[1] / "examples" / "worlds"
+LAB = Path(__file__).parents[1] / "examples" / "lab.yaml"
+WORLDS = LAB.with_name("worlds")
 EXAMPLES = sorted(WORLDS.glob("*.yaml"))
 
 every_example = pytest.mark.parametrize("world", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -162,3 +166,20 @@ def test_elastic_jobs_end_equal() -> None:
     assert sorted(pod for pod, _, _ in evicted(answer)) == [
         f"paddle/ranking-trainer-{i}" for i in range(4, 8)
     ]
+
+
+# --- the lab -----------------------------------------------------------------------------------------------
+
+
+async def test_the_lab_can_be_applied_and_is_planned_as_it_says(tmp_path: Path) -> None:
+    async with Registry() as registry:
+        kept = [
+            await registry.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing)
+            for thing in yaml.safe_load_all(LAB.read_text())
+        ]
+    (tmp_path / "kept.yaml").write_text(yaml.safe_dump_all(kept))
+    done = shoal("plan", "-f", str(tmp_path / "kept.yaml"), "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert Counter(placed(answer).values()) == {"gpu-1": 5, "cpu-1": 1}
+    assert codes(answer, "TYJob/research/atari") == ["NeverFits"]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shoal.world.assembly import Assembler
 from shoal.world.world import World
@@ -191,6 +193,15 @@ CHANGES = {
         ],
         put=[noted(batch_job("b", SMALL), annotations={POOL: "a"})],
     ),
+    "a batch Job names no pool any more": Change(
+        [
+            node("n1", labels={"pool": "a"}),
+            open_pool("a"),
+            noted(batch_job("b", SMALL), annotations={POOL: "a"}),
+            pod("b-0", owner=owner("Job", "b")),
+        ],
+        put=[batch_job("b", SMALL)],
+    ),
     "a class gets another value": Change(
         [node("n1", cpu=1), priority_class("c", 1), pod("p", cpu=1, priority="c"), pod("q", cpu=1)],
         put=[priority_class("c", -1)],
@@ -298,6 +309,31 @@ def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
     for one in (first, then, first):
         stage.become(one.world)
         assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
+
+
+ALL = [one for change in CHANGES.values() for one in (*change.objects, *change.put)]
+"""Objects of all cases: many have the same names and are otherwise quite different."""
+
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(ALL), max_size=8),
+        st.lists(st.sampled_from([identity(one) for one in ALL]), max_size=2),
+        st.sampled_from((0, 0, 20, 3600)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_changes_of_all_kinds_follow_each_other(
+    steps: list[tuple[list[Object], list[Identity], float]],
+) -> None:
+    follower = Follower.of([])
+    for put, remove, later in steps:
+        follower.put(*put)
+        follower.remove(*remove)
+        follower.check(NOW + later)
 
 
 def _untimed(shown: Object) -> Object:

@@ -12,14 +12,15 @@ from shoal.api.selectors import LabelSelector, label_selector_errors
 
 POOL_ANNOTATION: Final = "resource.aibee.cn/pool"
 DEFAULT_POOL: Final = "default"
-
-
+SELECTS_NOTHING_SAID: Final = (
+    "must have matchLabels or matchExpressions; to select everything, say so with matchLabels: {}"
+)
 _NOT_EMPTY: Final = [
     # The API server drops what it does not know before it looks: of labels that stand beside `matchLabels`
     # instead of in it nothing is left, and nothing selects everything.
     rule(
         "has(self.matchLabels) || has(self.matchExpressions)",
-        "must have matchLabels or matchExpressions; to select everything, say so with matchLabels: {}",
+        SELECTS_NOTHING_SAID,
     )
 ]
 

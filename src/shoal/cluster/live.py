@@ -20,7 +20,7 @@ from shoal.api.kinds import KINDS, Kind
 from shoal.api.meta import Object as View
 from shoal.api.repair import custom
 from shoal.cluster.errors import ClusterError, NotFoundError
-from shoal.cluster.mirror import Change, Gone, Key, Mirror, entries_of
+from shoal.cluster.mirror import Change, Gone, Key, Mirror, Put, entries_of
 from shoal.cluster.paging import list_all
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflector, Reflectors
@@ -63,19 +63,28 @@ _DECODERS: Final[dict[type[View], msgspec.json.Decoder[Any]]] = {
 """For what is many and changes often."""
 
 
+Texts = dict[tuple[str, Key], bytes]
+"""Whole objects in JSON, by kind and key: what a World has forgotten of them."""
+
+
 class LiveWorld:
     """A World, and the reflectors that keep it up to date."""
 
-    def __init__(self, cluster: Cluster, world: World, pace: Pace | None = None) -> None:
-        """Follow nothing yet."""
+    def __init__(
+        self, cluster: Cluster, world: World, pace: Pace | None = None, *, texts: Texts | None = None
+    ) -> None:
+        """Follow nothing yet. In `texts`, if there are any, the objects are kept as they were told."""
         self.world: Final = world
         self._reflectors: Final = Reflectors(cluster, pace)
         self._all: Final[dict[str, Reflector[Any]]] = {
-            resource.kind: self._reflectors.follow(
-                resource.read_as(reader(resource, world)), sink(resource.kind, world)
-            )
-            for resource in FOLLOWED
+            resource.kind: self._follow(resource, texts) for resource in FOLLOWED
         }
+
+    def _follow(self, resource: Resource[Object], texts: Texts | None) -> Reflector[Any]:
+        read, tell = reader(resource, self.world), sink(resource.kind, self.world)
+        if texts is None:
+            return self._reflectors.follow(resource.read_as(read), tell)
+        return self._reflectors.follow(resource.read_as(_keeping(read)), _kept(resource.kind, tell, texts))
 
     async def run(self) -> None:
         """Follow for ever; cancel it to stop."""
@@ -84,6 +93,11 @@ class LiveWorld:
     async def synced(self) -> None:
         """Wait until everything has been told once."""
         await self._reflectors.synced()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything has been told once."""
+        return all(reflector.synced.is_set() for reflector in self._all.values())
 
     @property
     def unreadable(self) -> dict[tuple[str, Key], str]:
@@ -131,9 +145,31 @@ def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]
             if isinstance(change, Gone):
                 world.remove(kind, change.key)
             elif isinstance(change.item, PodRecord):
-                world.keep(change.item, _number(change.version))
+                world.keep(change.item, number(change.version))
             else:
-                world.put(change.item, version=_number(change.version))
+                world.put(change.item, version=number(change.version))
+
+    return take
+
+
+def _keeping(read: Decode[Any]) -> Decode[tuple[Any, bytes]]:
+    """Read an object, and keep its text beside what was made of it."""
+    return lambda text: (read(text), bytes(text))
+
+
+def _kept(
+    kind: str, tell: Callable[[Sequence[Change[Any]]], None], texts: Texts
+) -> Callable[[Sequence[Change[tuple[Any, bytes]]]], None]:
+    """Tell a world of changes, and keep the texts at the same moment."""
+
+    def take(changes: Sequence[Change[tuple[Any, bytes]]]) -> None:
+        for change in changes:
+            if isinstance(change, Gone):
+                texts.pop((kind, change.key), None)
+                tell([change])
+            else:
+                item, texts[kind, change.key] = change.item
+                tell([Put(change.key, change.version, item)])
 
     return take
 
@@ -151,6 +187,6 @@ def _read(kind: Kind, text: Text) -> Any:  # noqa: ANN401 - the view of the kind
     return kinds.read(kind, msgspec.json.decode(text))
 
 
-def _number(version: str) -> int:
+def number(version: str) -> int:
     """A version as a number, which is what Kubernetes has them compared as."""
     return int(version) if version.isdecimal() else 0

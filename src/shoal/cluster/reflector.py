@@ -133,8 +133,8 @@ class Reflector(Generic[T]):
     # --- watching -----------------------------------------------------------------------------------------
 
     async def _watch(self) -> bool:
-        """Follow until the watch ends; whether it told anything new."""
-        before = self._version
+        """Follow until the watch ends; whether it told anything new, or lasted although there was nothing."""
+        before, began = self._version, asyncio.get_running_loop().time()
         timeout = self._pace.dice.uniform(self._pace.shortest, self._pace.longest)
         async with self._cluster.watch(
             self._resource, self._where, version=before, timeout=timeout
@@ -142,7 +142,7 @@ class Reflector(Generic[T]):
             self.trouble = None
             async for event in events:
                 self._take(event)
-        return self._version != before
+        return self._version != before or asyncio.get_running_loop().time() - began >= timeout / 2
 
     def _take(self, event: Event[Entry[T]]) -> None:
         if event.object is not None and event.type == "DELETED":

@@ -120,6 +120,16 @@ def leaving(pod: PodRecord) -> Assumption:
     )
 
 
+def marked(pod: PodRecord, changes: dict[str, Any]) -> Assumption:
+    """A pod is nominated for a node, or no longer, or says since when its gang is broken."""
+    return Assumption(
+        kind="Pod",
+        key=pod.key,
+        change=lambda told: replace(told, **changes),
+        is_answered=lambda told, _: told.uid != pod.uid,
+    )
+
+
 def restated(job: Any, changes: dict[str, Any]) -> Assumption:  # noqa: ANN401 - a job of any kind
     """A job gets another status."""
     meta = job.metadata

@@ -29,6 +29,7 @@ from shoal.scheduling.shape import Identity, NeighbourTerm, NodeRules, Shape, Sp
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 GANG: Final = "shoal.io/gang"
 GANG_MIN: Final = "shoal.io/gang-min"
+GATED: Final = Reason("Held", "its scheduling gates are not open yet")
 
 T = TypeVar("T")
 
@@ -256,7 +257,7 @@ def _gang_min(text: str) -> tuple[int, Reason | None]:
 
 def _held(spec: PodSpec) -> Reason | None:
     if spec.scheduling_gates:
-        return Reason("Held", "its scheduling gates are not open yet")
+        return GATED
     if spec.resource_claims:
         return Reason("Held", "it asks for resource claims (DRA), which are not understood")
     return None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.api.dijob import DIJob
@@ -23,21 +24,42 @@ from shoal.world.world import World
 
 def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
     """What a policy wants for the workloads whose size it decides on."""
+    asked = questions(world, snapshot)
+    return asked.put_to(policy) if asked else Advice()
+
+
+class Questions(msgspec.Struct, frozen=True):
+    """What a policy is asked: plain data, which whoever waits for the answers may take elsewhere.
+
+    `previous` are the nodes that jobs have, rank by rank; jobs without any are new.
+    """
+
+    jobs: dict[str, JobInfo]
+    nodes: dict[str, NodeInfo]
+    previous: dict[str, list[str]]
+
+    def put_to(self, policy: Policy) -> Advice:
+        """What a policy answers, new jobs first."""
+        minutes, fresh = _Minutes(), dict(self.nodes)
+        for job in (job for key, job in self.jobs.items() if key not in self.previous):
+            minutes.take_one(job.key, partial(policy.allocate, job, fresh))
+            _take(fresh, job, minutes.allocations.get(job.key, ()))
+        if self.previous:
+            running = {key: self.jobs[key] for key in self.previous}
+            minutes.take_all(self.previous, partial(policy.optimize, running, self.nodes, self.previous))
+        return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
+
+
+def questions(world: World, snapshot: Snapshot) -> Questions | None:
+    """What there is to ask of a policy; None if there is no workload whose size it decides on."""
     advised = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
     if not advised:
-        return Advice()
-    minutes = _Minutes()
-    nodes = {node.name: node for node in _node_infos(snapshot)}
-    jobs = {w.key: _job_info(w, growth, world, snapshot) for w, growth in advised}
-    previous = {w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed}
-    fresh = dict(nodes)
-    for job in (job for key, job in jobs.items() if key not in previous):
-        minutes.take_one(job.key, partial(policy.allocate, job, fresh))
-        _take(fresh, job, minutes.allocations.get(job.key, ()))
-    if previous:
-        running = {key: jobs[key] for key in previous}
-        minutes.take_all(previous, partial(policy.optimize, running, nodes, previous))
-    return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
+        return None
+    return Questions(
+        jobs={w.key: _job_info(w, growth, world, snapshot) for w, growth in advised},
+        nodes={node.name: node for node in _node_infos(snapshot)},
+        previous={w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed},
+    )
 
 
 def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:

@@ -63,7 +63,6 @@ class Parties:
         """Whose workload depends on something that has changed, though its sketch does not."""
         if changes["PriorityClass"] or rebuilt.pools:
             yield from self._sketches
-            return
         spaces = {name for _, name in changes["Namespace"]}
         yield from (key for key in self._sketches if key[1] in spaces) if spaces else ()
         for node in movement.nodes | rebuilt.nodes:
@@ -71,8 +70,8 @@ class Parties:
         for key in movement.pods:
             yield from self._claims.wanting(key)
             yield from self._growers(key)
-        for job in changes["Job"]:
-            yield from self._rehoused(job)
+        for job in self._rehouse(changes["Job"]):
+            yield from (key for pod in self._population.claiming(("Job", *job)) for key in _possible(pod))
 
     def move(self, columns: Sequence[int], stale: Collection[PartyKey]) -> None:
         """Follow nodes to other columns, with all parties but those that are made anew in any case."""
@@ -143,15 +142,17 @@ class Parties:
         for row, _ in place_of(key):
             yield from self._growing.get(row, ())
 
-    def _rehoused(self, job: Key) -> Iterator[PartyKey]:
-        """The parties of a batch Job's pods, if it names another pool."""
-        known = self._world.batch_jobs.get(job)
-        pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
-        if self._pools.pop(job, "") != pool:
-            for pod in self._population.claiming(("Job", *job)):
-                yield from _possible(pod)
-        if pool:
-            self._pools[job] = pool
+    def _rehouse(self, jobs: Iterable[Key]) -> list[Key]:
+        """Note which pools batch Jobs name for their pods; those that name another than before."""
+        rehoused = []
+        for job in jobs:
+            known = self._world.batch_jobs.get(job)
+            pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
+            if self._pools.pop(job, "") != pool:
+                rehoused.append(job)
+            if pool:
+                self._pools[job] = pool
+        return rehoused
 
 
 def _possible(pod: PodRecord | None) -> Iterator[PartyKey]:

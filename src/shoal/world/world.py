@@ -4,6 +4,7 @@ Objects come and go in any order, as a cluster tells of them. Whoever makes some
 it is told which objects have changed, and of those that are written anew without a change it hears nothing.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Self
 from weakref import WeakSet
 
@@ -75,9 +76,9 @@ class World:
                         self._note(kind, ("", index) if kind in _OF_CLUSTER else index)
         vars(self).update(other._contents())  # noqa: SLF001
 
-    def follow(self) -> Changes:
-        """What changes from now on; to begin with, all that is there."""
-        changes = Changes()
+    def follow(self, wake: Callable[[], None] | None = None) -> Changes:
+        """What changes from now on; to begin with, all that is there. `wake` is told when to look."""
+        changes = Changes(wake)
         for kind in (*_SHELVES, *JOB_KINDS):
             for key in self._shelf(kind):
                 changes.note(kind, ("", key) if kind in _OF_CLUSTER else key)
@@ -116,6 +117,11 @@ class World:
         """A pod is leaving from now on; None if there is no such pod."""
         pod = self.pods.get(key)
         return self._assume(assumptions.leaving(pod), pod) if pod else None
+
+    def assume_marked(self, key: Key, **changes: Any) -> Assumption | None:  # noqa: ANN401 - fields of a record
+        """A pod says something else of itself from now on; None if there is no such pod."""
+        pod = self.pods.get(key)
+        return self._assume(assumptions.marked(pod, changes), pod) if pod else None
 
     def assume_status(self, kind: str, key: Key, **changes: Any) -> Assumption | None:  # noqa: ANN401 - fields of any status
         """A job has another status from now on; None if there is no such job."""

@@ -173,6 +173,12 @@ async def test_what_is_left_out_is_filled_in(case: str) -> None:
         assert await registry.update(resource, made) == made, "what is filled in stays as it is"
 
 
+def asking(resources: Object) -> Object:
+    """A pod that asks for resources."""
+    container = {"name": "a", "image": "b", "resources": resources}
+    return {"metadata": {"name": "a"}, "spec": {"containers": [container]}}
+
+
 WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = {
     "all errors at once": (
         PODS,
@@ -185,6 +191,18 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
         {"metadata": {"name": "a", "labels": {"b": 1}}, "spec": {"containers": 5, "hostNetwork": "x"}},
         BadRequestError,
         ["metadata.labels.b", "spec.containers", "spec.hostNetwork"],
+    ),
+    "hardware without a limit": (
+        PODS,
+        asking({"requests": {"nvidia.com/gpu": "1"}}),
+        InvalidError,
+        ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
+    ),
+    "hardware with another limit": (
+        PODS,
+        asking({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
+        InvalidError,
+        ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
     ),
     "no spec": (PODS, {"metadata": {"name": "a"}}, InvalidError, ["spec"]),
     "two containers of one name": (

@@ -6,6 +6,7 @@ credentials, and reads that the server asks to repeat. Everything else is the ca
 
 import asyncio
 import contextlib
+import io
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Final, Literal, TypeVar
@@ -32,6 +33,7 @@ _SERVER_FAILED: Final = 500
 _PATIENCE_WITHOUT_ADVICE: Final = 1.0
 """Seconds to wait when a busy server does not say how long."""
 
+_LARGE: Final = 2**20
 _BUFFER: Final = 2**18
 """Bytes of an answer that may wait to be read: enough to read large lists in few steps."""
 
@@ -179,7 +181,7 @@ class Transport:
         return await self._open_session().request(
             request.verb,
             yarl.URL(f"{self._base}{request.path}{query}", encoded=True),
-            data=request.body,
+            data=_payload(request.body),
             headers=headers,
             ssl=self._context(credentials),
             server_hostname=self._access.server_name or None,
@@ -248,3 +250,8 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 def _told(problem: Exception) -> str:
     """What an exception says; some say nothing but their name."""
     return str(problem) or type(problem).__name__
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body is handed over in pieces, so that others get their turn in between."""
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE else body

@@ -134,13 +134,12 @@ class Watch(Generic[T]):
         return max(until - self._now(), 0.0)
 
     def _bookmark_if_due(self) -> Event[T] | None:
-        """Now and then, and before the end, a watcher is told how far it has come without a change for it."""
-        if self._now() < self._next_bookmark and not self._over():
+        """How far a watcher has come without a change for it: now and then, so that it hears us, and last."""
+        behind = self._state.version > self._told
+        if self._now() < self._next_bookmark and not (behind and self._over()):
             return None
         self._next_bookmark = self._now() + self._bookmark_every
-        if self._state.version <= self._told:
-            return None
-        self._told = self._state.version
+        self._told = max(self._told, self._state.version)
         return Event("BOOKMARK", None, str(self._told))
 
     # --- changes ------------------------------------------------------------------------------------------

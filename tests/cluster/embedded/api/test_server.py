@@ -57,6 +57,11 @@ def test_nothing_is_readable_without_the_token(api: Embedded, name: str, path: s
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("host", ["x/healthz?", "x/healthz#", "x\\healthz"])
+def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> None:
+    assert api.ask("GET", PODS, headers={"Authorization": "", "Host": host}).code in (400, 401)
+
+
 def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
     answer = api.ask("GET", PODS, headers={"Authorization": f"bearer {api.credentials.token}"})
     assert answer.code == 200

@@ -27,7 +27,7 @@ _IMMUTABLE: Final = {"Cache-Control": "public, immutable"}
 
 def about(request: Request) -> Response | None:
     """The answer, if the request is about the server."""
-    path = request.url.path.rstrip("/")
+    path = str(request.scope["path"]).rstrip("/")  # its URL would be made of what the client calls us
     if path in HEALTH:
         return plain_answer("ok")
     if path.startswith("/openapi/"):

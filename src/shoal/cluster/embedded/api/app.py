@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from shoal.cluster.embedded.api import deleting, placing, reading, writing
 from shoal.cluster.embedded.api.about import OPEN, about
 from shoal.cluster.embedded.api.asking import NAME, Ask
-from shoal.cluster.embedded.api.failures import NOT_ALLOWED, NOT_FOUND, failure
+from shoal.cluster.embedded.api.failures import failure, not_allowed, not_found
 from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
 from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
 from shoal.cluster.registry import Registry
@@ -67,12 +67,12 @@ class Api:
         except ClientDisconnect:
             raise
         except Exception:  # noqa: BLE001 - a fault of ours must not take the connection down
-            _log.exception("%s %s failed", request.method, request.url.path)
+            _log.exception("%s %r failed", request.method, request.scope["path"])
             return failure(InternalError("an error on the server: its log says more"), target)
 
     def _check_token(self, request: Request) -> None:
         """Whoever asks must know the token, but for what anybody may know."""
-        if request.url.path in OPEN:
+        if request.scope["path"] in OPEN:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         given = token.strip().encode("latin-1", "replace")
@@ -82,7 +82,7 @@ class Api:
     def _about(self, request: Request) -> Response | None:
         found = about(request)
         if found is not None and request.method not in ("GET", "HEAD"):
-            raise NOT_ALLOWED
+            raise not_allowed()
         return found
 
     def _ask(self, request: Request, target: Target) -> Ask:
@@ -97,7 +97,7 @@ class Api:
     def _answered_by(self, request: Request, target: Target) -> Answer:
         method = request.method
         if method not in target.methods:
-            raise NOT_ALLOWED
+            raise not_allowed()
         if target.part == BINDING:
             return placing.bind
         if target.part == EVICTION:
@@ -123,7 +123,7 @@ def _meant(request: Request, target: Target | None) -> Target | None:
 
 
 def _target(request: Request) -> Target:
-    target = target_of(request.url.path)
+    target = target_of(request.scope["path"])
     if target is None:
-        raise NOT_FOUND
+        raise not_found()
     return target

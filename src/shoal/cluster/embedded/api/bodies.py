@@ -170,6 +170,8 @@ def addressed(thing: Object, target: Target) -> Object:
 
 
 def _placed(metadata: Object, target: Target) -> Object:
+    if not target.resource.namespaced:
+        metadata = {field: value for field, value in metadata.items() if field != "namespace"}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if namespace != target.namespace and namespace:
         raise BadRequestError(

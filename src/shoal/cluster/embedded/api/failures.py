@@ -9,9 +9,6 @@ from shoal.cluster.embedded.api.answers import json_answer
 from shoal.cluster.embedded.api.paths import Target
 from shoal.cluster.errors import ClusterError, InvalidError, MethodNotAllowedError, NotFoundError
 
-NOT_FOUND: Final = NotFoundError("the server could not find the requested resource")
-NOT_ALLOWED: Final = MethodNotAllowedError("the server does not allow this method on the requested resource")
-
 _ABOUT_OBJECTS: Final = (
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
@@ -19,6 +16,16 @@ _ABOUT_OBJECTS: Final = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.TOO_MANY_REQUESTS,
 )
+
+
+def not_found() -> ClusterError:
+    """There is nothing at a path."""
+    return NotFoundError("the server could not find the requested resource")
+
+
+def not_allowed() -> ClusterError:
+    """There is something, but not to be used in this way."""
+    return MethodNotAllowedError("the server does not allow this method on the requested resource")
 
 
 def status_of(error: ClusterError, target: Target | None = None) -> dict[str, Any]:
@@ -32,9 +39,7 @@ def status_of(error: ClusterError, target: Target | None = None) -> dict[str, An
 
 def _is_about_object(error: ClusterError) -> bool:
     """Whether to say which object is meant: of an invalid one kubectl then shows nothing but the causes."""
-    if error in (NOT_FOUND, NOT_ALLOWED) or (isinstance(error, InvalidError) and not error.causes):
-        return False
-    return error.code in _ABOUT_OBJECTS
+    return error.code in _ABOUT_OBJECTS and (bool(error.causes) or not isinstance(error, InvalidError))
 
 
 def details_of(target: Target, *, kind: bool = False) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from shoal.cluster.port import Where
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
-_FALSE: Final = ("", "0", "f", "F", "false", "FALSE", "False")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 _NUMBER_DIGITS: Final = 18
 _MATCHES: Final = ("Exact", "NotOlderThan")
 _VALIDATIONS: Final[Mapping[str, FieldValidation]] = {
@@ -118,7 +118,7 @@ def truth(query: QueryParams, name: str) -> bool:
     value = query.get(name)
     if value is None:
         return False
-    if value in _TRUE or (value == "" and name in query):
+    if not value or value in _TRUE:
         return True
     if value in _FALSE:
         return False

@@ -57,7 +57,6 @@ async def patch(ask: Ask) -> Response:
             made = apply(thing, body.value)
         except RecursionError:
             raise InvalidError("the patched object is nested too deeply") from None
-        said[:] = []
         return _fitted(ask, _named(made, ask), how.fields, body.doubles, said)
 
     target = ask.target

@@ -5,9 +5,10 @@ from itertools import chain
 from typing import Any, Final
 
 from shoal.api.decode import decode
-from shoal.api.fields import FieldError, shown
+from shoal.api.fields import FieldError, child, shown
 from shoal.api.names import dns_label_errors
-from shoal.api.podspec import PodSpec, in_nano
+from shoal.api.podspec import PodSpec, in_nano, is_extended
+from shoal.api.quantity import Quantity
 from shoal.cluster.registry.records import copied
 from shoal.cluster.resources import Object
 
@@ -182,6 +183,28 @@ def _container_errors(container: Object, names: set[str], path: str) -> Iterator
     names.add(name)
     if not container.get("image"):
         yield FieldError(f"{path}.image", "is required")
+    yield from _hardware_errors(container.get("resources") or {}, f"{path}.resources")
+
+
+def _hardware_errors(resources: Object, path: str) -> Iterator[FieldError]:
+    """Complain about hardware that would be shared: what is asked for of it must be the limit too."""
+    limits = resources.get("limits") or {}
+    for name, amount in (resources.get("requests") or {}).items():
+        if not is_extended(name):
+            continue
+        where = child(f"{path}.limits", name)
+        if name not in limits:
+            yield FieldError(where, "is required: what a cluster counts one by one cannot be shared")
+        elif _nano(limits[name]) != _nano(amount):
+            yield FieldError(where, f"must be what is requested, {shown(amount)}, not {shown(limits[name])}")
+
+
+def _nano(amount: object) -> int:
+    """An amount as a number; about what is none the view complains."""
+    try:
+        return Quantity(amount).nano
+    except ValueError:
+        return 0
 
 
 # --- what may change ---------------------------------------------------------------------------------------

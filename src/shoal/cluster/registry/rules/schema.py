@@ -5,13 +5,14 @@ here is the one that a real API server keeps.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from shoal.api import kinds
 from shoal.api.crds import object_schema
 from shoal.api.fields import FieldError, InvalidObjectError
 from shoal.api.kinds import Kind
+from shoal.api.pool import SELECTS_NOTHING_SAID
 from shoal.api.schema import PRESERVE, Schema
 from shoal.cluster.registry.records import copied
 from shoal.cluster.resources import Object
@@ -25,12 +26,21 @@ def filler(kind: Kind) -> Callable[[Object], None]:
 
 
 def errors(kind: Kind, thing: Object) -> list[FieldError]:
-    """All that our own validation has to say."""
+    """All that our own validation has to say, and what it cannot see any more."""
+    emptied = list(_emptied_selectors(thing)) if kind is kinds.POOL else []
     try:
         kinds.read(kind, thing)
     except InvalidObjectError as problem:
-        return problem.errors
-    return []
+        return [*problem.errors, *emptied]
+    return emptied
+
+
+def _emptied_selectors(pool: Object) -> Iterator[FieldError]:
+    """Of labels in the wrong place nothing is left when unknown fields go, and nothing selects everything."""
+    spec = pool.get("spec")
+    for field in ("nodeSelector", "namespaceSelector"):
+        if isinstance(spec, dict) and spec.get(field) == {}:
+            yield FieldError(f"spec.{field}", SELECTS_NOTHING_SAID)
 
 
 def _fill(schema: Schema, value: Any) -> None:  # noqa: ANN401 - any JSON value

@@ -1,0 +1,121 @@
+"""The manager: puts all that Shoal does in a cluster together, and runs it.
+
+    async with running(cluster, SchedulerConfig()) as manager:
+        await manager.ready()
+        ...
+
+It works on any home of objects; nothing in it asks which one it is.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from shoal.cluster.live import LiveWorld, Texts
+from shoal.cluster.port import Cluster
+from shoal.cluster.reflector import Pace
+from shoal.policies.worker import PolicyProcess
+from shoal.scheduler.advisor import Advisor, in_thread
+from shoal.scheduler.loop import Manner, Scheduler
+from shoal.scheduler.metrics import Metrics
+from shoal.scheduling.config import FULFILMENT, SchedulerConfig
+from shoal.world.world import World
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a manager is, in a few words: whether it has seen everything once, and what goes wrong just now."""
+
+    ready: bool
+    cycles: int
+    troubles: tuple[str, ...]
+    unreadable: dict[str, str]
+    """Objects that are left out, and what is wrong with each."""
+
+
+class Manager:
+    """A scheduler and the world it plans, on one cluster."""
+
+    def __init__(  # noqa: PLR0913 - all have their usual values
+        self,
+        cluster: Cluster,
+        config: SchedulerConfig,
+        *,
+        clock: Callable[[], float] = time.time,
+        advisor: Advisor | None = None,
+        pace: Pace | None = None,
+        manner: Manner | None = None,
+        record: Path | None = None,
+    ) -> None:
+        """Do nothing yet. Cycles are written down in the directory `record`, if there is one."""
+        self.metrics: Final = Metrics()
+        texts: Texts | None = None if record is None else {}
+        self.live: Final = LiveWorld(cluster, World(clock()), pace, texts=texts)
+        self.scheduler: Final = Scheduler(
+            cluster,
+            self.live,
+            config,
+            clock=clock,
+            advisor=advisor,
+            metrics=self.metrics,
+            manner=manner,
+            record=None if record is None or texts is None else (record, texts),
+        )
+
+    async def run(self) -> None:
+        """Run until cancelled. What has been begun by then is finished first, while the world is followed."""
+        following = asyncio.get_running_loop().create_task(self.live.run())
+        try:
+            await self.scheduler.run()
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+
+    async def ready(self) -> None:
+        """Wait until everything has been seen once."""
+        await self.live.synced()
+
+    def health(self) -> Health:
+        """How it is."""
+        return Health(
+            ready=self.live.is_synced,
+            cycles=self.scheduler.cycles,
+            troubles=tuple(error.message for error in self.live.troubles),
+            unreadable={
+                "/".join((kind, *filter(None, key))): problem
+                for (kind, key), problem in self.live.unreadable.items()
+            },
+        )
+
+
+@asynccontextmanager
+async def running(  # noqa: PLR0913 - as the manager has them
+    cluster: Cluster,
+    config: SchedulerConfig,
+    *,
+    clock: Callable[[], float] = time.time,
+    advisor: Advisor | None = None,
+    pace: Pace | None = None,
+    manner: Manner | None = None,
+    record: Path | None = None,
+) -> AsyncIterator[Manager]:
+    """A manager at work, until the block ends. A policy that users brought runs in a process of its own."""
+    with contextlib.ExitStack() as stack:
+        if advisor is None and config.elastic_policy != FULFILMENT:
+            advisor = in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
+        manager = Manager(
+            cluster, config, clock=clock, advisor=advisor, pace=pace, manner=manner, record=record
+        )
+        task = asyncio.get_running_loop().create_task(manager.run())
+        try:
+            yield manager
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

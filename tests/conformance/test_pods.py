@@ -1,0 +1,108 @@
+"""Pods: what is filled in when one is made, and what of one may change."""
+
+import pytest
+
+from shoal.cluster.errors import InvalidError
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import PODS, Object
+from tests.conformance.cases import cases
+from tests.conformance.objects import CONTAINER, pod
+
+GATES = [{"name": "example.com/a"}, {"name": "example.com/b"}]
+TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoSchedule"}
+
+DEFAULTS: list[tuple[str, Object, Object]] = [
+    ("the policies", {}, {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}),
+    ("the scheduler", {}, {"schedulerName": "default-scheduler"}),
+    ("the grace", {"terminationGracePeriodSeconds": None}, {"terminationGracePeriodSeconds": 30}),
+    (
+        "what is said stays",
+        {"schedulerName": "shoal", "restartPolicy": "Never"},
+        {"schedulerName": "shoal", "restartPolicy": "Never"},
+    ),
+]
+
+
+@cases("spec, expected", DEFAULTS)
+async def test_a_new_pod_is_completed(
+    cluster: Cluster, namespace: str, spec: Object, expected: Object
+) -> None:
+    made = await cluster.create(PODS, pod("a", namespace, **spec))
+    assert {**made["spec"], **expected} == made["spec"]
+
+
+RESOURCES: list[tuple[str, Object, str]] = [
+    ("nothing asked", {}, "BestEffort"),
+    ("something asked", {"requests": {"cpu": "1"}}, "Burstable"),
+    ("all asked and limited", {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ("other things asked", {"limits": {"example.com/gpu": "1"}}, "BestEffort"),
+]
+
+
+@cases("resources, quality", RESOURCES)
+async def test_a_pod_is_of_a_quality(
+    cluster: Cluster, namespace: str, resources: Object, quality: str
+) -> None:
+    made = await cluster.create(PODS, pod("a", namespace, containers=[{**CONTAINER, "resources": resources}]))
+    assert made["status"]["qosClass"] == quality
+    limits = resources.get("limits", {})
+    requests = {**limits, **resources.get("requests", {})}
+    assert made["spec"]["containers"][0]["resources"].get("requests", {}) == requests
+
+
+CHANGES: list[tuple[str, Object, Object, bool]] = [
+    ("its image", {}, {"containers": [{**CONTAINER, "image": "other"}]}, True),
+    ("its command", {}, {"containers": [{**CONTAINER, "command": ["a"]}]}, False),
+    ("its node", {}, {"nodeName": "n1"}, False),
+    ("its selector", {}, {"nodeSelector": {"a": "b"}}, False),
+    ("its selector while it has gates", {"schedulingGates": GATES}, {"nodeSelector": {"a": "b"}}, True),
+    ("one gate less", {"schedulingGates": GATES}, {"schedulingGates": GATES[:1]}, True),
+    ("one gate more", {"schedulingGates": GATES[:1]}, {"schedulingGates": GATES}, False),
+    ("a first gate", {}, {"schedulingGates": GATES[:1]}, False),
+    ("its scheduler", {}, {"schedulerName": "other"}, False),
+    ("its priority", {}, {"priority": 5}, False),
+    ("its restart policy", {}, {"restartPolicy": "Never"}, False),
+    ("its grace", {}, {"terminationGracePeriodSeconds": 5}, False),
+    ("a first deadline", {}, {"activeDeadlineSeconds": 5}, True),
+    ("a shorter deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 5}, True),
+    ("a longer deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 500}, False),
+    (
+        "one toleration more",
+        {"tolerations": [TOLERATION]},
+        {"tolerations": [TOLERATION, {**TOLERATION, "key": "b"}]},
+        True,
+    ),
+    (
+        "another toleration",
+        {"tolerations": [TOLERATION]},
+        {"tolerations": [{**TOLERATION, "key": "b"}]},
+        False,
+    ),
+    ("one container more", {}, {"containers": [CONTAINER, {**CONTAINER, "name": "b"}]}, False),
+]
+
+
+@cases("spec, change, good", CHANGES)
+async def test_what_of_a_pod_may_change(
+    cluster: Cluster,
+    namespace: str,
+    spec: Object,
+    change: Object,
+    good: bool,  # noqa: FBT001 - a case
+) -> None:
+    made = await cluster.create(PODS, pod("a", namespace, **spec))
+    if good:
+        patched = await cluster.patch(PODS, "a", namespace, patch={"spec": change})
+        assert patched["metadata"]["generation"] == 2
+    else:
+        with pytest.raises(InvalidError) as refused:
+            await cluster.patch(PODS, "a", namespace, patch={"spec": change})
+        assert all(cause.path.startswith("spec") for cause in refused.value.causes)
+        assert await cluster.get(PODS, "a", namespace) == made
+
+
+async def test_labels_of_a_pod_may_change(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(PODS, pod("a", namespace, labels={"a": "1"}))
+    patch = {"metadata": {"labels": {"a": None, "b": "2"}, "annotations": {"c": "3"}}}
+    patched = await cluster.patch(PODS, "a", namespace, patch=patch)
+    assert patched["metadata"]["labels"] == {"b": "2"}

@@ -1,0 +1,305 @@
+"""What is refused, how, and where the error says that the trouble is."""
+
+import pytest
+
+from shoal.cluster.errors import (
+    BadRequestError,
+    ClusterError,
+    InvalidError,
+    NotFoundError,
+    TooLargeError,
+)
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import (
+    BUDGETS,
+    CONFIG_MAPS,
+    DIJOBS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    POOLS,
+    SECRETS,
+    SERVICES,
+    TRAININGJOBS,
+    TYJOBS,
+    Object,
+    Resource,
+)
+from tests.conformance.cases import cases, kinds
+from tests.conformance.objects import CONTAINER, config_map, make, pod
+from tests.conformance.waiting import exists
+
+# --- metadata ------------------------------------------------------------------------------------------
+
+METADATA: list[tuple[str, Object, str]] = [
+    ("a name in capitals", {"name": "Aa"}, "metadata.name"),
+    ("a name with a space", {"name": "a b"}, "metadata.name"),
+    ("a name with an underscore", {"name": "a_b"}, "metadata.name"),
+    ("a name with a slash", {"name": "a/b"}, "metadata.name"),
+    ("a name that begins with a hyphen", {"name": "-a"}, "metadata.name"),
+    ("a name that ends with a dot", {"name": "a."}, "metadata.name"),
+    ("a name of 254 letters", {"name": "a" * 254}, "metadata.name"),
+    ("no name", {"name": ""}, "metadata.name"),
+    ("a label with a space", {"labels": {"a b": "c"}}, "metadata.labels"),
+    ("a label without a name", {"labels": {"a/": "c"}}, "metadata.labels"),
+    ("a label of 64 letters", {"labels": {"a" * 64: "c"}}, "metadata.labels"),
+    ("a value with a space", {"labels": {"a": "b c"}}, "metadata.labels"),
+    ("a value of 64 letters", {"labels": {"a": "b" * 64}}, "metadata.labels"),
+    ("a value that ends with a hyphen", {"labels": {"a": "b-"}}, "metadata.labels"),
+    ("an annotation with a space", {"annotations": {"a b": "c"}}, "metadata.annotations"),
+    ("annotations without measure", {"annotations": {"a": "b" * 262_145}}, "metadata.annotations"),
+    (
+        "an owner without a uid",
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": ""}]},
+        "metadata.ownerReferences",
+    ),
+    (
+        "an owner without a kind",
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "", "name": "a", "uid": "x"}]},
+        "metadata.ownerReferences",
+    ),
+    (
+        "two owners in control",
+        {
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+                for name in "ab"
+            ]
+        },
+        "metadata.ownerReferences",
+    ),
+]
+GOOD_METADATA: list[tuple[str, Object]] = [
+    ("a name with dots", {"name": "a.b-c.1"}),
+    ("a name of 253 letters", {"name": "a" * 253}),
+    ("a name of one digit", {"name": "1"}),
+    ("a label with a domain", {"labels": {"example.com/A_b.c-d": "X_y.z-1"}}),
+    ("a label of 63 letters", {"labels": {"a" * 63: "b" * 63}}),
+    ("an empty value", {"labels": {"a": ""}}),
+    ("an annotation with anything in it", {"annotations": {"a/B": "ü \n {}"}}),
+    (
+        "an owner that may be gone",
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "x"}]},
+    ),
+]
+
+
+@cases("metadata, path", METADATA)
+@kinds(CONFIG_MAPS, TYJOBS)
+async def test_metadata_that_cannot_be_is_refused(
+    cluster: Cluster, namespace: str, resource: Resource[Object], metadata: Object, path: str
+) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await cluster.create(resource, make(resource, "a", namespace, metadata=metadata))
+    assert any(cause.path.startswith(path) for cause in refused.value.causes)
+    assert "is invalid" in refused.value.message
+
+
+@cases("metadata", GOOD_METADATA)
+async def test_metadata_that_may_be_is_kept(cluster: Cluster, namespace: str, metadata: Object) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=metadata))
+    assert {**made["metadata"], **metadata} == made["metadata"]
+
+
+# --- generated names -----------------------------------------------------------------------------------
+
+
+@kinds(CONFIG_MAPS, PODS, TYJOBS)
+async def test_a_name_is_generated(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+    names = set()
+    for _ in range(3):
+        made = await cluster.create(
+            resource, make(resource, "", namespace, metadata={"generateName": "gen-"})
+        )
+        names.add(made["metadata"]["name"])
+        assert made["metadata"]["generateName"] == "gen-"
+    assert len(names) == 3
+    assert all(name.startswith("gen-") and len(name) == 9 for name in names)
+
+
+async def test_a_name_of_ones_own_is_not_generated(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("own", namespace, metadata={"generateName": "gen-"}))
+    assert made["metadata"]["name"] == "own"
+
+
+async def test_a_long_beginning_is_cut(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(CONFIG_MAPS, config_map("", namespace, metadata={"generateName": "g" * 70}))
+    name = made["metadata"]["name"]
+    assert len(name) == 63
+    assert name.startswith("g" * 58)
+
+
+# --- bodies --------------------------------------------------------------------------------------------
+
+BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
+    ("another kind", CONFIG_MAPS, {"kind": "Secret"}, BadRequestError),
+    ("another version", CONFIG_MAPS, {"apiVersion": "v2"}, BadRequestError),
+    ("another group", TYJOBS, {"apiVersion": "example.com/v1"}, BadRequestError),
+    ("a number where a text belongs", CONFIG_MAPS, {"data": {"a": 5}}, BadRequestError),
+    ("a text where a map belongs", CONFIG_MAPS, {"data": "a"}, BadRequestError),
+    ("a text where a number belongs", PODS, {"spec": {"priority": "high"}}, BadRequestError),
+    ("a list where an object belongs", PODS, {"spec": []}, BadRequestError),
+    ("secrets that are not in base64", SECRETS, {"data": {"a": "?"}}, BadRequestError),
+]
+
+
+@cases("resource, fields, error", BODIES)
+async def test_a_body_that_makes_no_sense_is_refused(
+    cluster: Cluster, namespace: str, resource: Resource[Object], fields: Object, error: type[ClusterError]
+) -> None:
+    body = {**make(resource, "a", namespace), **fields}
+    with pytest.raises(error):
+        await cluster.create(resource, body)
+    assert not await exists(cluster, resource, "a", namespace)
+
+
+@pytest.mark.parametrize("missing", ["kind", "apiVersion"])
+async def test_an_object_need_not_say_what_it_is(cluster: Cluster, namespace: str, missing: str) -> None:
+    body = config_map("a", namespace)
+    del body[missing]
+    assert (await cluster.create(CONFIG_MAPS, body))["kind"] == "ConfigMap"
+
+
+SPECS: list[tuple[str, Resource[Object], Object, str]] = [
+    ("a pod without containers", PODS, {"spec": {"containers": []}}, "spec.containers"),
+    (
+        "a container without a name",
+        PODS,
+        {"spec": {"containers": [{"image": "a"}]}},
+        "spec.containers[0].name",
+    ),
+    (
+        "a container without an image",
+        PODS,
+        {"spec": {"containers": [{"name": "a"}]}},
+        "spec.containers[0].image",
+    ),
+    (
+        "a container in capitals",
+        PODS,
+        {"spec": {"containers": [{**CONTAINER, "name": "A"}]}},
+        "spec.containers[0].name",
+    ),
+    (
+        "two containers of one name",
+        PODS,
+        {"spec": {"containers": [CONTAINER, CONTAINER]}},
+        "spec.containers[1].name",
+    ),
+    (
+        "a negative request",
+        PODS,
+        {"spec": {"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "-1"}}}]}},
+        "spec.containers[0].resources.requests",
+    ),
+    (
+        "more than the limit",
+        PODS,
+        {
+            "spec": {
+                "containers": [{**CONTAINER, "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]
+            }
+        },
+        "spec.containers[0].resources.requests",
+    ),
+    (
+        "a policy that is none",
+        PODS,
+        {"spec": {"containers": [CONTAINER], "restartPolicy": "Maybe"}},
+        "spec.restartPolicy",
+    ),
+    (
+        "a port that is none",
+        SERVICES,
+        {"spec": {"clusterIP": "None", "ports": [{"port": 70000}]}},
+        "spec.ports[0].port",
+    ),
+    ("a key with a slash", CONFIG_MAPS, {"data": {"a/b": "c"}}, "data[a/b]"),
+    (
+        "a budget with two ways to count",
+        BUDGETS,
+        {"spec": {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}},
+        "spec",
+    ),
+    (
+        "a lease without a length",
+        LEASES,
+        {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 0}},
+        "spec.leaseDurationSeconds",
+    ),
+    (
+        "a job that restarts for ever",
+        JOBS,
+        {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}}},
+        "spec.template.spec.restartPolicy",
+    ),
+    ("a job without a template", TYJOBS, {"spec": {}}, "spec"),
+    ("a count below one", TYJOBS, {"spec": {"leader": {}, "workerSets": [{"counts": 0}]}}, "spec"),
+    ("replicas upside down", DIJOBS, {"spec": {"minReplicas": 5, "maxReplicas": 1, "template": {}}}, "spec"),
+    (
+        "trainers upside down",
+        TRAININGJOBS,
+        {"spec": {"trainer": {"min-instance": 5, "max-instance": 1}}},
+        "spec",
+    ),
+]
+
+
+@cases("resource, fields, path", SPECS)
+async def test_an_object_that_cannot_be_is_refused_with_the_place(
+    cluster: Cluster, namespace: str, resource: Resource[Object], fields: Object, path: str
+) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await cluster.create(resource, {**make(resource, "a", namespace), **fields})
+    assert any(cause.path.startswith(path) for cause in refused.value.causes)
+    assert f'"{"a"}" is invalid' in refused.value.message
+    assert not await exists(cluster, resource, "a", namespace)
+
+
+async def test_all_that_is_wrong_is_said_at_once(cluster: Cluster, namespace: str) -> None:
+    containers = [{"name": "A", "image": "x"}, {"name": "b", "image": ""}]
+    body = pod("a", namespace, labels={"x y": "z"}, containers=containers)
+    with pytest.raises(InvalidError) as refused:
+        await cluster.create(PODS, body)
+    paths = [cause.path for cause in refused.value.causes]
+    for path in ("metadata.labels", "spec.containers[0].name", "spec.containers[1].image"):
+        assert any(found.startswith(path) for found in paths)
+
+
+async def test_a_service_has_an_address(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(
+        SERVICES, {**make(SERVICES, "a", namespace), "spec": {"ports": [{"port": 80}]}}
+    )
+    assert made["spec"]["clusterIP"].startswith("10.")
+
+
+# --- size ----------------------------------------------------------------------------------------------
+
+
+async def test_a_large_object_is_kept(cluster: Cluster, namespace: str) -> None:
+    large = {"a": "x" * 1_000_000}
+    assert (await cluster.create(CONFIG_MAPS, config_map("a", namespace, data=large)))["data"] == large
+    assert (await cluster.get(CONFIG_MAPS, "a", namespace))["data"] == large
+
+
+@pytest.mark.parametrize("size", [1_100_000, 4_000_000], ids=["a little", "by far"])
+async def test_an_object_that_is_too_large_is_refused(cluster: Cluster, namespace: str, size: int) -> None:
+    with pytest.raises((TooLargeError, InvalidError)):
+        await cluster.create(CONFIG_MAPS, config_map("a", namespace, data={"a": "x" * size}))
+    assert not await exists(cluster, CONFIG_MAPS, "a", namespace)
+
+
+# --- names that lead elsewhere -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a?b", "a%2fb", "a b", "ä", "a#b"])
+@kinds(CONFIG_MAPS, NODES, POOLS)
+async def test_a_name_that_cannot_be_is_not_found(
+    cluster: Cluster, namespace: str, resource: Resource[Object], name: str
+) -> None:
+    there = namespace if resource.namespaced else ""
+    with pytest.raises((NotFoundError, BadRequestError)):
+        await cluster.get(resource, name, there)
+    with pytest.raises((NotFoundError, BadRequestError)):
+        await cluster.delete(resource, name, there)

@@ -1,0 +1,91 @@
+"""Controllers at work on a real registry, on virtual time, and a port that goes wrong when it is told to."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from shoal.cluster.port import Cluster
+from shoal.cluster.reflector import Pace, Reflectors
+from shoal.cluster.registry import Registry
+from shoal.controllers.runtime import Controller, Runtime
+from shoal.controllers.stores import Stores
+from tests.controllers.virtual import clock
+
+Make = Callable[[Stores], Controller[Any]]
+WRITES = ("create", "update", "patch", "patch_status", "delete", "evict", "bind")
+
+
+class CrashError(BaseException):
+    """The process is gone: nobody catches this."""
+
+
+@dataclass
+class Watched:
+    """A port that tells of every write, before and after it."""
+
+    cluster: Cluster
+    before: Callable[[str], object] = lambda _: None
+    after: Callable[[str], object] = lambda _: None
+    writes: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any method of the port
+        method = getattr(self.cluster, name)
+        return self._write(name, method) if name in WRITES else method
+
+    def _write(self, verb: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def write(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the port has it
+            resource = getattr(arguments[0], "plural", "pods")
+            said = f"{verb} {resource}"
+            self.before(said)
+            result = await method(*arguments, **more)
+            self.writes.append(said)
+            self.after(said)
+            return result
+
+        return write
+
+    def of(self, plural: str) -> list[str]:
+        """The writes of a resource."""
+        return [said for said in self.writes if said.endswith(f" {plural}")]
+
+
+def watched(
+    cluster: Cluster,
+    before: Callable[[str], object] = lambda _: None,
+    after: Callable[[str], object] = lambda _: None,
+) -> tuple[Watched, Cluster]:
+    """A watched port, once as itself and once as what it stands for."""
+    port = Watched(cluster, before, after)
+    return port, cast("Cluster", port)
+
+
+@asynccontextmanager
+async def registry() -> AsyncIterator[Registry]:
+    async with Registry(clock=clock, dice=random.Random(1)) as home:
+        yield home
+
+
+@asynccontextmanager
+async def at_work(cluster: Cluster, makers: Sequence[Make], seed: int = 1) -> AsyncIterator[Runtime]:
+    """Controllers that follow a cluster and work on it; at the end they are dropped where they are."""
+    stores, dice = Stores(), random.Random(seed)
+    runtime = Runtime(cluster, stores, [make(stores) for make in makers], clock=clock, dice=dice)
+    reflectors = Reflectors(cluster, Pace(dice=dice))
+    stores.follow(reflectors)
+    following = asyncio.create_task(reflectors.run())
+    await reflectors.synced()
+    working = asyncio.create_task(runtime.run())
+    try:
+        yield runtime
+    finally:
+        for task in (working, following):
+            task.cancel()
+        await asyncio.gather(working, following, return_exceptions=True)
+
+
+async def settled(seconds: float = 5.0) -> None:
+    """Let everything happen that wants to happen soon."""
+    await asyncio.sleep(seconds)

@@ -1,0 +1,195 @@
+"""The live cases of spec/pools.md, as scenes. The numbers are those of the document."""
+
+from tests.builders import (
+    NO_PREEMPTION,
+    Amount,
+    Object,
+    budget,
+    node,
+    open_pool,
+    pod,
+    priority_class,
+)
+from tests.scheduler.scenes import Act, Scene
+
+A, B = open_pool("a"), open_pool("b")
+CLASSES = [priority_class(f"scene-{name}", value) for name, value in (("low", -5), ("mid", 5), ("high", 100))]
+LOW, MID, HIGH = "scene-low", "scene-mid", "scene-high"
+
+
+def in_pool(pool: str, name: str, *, cpu: Amount = 4) -> Object:
+    return node(name, cpu=cpu, labels={"pool": pool}, ready="True")
+
+
+def small(
+    name: str, pool: str, *, cpu: Amount = 2, on: str | None = None, priority: str | None = None
+) -> Object:
+    return pod(name, cpu=cpu, pool=pool, node=on, priority=priority)
+
+
+def whole(name: str, priority: str) -> Object:
+    """A pod of pool a that needs a node for itself."""
+    return small(name, "a", cpu=4, priority=priority)
+
+
+def selecting(name: str, **labels: str) -> Object:
+    return {"spec": {"nodeSelector": {"matchLabels": {"pool": name, **labels}}}}
+
+
+CASES: dict[str, Scene] = {
+    "6: a home pod takes its pool's room back, and the one at home stays": Scene(
+        objects=[
+            A,
+            B,
+            *CLASSES,
+            in_pool("a", "n1"),
+            small("f", "b", on="n1", priority=HIGH),
+            small("a1", "a", on="n1"),
+        ],
+        acts=[
+            Act(on={"f": "n1", "a1": "n1"}),
+            Act(create=[small("a2", "a")], on={"a2": "n1", "a1": "n1"}, gone=["f"]),
+        ],
+    ),
+    "7: where nobody at home is lower, a pod borrows": Scene(
+        objects=[
+            A,
+            B,
+            *CLASSES,
+            in_pool("a", "n1"),
+            in_pool("b", "n2"),
+            small("a1", "a", cpu=4, on="n1", priority=MID),
+        ],
+        acts=[Act(create=[small("a2", "a", priority=MID)], on={"a1": "n1", "a2": "n2"})],
+    ),
+    "7: it waits where the other pool does not share, and runs when it does": Scene(
+        objects=[
+            *(A, open_pool("b", shares=False), in_pool("a", "n1"), in_pool("b", "n2")),
+            small("a1", "a", cpu=4, on="n1"),
+        ],
+        acts=[
+            Act(create=[small("a2", "a")], on={"a1": "n1"}, waits={"a2": "Unschedulable: pool a"}),
+            Act(patch=[("Pool", "b", {"spec": {"disableSharing": False}})], on={"a2": "n2"}),
+        ],
+    ),
+    "8: a pool that does nothing neither lends, nor borrows, nor evicts": Scene(
+        objects=[
+            *(A, open_pool("masters", preempts=False, borrows=False, shares=False), *CLASSES),
+            *(in_pool("a", "n1"), in_pool("masters", "n2")),
+            small("m1", "masters", cpu=4, on="n2", priority=LOW),
+            small("a1", "a", on="n1"),
+        ],
+        acts=[
+            Act(
+                create=[small("m2", "masters", priority=HIGH)], waits={"m2": "pool masters"}, on={"m1": "n2"}
+            ),
+            Act(ends=["m1"], on={"m2": "n2"}),
+            Act(create=[small("a2", "a", cpu=3)], waits={"a2": "pool a"}, on={"a1": "n1", "m2": "n2"}),
+        ],
+    ),
+    "10: nobody is evicted where that is disabled for all": Scene(
+        objects=[A, B, *CLASSES, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1", priority=LOW)],
+        config=NO_PREEMPTION,
+        acts=[
+            Act(create=[small("a1", "a", priority=HIGH)], waits={"a1": "pool a"}, on={"f": "n1"}),
+            Act(delete=[("Pod", "f")], on={"a1": "n1"}, gone=["f"]),
+        ],
+    ),
+    "12: the lender's own pod gets the room as soon as the borrower has left": Scene(
+        objects=[
+            *(open_pool("a", preempts=False), B, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")),
+        ],
+        acts=[
+            Act(create=[small("a1", "a")], waits={"a1": "pool a"}, on={"f": "n1"}),
+            Act(ends=["f"], on={"a1": "n1"}),
+        ],
+    ),
+    "15: a pool that does not borrow keeps its pods waiting at home": Scene(
+        objects=[open_pool("a", borrows=False), B, in_pool("b", "n2")],
+        acts=[
+            Act(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
+            Act(create=[in_pool("a", "n1")], on={"a1": "n1"}),
+        ],
+    ),
+    "19: a pod with a budget goes only where no other node serves": Scene(
+        objects=[
+            *(A, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2")),
+            budget("keep", guards={"app": "kept"}, min_available=1, allowed=0),
+            pod("kept", cpu=4, pool="a", node="n1", priority=LOW, labels={"app": "kept"}),
+            small("other", "a", cpu=4, on="n2", priority=MID),
+        ],
+        acts=[
+            Act(on={"kept": "n1", "other": "n2"}),
+            Act(
+                create=[small("h1", "a", cpu=4, priority=HIGH)], on={"h1": "n2", "kept": "n1"}, gone=["other"]
+            ),
+            Act(create=[small("h2", "a", cpu=4, priority=HIGH)], on={"h1": "n2", "h2": "n1"}, gone=["kept"]),
+        ],
+    ),
+    "22: a team's idle machines serve another until it needs them": Scene(
+        objects=[A, B, in_pool("a", "n1"), in_pool("b", "n2"), small("b1", "b", cpu=4, on="n2")],
+        acts=[
+            Act(create=[small("b2", "b"), small("b3", "b")], on={"b1": "n2", "b2": "n1", "b3": "n1"}),
+            Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1", "b1": "n2"}, gone=["b2", "b3"]),
+        ],
+    ),
+    "24: of a gang that loses a node to others, all go": Scene(
+        objects=[
+            *(A, *CLASSES, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
+            *(pod(f"g{i}", cpu=1, pool="a", gang="g", node=f"n{1 + i % 2}", priority=LOW) for i in range(4)),
+        ],
+        acts=[
+            Act(on={"g0": "n1", "g1": "n2", "g2": "n1", "g3": "n2"}),
+            Act(
+                create=[small("h", "a", cpu=2, priority=HIGH)],
+                on={"h": "n1"},
+                gone=["g0", "g1", "g2", "g3"],
+            ),
+        ],
+    ),
+    "25: nobody else takes the room that is made for one": Scene(
+        objects=[A, *CLASSES, in_pool("a", "n1"), small("victim", "a", cpu=4, on="n1", priority=LOW)],
+        acts=[
+            Act(
+                create=[small("thief", "a", cpu=1, priority=LOW), small("first", "a", cpu=4, priority=HIGH)],
+                on={"first": "n1"},
+                waits={"thief": "pool a"},
+                gone=["victim"],
+            ),
+        ],
+    ),
+    "pools that come, change and go take their nodes and their pods along": Scene(
+        objects=[in_pool("a", "n1"), in_pool("b", "n2")],
+        acts=[
+            Act(create=[open_pool("a", borrows=False), open_pool("b", shares=False)]),
+            Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}),
+            Act(create=[small("a2", "a")], waits={"a2": "pool a"}, on={"a1": "n1"}),
+            Act(
+                patch=[
+                    ("Pool", "a", {"spec": {"disableBorrowing": False}}),
+                    ("Pool", "b", selecting("none")),
+                ],
+                on={"a2": "n2"},
+            ),
+            Act(delete=[("Pool", "a")], on={"a1": "n1", "a2": "n2"}),
+            Act(create=[small("a3", "a")], on={"a3": "n2"}),
+        ],
+    ),
+    "a node that is relabelled serves its new pool": Scene(
+        objects=[open_pool("a", borrows=False), open_pool("b", shares=False), in_pool("b", "n1")],
+        acts=[
+            Act(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
+            Act(patch=[("Node", "n1", {"metadata": {"labels": {"pool": "a"}}})], on={"a1": "n1"}),
+        ],
+    ),
+    "a gang starts whole or not at all": Scene(
+        objects=[A, in_pool("a", "n1")],
+        acts=[
+            Act(
+                create=[pod(f"g{i}", cpu=2, pool="a", gang="g", gang_min=3) for i in range(3)],
+                waits={"g0": "3 pods", "g1": "3 pods", "g2": "3 pods"},
+            ),
+            Act(create=[in_pool("a", "n2")], on={"g0": "n1", "g1": "n1", "g2": "n2"}),
+        ],
+    ),
+}
