@@ -1,6 +1,7 @@
 """The server: who is let in, where it listens, and how it ends."""
 
 import asyncio
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -62,6 +63,12 @@ def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> N
     assert api.ask("GET", PODS, headers={"Authorization": "", "Host": host}).code in (400, 401)
 
 
+def test_nobody_is_impersonated(api: Embedded) -> None:
+    answer = api.ask("GET", PODS, headers={"Impersonate-User": "bob"})
+    assert (answer.code, answer.json["reason"]) == (403, "Forbidden")
+    assert "impersonated" in answer.json["message"]
+
+
 def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
     answer = api.ask("GET", PODS, headers={"Authorization": f"bearer {api.credentials.token}"})
     assert answer.code == 200
@@ -87,10 +94,11 @@ async def test_an_address_that_is_not_ours_is_said_in_one_sentence(tmp_path: Pat
                 pass
 
 
-async def test_a_name_that_nobody_knows_is_said_in_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["nobody.invalid", "", "[::1]", "x" * 64])
+async def test_a_name_that_nobody_knows_is_said_in_one_sentence(tmp_path: Path, name: str) -> None:
     async with Registry() as registry:
-        with pytest.raises(ListenError, match=r"^cannot listen on nobody\.invalid"):
-            async with serving(registry, Credentials(tmp_path), "nobody.invalid"):
+        with pytest.raises(ListenError, match=rf"^cannot listen on '{re.escape(name)}': "):
+            async with serving(registry, Credentials(tmp_path), name):
                 pass
 
 
