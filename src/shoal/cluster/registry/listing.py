@@ -9,7 +9,7 @@ import msgspec
 from shoal.cluster.errors import BadRequestError, GoneError, UnavailableError
 from shoal.cluster.port import Page, Where
 from shoal.cluster.registry.records import Record, number_of
-from shoal.cluster.registry.state import Place, State
+from shoal.cluster.registry.state import BEFORE_ALL, Place, State
 from shoal.cluster.resources import Resource
 from shoal.cluster.selection import Selection
 
@@ -27,7 +27,7 @@ def page(  # noqa: PLR0913 - as the port has them
     state: State, resource: Resource[T], where: Where, *, limit: int = 0, start: str = "", at: str = ""
 ) -> Page[T]:
     """A page of a list; `at` asks for the state of an exact version."""
-    token = _read(start) if start else _Token((at and number_of(at)) or state.version, ("", ""))
+    token = _read(start) if start else _Token((at and number_of(at)) or state.version, BEFORE_ALL)
     _check_version(state, token.version, continued=bool(start))
     selection = Selection(resource, where)
     found, more = _matching(state, resource, selection, token, max(limit, 0))
@@ -44,16 +44,17 @@ def _matching(
     state: State, resource: Resource[T], selection: Selection, token: _Token, limit: int
 ) -> tuple[list[Record], int]:
     """The records of one page, and how many are left: all of them, or one if selecting would be needed."""
-    records = state.collection(resource.full_name).as_of(token.version, selection.namespace)
-    after = [record for record in records if record.key[1:] > token.last] if token.last[1] else list(records)
+    collection = state.collection(resource.full_name)
+    places, records = collection.as_of(token.version, selection.namespace, token.last)
     if selection.everything:
-        return (after[:limit], max(len(after) - limit, 0)) if limit else (after, 0)
+        here = places[: limit or None]
+        return [records[place] for place in here], len(places) - len(here)
     found: list[Record] = []
-    for record in after:
-        if selection.matches(record.body):
+    for place in places:
+        if selection.matches(records[place].body):
             if limit and len(found) == limit:
                 return found, 1
-            found.append(record)
+            found.append(records[place])
     return found, 0
 
 

@@ -88,7 +88,8 @@ class Watch(Generic[T]):
             self._state.must_remember(self._told)
         else:
             self._told = self._state.version
-            self._first = iter(list(self._collection.as_of(self._told, self._selection.namespace)))
+            places, records = self._collection.as_of(self._told, self._selection.namespace)
+            self._first = iter([records[place] for place in places])
         self._position = self._collection.position_after(self._told)
         return self
 
