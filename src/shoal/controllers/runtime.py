@@ -43,6 +43,22 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
     keys: Callable[[Any], Iterable[Key]]
 
 
+class Bell:
+    """Wakes controllers for a reason that is in no object."""
+
+    def __init__(self) -> None:
+        self._hearers: Final[list[Callable[[Key], None]]] = []
+
+    def subscribe(self, hear: Callable[[Key], None]) -> None:
+        """Be told of keys that are rung for."""
+        self._hearers.append(hear)
+
+    def ring(self, key: Key) -> None:
+        """Have a key looked at."""
+        for hear in self._hearers:
+            hear(key)
+
+
 class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
     """What makes a controller.
 
@@ -55,6 +71,7 @@ class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
     look: Callable[[Key], V | None]
     reconcile: Callable[[V, float], Changes]
     wakes: tuple[Wake, ...] = ()
+    bell: Bell | None = None
     at_once: int = 4
 
 
@@ -132,6 +149,8 @@ class _Desk(Generic[V]):
         }
         self._echoes: Final = Echoes({name: stores.of(one) for name, one in self._resources.items()})
         stores.of(controller.resource).subscribe(lambda key, _old, _new: self.queue.add(key))
+        if controller.bell:
+            controller.bell.subscribe(self.queue.add)
         for wake in controller.wakes:
             stores.of(wake.resource).subscribe(self._hearer(wake.keys))
 
