@@ -123,7 +123,7 @@ def test_all_is_written_at_first_and_then_only_what_changes() -> None:
     assert patched(said, one, BEGINNING + 60) == {}
     later = patched(said, other, BEGINNING + 60)
     assert later["borrowed"]["cpu"] == "0"
-    assert later.keys().isdisjoint({"nodes", "cpu", "memory", "pending", "conditions"})
+    assert later.keys().isdisjoint({"nodes", "cpu", "memory", "conditions"})
 
 
 def test_pools_follow_the_scheduler_every_few_seconds_at_most() -> None:
