@@ -164,6 +164,7 @@ def budget_controller(stores: Stores) -> Controller[View]:
         look=look,
         reconcile=reconcile,
         wakes=(Wake(resource=POD, keys=covering),),
+        size=lambda view: len(pods_in[view.budget.metadata.namespace]),
     )
 
 

@@ -27,11 +27,13 @@ from shoal.cluster.resources import Resource
 from shoal.controllers.apply import NameTakenError, Shell
 from shoal.controllers.changes import Changes
 from shoal.controllers.echoes import Echoes
-from shoal.controllers.queue import Patience, WorkQueue
+from shoal.controllers.queue import Patience, Turn, WorkQueue
 from shoal.controllers.stores import Hear, Stores
 
 V = TypeVar("V")
 
+_REST: Final = 1e-4
+"""Seconds of rest for each object in a view: about ten times as long as it takes to look at it."""
 _REFUSALS: Final = (NameTakenError, InvalidError, ForbiddenError)
 """What trying again does not cure: somebody has to know."""
 
@@ -72,6 +74,8 @@ class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
     reconcile: Callable[[V, float], Changes]
     wakes: tuple[Wake, ...] = ()
     bell: Bell | None = None
+    size: Callable[[V], int] = lambda _: 0
+    """How many objects a view has: the more there are, the longer changes are gathered."""
     at_once: int = 4
 
 
@@ -164,18 +168,19 @@ class _Desk(Generic[V]):
 
         return hear
 
-    async def _turn(self, key: Key) -> float | None:
+    async def _turn(self, key: Key) -> Turn:
         view = self._controller.look(key)
         if view is None:
             self._echoes.forget(key)
-            return None
+            return Turn()
         wait = await self._echoes.wait(key, self._newest)
         if wait is not None:
-            return wait
+            return Turn(wait)
         now = self._clock()
         changes = self._controller.reconcile(view, now)
         await self._apply(key, changes)
-        return None if changes.again is None else changes.again - now
+        again = None if changes.again is None else changes.again - now
+        return Turn(again, self._controller.size(view) * _REST)
 
     async def _newest(self, resource: str, key: Key) -> int:
         return await self._shell.version(self._resources[resource], key)
