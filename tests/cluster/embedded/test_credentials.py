@@ -59,6 +59,16 @@ def test_the_certificate_is_for_loopback_and_for_what_is_named(tmp_path: Path) -
     assert names(made.certificate) == {"localhost", "127.0.0.1", "::1", "10.1.2.3", "example.org"}
 
 
+def test_the_certificate_says_names_as_the_network_does(tmp_path: Path) -> None:
+    assert "xn--bcher-kva.example" in names(Credentials(tmp_path, hosts=["b\xfccher.example"]).certificate)
+
+
+@pytest.mark.parametrize("host", ["n" * 64, "a..b"])
+def test_a_host_that_cannot_be_is_said_in_one_line(tmp_path: Path, host: str) -> None:
+    with pytest.raises(CredentialsError, match="no certificate can be made"):
+        Credentials(tmp_path, hosts=[host])
+
+
 def test_another_address_makes_another_certificate_under_the_same_authority(tmp_path: Path) -> None:
     first = Credentials(tmp_path)
     authority, token = first.authority.read_bytes(), first.token
@@ -82,15 +92,6 @@ def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) ->
     assert made.renew(earlier)
     for path in (made.authority, made.certificate):
         assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < earlier
-
-
-def test_a_name_that_no_certificate_can_have_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="no certificate can be made for such a name"):
-        Credentials(tmp_path, hosts=["x" * 64])
-
-
-def test_names_are_written_as_resolvers_write_them(tmp_path: Path) -> None:
-    assert "xn--9ca.example" in names(Credentials(tmp_path, hosts=["é.example"]).certificate)
 
 
 def test_the_port_is_found_again_also_when_kubectl_has_written_the_kubeconfig(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 import uvicorn
 
+from shoal.api.fields import shown
 from shoal.cluster.embedded.api.app import Api
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
@@ -62,8 +63,10 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        raise ListenError(f"cannot listen on '{host}': {getattr(error, 'strerror', error)}") from None
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
+    except UnicodeError:
+        raise ListenError(f"cannot listen on {shown(host)}: it is no name of a host") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -124,8 +127,8 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
         try:
             if await asyncio.to_thread(credentials.renew, datetime.now(UTC)):
                 context.load_cert_chain(credentials.certificate, credentials.key)
-        except CredentialsError as problem:  # it is tried again long before the old one expires
-            _log.error("the certificate cannot be renewed: %s", problem)
+        except (CredentialsError, OSError) as problem:
+            _log.warning("the certificate is looked at again later: %s", problem)
 
 
 def _url(listener: socket.socket) -> str:
