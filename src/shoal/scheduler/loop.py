@@ -84,7 +84,7 @@ class Scheduler:
         self._rests: Final = Rests(self._manner.rest)
         observer = Observer(self.metrics, self._telling)
         self._committer: Final = Committer(world, writes, self._rests, observer, self._woken.set)
-        self._followups: Final = Followups(world)
+        self._followups: Final = Followups(world, self._committer.is_busy)
         self._timers: Final = Timers(world, config)
         self._counsellor: Final = Counsellor(world, advisor, self._woken.set)
         self._recorder: Final = Recorder(record[0], world, record[1]) if record else None
@@ -118,11 +118,13 @@ class Scheduler:
         while True:
             begun = loop.time()
             due = self.cycle()
-            took = loop.time() - begun
+            rested, took = self._rests.next(), loop.time() - begun
             self.metrics.cycles.observe(took)
             await asyncio.sleep(max(self._manner.gather, took))
-            waits = (period, self._rests.next(), None if due is None else due - self._clock())
-            await self._wait(min(wait for wait in waits if wait is not None))
+            waits = [period]
+            waits += [] if due is None else [due - self._clock()]
+            waits += [] if rested is None else [rested - loop.time()]
+            await self._wait(min(waits))
 
     async def _wait(self, longest: float) -> None:
         """Wait until there is something to do, or so long."""

@@ -44,9 +44,9 @@ class Rests:
         return {key for key, rest in self._known.items() if rest.until > now}
 
     def next(self) -> float | None:
-        """In how many seconds the next one has rested."""
+        """When the next one has rested, by the loop's time."""
         now = asyncio.get_running_loop().time()
-        return min((rest.until - now for rest in self._known.values() if rest.until > now), default=None)
+        return min((rest.until for rest in self._known.values() if rest.until > now), default=None)
 
 
 def without(snapshot: Snapshot, resting: Collection[str]) -> tuple[Snapshot, list[Workload]]:
