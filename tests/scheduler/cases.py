@@ -20,6 +20,7 @@ from tests.scheduler.scenes import Act, Scene
 
 A, B = open_pool("a"), open_pool("b")
 CLASSES = [priority_class(f"scene-{name}", value) for name, value in (("low", -5), ("mid", 5), ("high", 100))]
+ON_CPU, ON_GPU = resources(1), resources(1, gpu=1)
 LOW, MID, HIGH = "scene-low", "scene-mid", "scene-high"
 
 
@@ -36,6 +37,12 @@ def small(
 def whole(name: str, priority: str) -> Object:
     """A pod of pool a that needs a node for itself."""
     return small(name, "a", cpu=4, priority=priority)
+
+
+def four(name: str, *, least: int) -> Object:
+    """A TYJob of four pods that need 2 CPUs each, and so many workers at least."""
+    shape = template(cpu=2)
+    return tyjob(name, leader=shape, workers={"w": (3, shape)}, min_workers=least)
 
 
 def selecting(name: str, **labels: str) -> Object:
@@ -226,9 +233,7 @@ JOBS: dict[str, Scene] = {
         objects=[in_pool("a", "n1"), in_pool("a", "n2")],
         acts=[
             Act(
-                create=[
-                    tyjob("t", leader=template(cpu=2), workers={"w": (3, template(cpu=2))}, min_workers=3)
-                ],
+                create=[four("t", least=3)],
                 on={"t-leader": "n1", "t-w-0": "n1", "t-w-1": "n2", "t-w-2": "n2"},
                 says={"TYJob/t": {"scheduleState": "ScheduledSucceed"}},
             ),
@@ -238,9 +243,7 @@ JOBS: dict[str, Scene] = {
         objects=[in_pool("a", "n1")],
         acts=[
             Act(
-                create=[
-                    tyjob("t", leader=template(cpu=2), workers={"w": (3, template(cpu=2))}, min_workers=2)
-                ],
+                create=[four("t", least=2)],
                 says={"TYJob/t": {"scheduleState": "ScheduledFailed", "allocations": None}},
             ),
             Act(
@@ -282,15 +285,7 @@ JOBS: dict[str, Scene] = {
         config={"maxLoad": 1, "cooldown": "0s"},
         acts=[
             Act(
-                create=[
-                    trainingjob(
-                        "e",
-                        trainer=resources(1, gpu=1),
-                        limits={GPU: "1"},
-                        trainers=(2, 3),
-                        pserver=resources(1),
-                    )
-                ],
+                create=[trainingjob("e", trainer=ON_GPU, limits={GPU: "1"}, trainers=(2, 3), pserver=ON_CPU)],
                 on={"e-trainer-0": "g1", "e-trainer-1": "g1", "e-trainer-2": "g1"},
                 says={"TrainingJob/e": {"nominations": {}}},
             ),

@@ -13,13 +13,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from shoal.cluster.events import Recorder as Events
-from shoal.cluster.live import LiveWorld, Texts
+from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
 from shoal.scheduler.advisor import Advisor, Counsellor
 from shoal.scheduler.commit import Committer
@@ -69,9 +68,8 @@ class Scheduler:
         advisor: Advisor | None = None,
         metrics: Metrics | None = None,
         manner: Manner | None = None,
-        record: tuple[Path, Texts] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
-        """`record` is where to write cycles down, and the objects as they are told."""
         self._live, self._config, self._clock = live, config, clock
         self._manner: Final = manner or Manner()
         self.metrics: Final = metrics or Metrics()
@@ -87,7 +85,7 @@ class Scheduler:
         self._followups: Final = Followups(world, self._committer.is_busy)
         self._timers: Final = Timers(world, config)
         self._counsellor: Final = Counsellor(world, advisor, self._woken.set)
-        self._recorder: Final = Recorder(record[0], world, record[1]) if record else None
+        self._recorder: Final = recorder
         self.cycles = 0
         """How many cycles have run."""
 

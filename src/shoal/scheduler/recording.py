@@ -42,7 +42,7 @@ def exact_moment(now: float) -> float:
 class Recorder:
     """Keeps the last cycles in a directory."""
 
-    def __init__(self, directory: Path, world: World, texts: Texts, *, keep: int = 100) -> None:
+    def __init__(self, directory: Path, world: World, texts: Texts, *, keep: int) -> None:
         """`texts` are the objects as they were told, which a LiveWorld keeps up to date."""
         self._directory, self._world, self._texts, self._keep = directory, world, texts, keep
         directory.mkdir(parents=True, exist_ok=True)
