@@ -21,15 +21,16 @@ _IN_ONE_LOOP: Final = pytest.mark.asyncio(loop_scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put all tests of this directory into the loop of the homes, and mark what is known not to hold."""
+    """Put all tests that run in homes into the loop of the homes, and mark what is known not to hold."""
     for item in items:
-        if "home" in getattr(item, "fixturenames", ()):
+        call = getattr(item, "callspec", None)
+        home = call and call.params.get("home")
+        if isinstance(home, Home):
             item.add_marker(_IN_ONE_LOOP, append=False)
-            _mark_difference(item)
+            _mark_difference(item, home.name)
 
 
-def _mark_difference(item: pytest.Item) -> None:
-    home = item.callspec.params["home"].name  # type: ignore[attr-defined]
+def _mark_difference(item: pytest.Item, home: str) -> None:
     reason = DIFFERENCES.get(home, {}).get(_case_name(item, home))
     if reason is not None:
         item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

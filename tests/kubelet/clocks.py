@@ -1,33 +1,9 @@
-"""Clocks for the test kubelet: the real one, and one that the test moves."""
+"""A clock for machines that the test moves."""
 
 import asyncio
 import heapq
 import itertools
-import math
-import time
-from typing import Final, Protocol
-
-
-class Clock(Protocol):
-    """Tells the time, and waits."""
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-
-    async def sleep_until(self, moment: float) -> None:
-        """Come back when it is that late; never, if that is never."""
-
-
-class RealClock:
-    """The clock on the wall."""
-
-    def now(self) -> float:
-        return time.time()
-
-    async def sleep_until(self, moment: float) -> None:
-        if math.isinf(moment):
-            await asyncio.get_running_loop().create_future()
-        await asyncio.sleep(moment - self.now())
+from typing import Final
 
 
 class ManualClock:

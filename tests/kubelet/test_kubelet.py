@@ -8,11 +8,20 @@ import pytest_asyncio
 
 from shoal.cluster.port import Cluster, Deletion, Event, Where
 from shoal.cluster.resources import LEASES, NODES, PODS, Object
+from shoal.cluster.simulated.machines import (
+    KILLED,
+    LEASES_LIVE_IN,
+    NEVER_STARTS,
+    Kubelet,
+    Life,
+    Script,
+    Step,
+    kubelet,
+    runs_for,
+)
 from tests.conformance.objects import pod, uid_of, unique, version_of
 from tests.conformance.waiting import PATIENCE, Events, exists, until, until_gone
 from tests.kubelet.clocks import ManualClock
-from tests.kubelet.kubelet import KILLED, LEASES_LIVE_IN, Kubelet, Script, kubelet
-from tests.kubelet.lives import NEVER_STARTS, Life, Step, runs_for
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -2,8 +2,8 @@
 
 import math
 
+from shoal.cluster.simulated.machines.lives import NEVER_STARTS, Life, Moment, Step, moment_of, runs_for
 from tests.conformance.cases import cases
-from tests.kubelet.lives import NEVER_STARTS, Life, Moment, Step, moment_of, runs_for
 
 FOREVER = math.inf
 STEPS = Life(

@@ -47,6 +47,21 @@ def test_every_tick_of_three_years_comes() -> None:
     assert end == pytest.approx(1000 * DAY, rel=1e-3)
 
 
+def test_no_timer_is_early_while_others_are_busy() -> None:
+    async def main(_: Simulation) -> bool:
+        async def busy() -> None:
+            for _turn in range(1000):
+                await asyncio.sleep(0)
+
+        await asyncio.sleep(DAY)
+        due, others = now() + 1e-10, asyncio.create_task(busy())
+        await asyncio.sleep(1e-10)
+        await others
+        return now() >= due
+
+    assert run(main)
+
+
 def test_timeouts_are_of_virtual_time() -> None:
     async def main(_: Simulation) -> float:
         with pytest.raises(TimeoutError):

@@ -3,7 +3,7 @@
 `running` runs a coroutine on a `loop` whose time jumps from timer to timer. `home` is the store. A process of
 Shoal reaches it through a `connection` (its watches are in `stream`), which does to each call what a
 `schedule` says; `faults` finds what that is. `process` crashes it and begins it anew. `chaos` makes schedules
-by dice, and `shrinking` finds what of one is to blame.
+by dice, and `shrinking` finds what of one is to blame. `machines` has nodes, and pods that live by a script.
 
     async def main(simulation: Simulation) -> None:
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:

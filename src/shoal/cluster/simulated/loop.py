@@ -11,6 +11,7 @@ which time stands still.
 
 import asyncio
 import contextvars
+import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
@@ -18,10 +19,7 @@ from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
-_RESOLUTION: Final = 1e-6
-"""Timers that are closer than this are one moment: also after years, when a float has no finer seconds."""
-
-_MOST_TURNS: Final = 5_000_000
+_MOST_TURNS: Final = 1_000_000
 """Turns of the loop at one moment, after which time is taken to stand still."""
 
 
@@ -66,9 +64,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._clock_resolution = _RESOLUTION
         self._selector = _Jumps(self)
         self._seconds = 0.0
+        self.jump(0.0)
         self._numbers = 0
         self._thread = threading.get_ident()
         self.set_task_factory(self._task)
@@ -78,8 +76,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._seconds
 
     def jump(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass. No timer may run before its time: it could be set again and again, for ever."""
         self._seconds += seconds
+        self._clock_resolution = math.ulp(self._seconds)
 
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(self._next_number(), loop=self)
