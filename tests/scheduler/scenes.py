@@ -56,8 +56,8 @@ class Scene:
 class Stage:
     """A cluster that a scene is played in, and what is remembered of its pods."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
-        self.cluster, self.namespace = cluster, namespace
+    def __init__(self, cluster: Cluster, namespace: str, clock: Callable[[], float]) -> None:
+        self.cluster, self.namespace, self.clock = cluster, namespace, clock
         self.made: list[Object] = []
         self._uids: dict[str, str] = {}
 
@@ -148,7 +148,7 @@ async def play(scene: Scene, stage: Stage, shoal: Shoal) -> None:
     cluster, namespace = stage.cluster, stage.namespace
     async with (
         shoal(cluster, decode(SchedulerConfig, dict(scene.config))),
-        machines(cluster, namespace),
+        machines(cluster, stage.clock),
         puppets(cluster, namespace),
     ):
         for number, act in enumerate(scene.acts, 1):
@@ -176,10 +176,10 @@ async def until_holds(holds: Callable[[], object], what: str) -> None:
     await until(missing, what)
 
 
-async def new_stage(cluster: Cluster, name: str) -> Stage:
+async def new_stage(cluster: Cluster, clock: Callable[[], float]) -> Stage:
     """A stage with a namespace of its own."""
-    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": f"{name}-"}})
-    return Stage(cluster, made["metadata"]["name"])
+    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})
+    return Stage(cluster, made["metadata"]["name"], clock)
 
 
 def told(pod: Object) -> str:

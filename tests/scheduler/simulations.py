@@ -39,7 +39,7 @@ def simulated(main: Callable[[Run], Coroutine[Any, Any, T]], *faults: AnyFault, 
     async def scene(simulation: Simulation) -> T:
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
             store.witnesses.append(partial(no_node_has_too_much, store))
-            stage = await new_stage(store, "scene")
+            stage = await new_stage(store, simulation.clock)
             return await main(Run(simulation, store, stage, Faults(Schedule(faults), simulation.clock)))
 
     return run(scene, seed=seed)

@@ -1,5 +1,6 @@
 """The live cases, on virtual time and beside a real API server: the same scenes, the same outcome."""
 
+import time
 from functools import partial
 
 import pytest
@@ -19,7 +20,7 @@ ALL = CASES | JOBS
 def test_simulated(scene: Scene) -> None:
     async def main(simulation: Simulation) -> None:
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
-            stage = await new_stage(store, "scene")
+            stage = await new_stage(store, simulation.clock)
             await play(scene, stage, partial(running, clock=simulation.clock))
 
     run(main, seed=1)
@@ -28,7 +29,7 @@ def test_simulated(scene: Scene) -> None:
 @pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
 async def test_in_kubernetes(scene: Scene, k8s: ControlPlane) -> None:
     cluster = KubernetesCluster(find_access(str(k8s.kubeconfig())))
-    stage = await new_stage(cluster, "scene")
+    stage = await new_stage(cluster, time.time)
     try:
         await play(scene, stage, running)
     finally:

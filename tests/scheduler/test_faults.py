@@ -21,7 +21,7 @@ def come_to_be(act: Act, *faults: Refuse | Slow | Twice, objects: list[Object]) 
     async def main(one: Run) -> float:
         for thing in objects:
             await one.stage.create(thing)
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store):
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
             await one.stage.perform(act)
             await until(lambda: one.stage.missing(act), "it")
             return asyncio.get_running_loop().time()
@@ -70,7 +70,7 @@ def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
             await one.stage.create(thing)
         seen: list[Object] = []
         one.store.witnesses.append(lambda _: seen.extend(one.store.all(PODS)))
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store):
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
             act = Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}, gone=["f"])
             await one.stage.perform(act)
             await until(lambda: one.stage.missing(act), "the room is taken back in the end")

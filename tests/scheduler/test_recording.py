@@ -44,7 +44,7 @@ def record(directory: Path, *, keep: int = 1000) -> None:
         for thing in OBJECTS:
             await one.stage.create(thing)
         running = asyncio.create_task(manager.run())
-        async with machines(one.store), puppets(one.store, one.stage.namespace):
+        async with machines(one.store, one.simulation.clock), puppets(one.store, one.stage.namespace):
             for thing in ARRIVALS:
                 await one.stage.create(thing)
                 await asyncio.sleep(STEP)

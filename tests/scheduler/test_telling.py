@@ -33,6 +33,10 @@ async def events(one: Run) -> list[tuple[str, str, str]]:
     return [(e["involvedObject"]["name"], e["type"], e["reason"]) for e in page.items]
 
 
+def is_leaving(pod: Object, name: str) -> bool:
+    return pod["metadata"]["name"] == name and "deletionTimestamp" in pod["metadata"]
+
+
 async def shown(stage: Stage, act: Act) -> None:
     await stage.perform(act)
     await until(lambda: stage.missing(act), "it")
@@ -65,7 +69,10 @@ def test_what_is_news_is_told() -> None:
     async def main(one: Run) -> None:
         for thing in (A, in_pool("a", "n1"), small("first", "a", cpu=4, on="n1")):
             await one.stage.create(thing)
-        async with running(one.store, SchedulerConfig(), clock=one.simulation.clock), machines(one.store):
+        async with (
+            running(one.store, SchedulerConfig(), clock=one.simulation.clock),
+            machines(one.store, one.simulation.clock),
+        ):
             await shown(one.stage, Act(create=[small("p", "a", cpu=4)], waits={"p": "0/1 nodes fit"}))
             await shown(one.stage, Act(create=[in_pool("a", "n2", cpu=1)], waits={"p": "0/2 nodes fit"}))
             await shown(one.stage, Act(create=[in_pool("a", "n3")], on={"p": "n3"}))
@@ -78,7 +85,10 @@ def test_what_is_news_is_told() -> None:
 def test_a_gated_pod_is_said_to_be_gated() -> None:
     async def main(one: Run) -> None:
         await one.stage.create(in_pool("a", "n1"))
-        async with running(one.store, SchedulerConfig(), clock=one.simulation.clock), machines(one.store):
+        async with (
+            running(one.store, SchedulerConfig(), clock=one.simulation.clock),
+            machines(one.store, one.simulation.clock),
+        ):
             gated = pod("p", cpu=1, spec={"schedulingGates": [{"name": "example.com/later"}]})
             await shown(one.stage, Act(create=[gated], waits={"p": "SchedulingGated"}))
             await shown(
@@ -95,21 +105,19 @@ def test_victims_know_why_they_go_and_for_whom() -> None:
         goodbyes: list[Object] = []
 
         def see(_: Sequence[Change]) -> None:
-            for pod in one.store.all(PODS):
-                if pod["metadata"]["name"] == "f" and "deletionTimestamp" in pod["metadata"]:
-                    goodbyes.append(pod)
+            goodbyes.extend(thing for thing in one.store.all(PODS) if is_leaving(thing, "f"))
 
         one.store.witnesses.append(see)
         config = SchedulerConfig(reclaim_grace_period_seconds=5)
-        async with running(one.store, config, clock=one.simulation.clock), machines(one.store):
+        async with (
+            running(one.store, config, clock=one.simulation.clock),
+            machines(one.store, one.simulation.clock),
+        ):
             await shown(one.stage, Act(create=[small("a1", "a", priority=HIGH)], on={"a1": "n1"}, gone=["f"]))
             await asyncio.sleep(10)
-        conditions = {c["type"]: c for c in goodbyes[0]["status"]["conditions"]}
-        assert conditions["DisruptionTarget"]["status"] == "True"
-        assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
-        assert (
-            conditions["DisruptionTarget"]["message"] == f"Shoal: Reclaimed for Pod/{one.stage.namespace}/a1"
-        )
+        (condition,) = [c for c in goodbyes[0]["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert condition["message"] == f"Shoal: Reclaimed for Pod/{one.stage.namespace}/a1"
         assert goodbyes[0]["metadata"]["deletionGracePeriodSeconds"] == 5
         assert ("f", "Normal", "Preempted") in await events(one)
 
@@ -123,7 +131,7 @@ def test_a_job_says_how_it_stands() -> None:
         async def standing() -> Object:
             job = await one.store.get(TYJOBS, "t", one.stage.namespace)
             found = [c for c in job.get("status", {}).get("conditions", ()) if c["type"] == "Scheduled"]
-            return {key: found[0][key] for key in ("status", "reason")} if found else {}
+            return {key: found[0].get(key) for key in ("status", "reason")} if found else {}
 
         async def missing(wanted: Object) -> list[str]:
             now = await standing()
@@ -131,7 +139,7 @@ def test_a_job_says_how_it_stands() -> None:
 
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock),
-            machines(one.store),
+            machines(one.store, one.simulation.clock),
             puppets(one.store, one.stage.namespace),
         ):
             await one.stage.create(four("t", least=3))
