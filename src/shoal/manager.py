@@ -54,7 +54,7 @@ class Manager:
         record: Path | None = None,
         keep: int = 100,
     ) -> None:
-        """Do nothing yet. The last `keep` cycles are written down in a directory `record`, if there is one."""
+        """Do nothing yet. The last `keep` cycles are written to the directory `record`, if there is one."""
         self.metrics: Final = Metrics()
         world, texts = World(clock()), Texts()
         self.live: Final = LiveWorld(cluster, world, pace, texts=None if record is None else texts)
