@@ -20,7 +20,7 @@ import msgspec
 from shoal.cluster.events import Recorder as Events
 from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
-from shoal.scheduler.advisor import Advisor, Counsellor
+from shoal.scheduler.advisor import NO_ANSWER, Advisor, Counsellor
 from shoal.scheduler.commit import Committer
 from shoal.scheduler.decisions import decide
 from shoal.scheduler.followups import Followups
@@ -32,7 +32,6 @@ from shoal.scheduler.rests import Rests, without
 from shoal.scheduler.telling import Telling
 from shoal.scheduler.timers import Timers
 from shoal.scheduler.writes import Patience, Writes
-from shoal.scheduling.advice import NO_ADVICE
 from shoal.scheduling.config import SchedulerConfig, seconds
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.report import Step
@@ -136,21 +135,22 @@ class Scheduler:
         """Plan once, and begin to make it so; when the clock alone makes another cycle due."""
         self._woken.clear()
         changes = self._changes.take()
-        changed, advice = bool(changes), self._counsellor.take()
+        changed, answer = bool(changes), self._counsellor.take()
         now = self._live.world.now = exact_moment(self._clock())
         made = self._assembler.assemble(now)
-        snapshot, resting = without(made.snapshot, self._rests.resting())
+        undecided = self._counsellor.undecided(made.snapshot, answer)
+        snapshot, absent = without(made.snapshot, self._rests.resting() | undecided)
 
         def planned() -> Step:
-            return Step(snapshot, cycle(snapshot, self._config, advice))
+            return Step(snapshot, cycle(snapshot, self._config, answer.advice))
 
-        done = self._recorder.record(self._config, planned, resting) if self._recorder else planned()
+        done = self._recorder.record(self._config, planned, absent) if self._recorder else planned()
         decisions = decide(self._live.world, made, done.plan)
         self._committer.commit(decisions)
         self._committer.commit(self._followups.take(changes))
         self._telling.verdicts(made, done.plan, changes)
-        if changed or advice is NO_ADVICE or self._counsellor.wants_again:
-            self._counsellor.ask(snapshot)
+        if changed or answer is NO_ANSWER or self._counsellor.wants_again:
+            self._counsellor.ask(made.snapshot)
         self._note(done, len(decisions))
         return self._timers.next(changes, snapshot, done.plan)
 
