@@ -68,7 +68,9 @@ class Scheduler:
         metrics: Metrics | None = None,
         manner: Manner | None = None,
         recorder: Recorder | None = None,
+        publish: Callable[[Step], None] | None = None,
     ) -> None:
+        """`publish` is called with each cycle, and is to be quick."""
         self._live, self._config, self._clock = live, config, clock
         self._manner: Final = manner or Manner()
         self.metrics: Final = metrics or Metrics()
@@ -85,6 +87,7 @@ class Scheduler:
         self._timers: Final = Timers(world, config)
         self._counsellor: Final = Counsellor(world, advisor, self._woken.set)
         self._recorder: Final = recorder
+        self._publish: Final = publish
         self.cycles = 0
         """How many cycles have run."""
 
@@ -159,6 +162,8 @@ class Scheduler:
         self.cycles += 1
         plan, metrics = done.plan, self.metrics
         metrics.last = done
+        if self._publish:
+            self._publish(done)
         metrics.under_way.set(self._committer.under_way)
         metrics.to_tell.set(len(self._telling))
         tell(

@@ -58,6 +58,16 @@ def test_the_certificate_is_for_loopback_and_for_what_is_named(tmp_path: Path) -
     assert names(made.certificate) == {"localhost", "127.0.0.1", "::1", "10.1.2.3", "example.org"}
 
 
+def test_the_certificate_says_names_as_the_network_does(tmp_path: Path) -> None:
+    assert "xn--bcher-kva.example" in names(Credentials(tmp_path, hosts=["b\xfccher.example"]).certificate)
+
+
+@pytest.mark.parametrize("host", ["n" * 64, "a..b"])
+def test_a_host_that_cannot_be_is_said_in_one_line(tmp_path: Path, host: str) -> None:
+    with pytest.raises(CredentialsError, match="no certificate can be made"):
+        Credentials(tmp_path, hosts=[host])
+
+
 def test_another_address_makes_another_certificate_under_the_same_authority(tmp_path: Path) -> None:
     first = Credentials(tmp_path)
     authority, token = first.authority.read_bytes(), first.token

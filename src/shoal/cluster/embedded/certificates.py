@@ -77,7 +77,7 @@ def make_authority(now: datetime) -> Pair:
 
 
 def make_server(authority: Pair, hosts: Iterable[str], now: datetime) -> Pair:
-    """A certificate for a server that is reached under these names and addresses."""
+    """A certificate for a server under these names and addresses; UnicodeError if one cannot be."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shoal")])
     builder = _builder(name, authority.certificate.subject, key, now, SERVER_DAYS)
@@ -123,4 +123,4 @@ def _name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host.encode("idna").decode())

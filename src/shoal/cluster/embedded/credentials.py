@@ -75,7 +75,8 @@ class Credentials:
 
     def write_kubeconfig(self, url: str) -> Path:
         """Write a kubeconfig with which kubectl, and everybody else, finds the API and is let in."""
-        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        with _told(self.authority):
+            authority = base64.b64encode(self.authority.read_bytes()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -162,6 +163,8 @@ def _told(where: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise CredentialsError(f"{where} has a file that is no text: {error}") from None
+    except UnicodeError as error:
+        raise CredentialsError(f"no certificate can be made for such a host: {error}") from None
     except OSError as error:
         raise CredentialsError(
             f"cannot keep credentials in {error.filename or where}: {error.strerror or error}"

@@ -21,9 +21,12 @@ def take_directory(directory: Path) -> IO[bytes]:
         raise StorageError(f"{directory} cannot be used: {problem.strerror}") from problem
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
+    except BlockingIOError as problem:
         file.close()
         raise StorageError(
             f"{directory} is in use by another process: a state has one owner at a time"
         ) from problem
+    except OSError as problem:
+        file.close()
+        raise StorageError(f"{directory} cannot be locked: {problem.strerror}") from problem
     return file
