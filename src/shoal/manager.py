@@ -20,10 +20,12 @@ import msgspec
 from shoal.cluster.live import LiveWorld, Texts
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace
+from shoal.controllers.house import House
 from shoal.policies.worker import PolicyProcess
 from shoal.scheduler.advisor import Advisor, in_thread
 from shoal.scheduler.loop import Manner, Scheduler
 from shoal.scheduler.metrics import Metrics
+from shoal.scheduler.recording import Recorder
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.world.world import World
 
@@ -39,7 +41,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Manager:
-    """A scheduler and the world it plans, on one cluster."""
+    """A scheduler with the world it plans, and controllers, on one cluster."""
 
     def __init__(  # noqa: PLR0913 - all have their usual values
         self,
@@ -51,11 +53,18 @@ class Manager:
         pace: Pace | None = None,
         manner: Manner | None = None,
         record: Path | None = None,
+        keep: int = 100,
+        native: bool = False,
     ) -> None:
-        """Do nothing yet. Cycles are written down in the directory `record`, if there is one."""
+        """Do nothing yet. The last `keep` cycles are written to the directory `record`, if there is one.
+
+        `native`: Kubernetes' own kinds (Jobs, disruption budgets, nodes that fall silent) are looked after,
+        as they must be wherever Kubernetes' own controllers are not.
+        """
         self.metrics: Final = Metrics()
-        texts: Texts | None = None if record is None else {}
-        self.live: Final = LiveWorld(cluster, World(clock()), pace, texts=texts)
+        world, texts = World(clock()), Texts()
+        self.live: Final = LiveWorld(cluster, world, pace, texts=None if record is None else texts)
+        self.house: Final = House(cluster, config, native=native, clock=clock, pace=pace)
         self.scheduler: Final = Scheduler(
             cluster,
             self.live,
@@ -64,18 +73,20 @@ class Manager:
             advisor=advisor,
             metrics=self.metrics,
             manner=manner,
-            record=None if record is None or texts is None else (record, texts),
+            recorder=None if record is None else Recorder(record, world, texts, keep=keep),
+            publish=self.house.board.publish,
         )
 
     async def run(self) -> None:
         """Run until cancelled. What has been begun by then is finished first, while the world is followed."""
-        following = asyncio.get_running_loop().create_task(self.live.run())
+        loop = asyncio.get_running_loop()
+        beside = [loop.create_task(self.live.run()), loop.create_task(self.house.run())]
         try:
             await self.scheduler.run()
         finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def ready(self) -> None:
         """Wait until everything has been seen once."""
@@ -86,7 +97,7 @@ class Manager:
         return Health(
             ready=self.live.is_synced,
             cycles=self.scheduler.cycles,
-            troubles=tuple(error.message for error in self.live.troubles),
+            troubles=tuple(error.message for error in (*self.live.troubles, *self.house.troubles)),
             unreadable={
                 "/".join((kind, *filter(None, key))): problem
                 for (kind, key), problem in self.live.unreadable.items()
@@ -104,13 +115,21 @@ async def running(  # noqa: PLR0913 - as the manager has them
     pace: Pace | None = None,
     manner: Manner | None = None,
     record: Path | None = None,
+    native: bool = False,
 ) -> AsyncIterator[Manager]:
     """A manager at work, until the block ends. A policy that users brought runs in a process of its own."""
     with contextlib.ExitStack() as stack:
         if advisor is None and config.elastic_policy != FULFILMENT:
             advisor = in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
         manager = Manager(
-            cluster, config, clock=clock, advisor=advisor, pace=pace, manner=manner, record=record
+            cluster,
+            config,
+            clock=clock,
+            advisor=advisor,
+            pace=pace,
+            manner=manner,
+            record=record,
+            native=native,
         )
         task = asyncio.get_running_loop().create_task(manager.run())
         try:

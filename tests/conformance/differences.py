@@ -17,5 +17,7 @@ _OURS: Final = {
     _NOT_BASE64: "it is told which one: Invalid (422) with the key, where Kubernetes says BadRequest (400)",
 }
 
-DIFFERENCES: Final[Mapping[str, Mapping[str, str]]] = dict.fromkeys(("embedded", "https", "simulated"), _OURS)
+DIFFERENCES: Final[Mapping[str, Mapping[str, str]]] = dict.fromkeys(
+    ("embedded", "https", "simulated", "connected"), _OURS
+)
 """By home: the reason, for each case as `file::test[case]` without its home."""

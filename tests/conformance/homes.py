@@ -18,7 +18,7 @@ from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
 from shoal.cluster.registry import Registry, Retention
-from shoal.cluster.simulated import SimulatedCluster, WallClock
+from shoal.cluster.simulated import Connection, Faults, Schedule, SimulatedCluster, WallClock
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
 
@@ -77,6 +77,14 @@ async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
         yield cluster
 
 
+@contextlib.asynccontextmanager
+async def _connected(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """The same through a connection on which no fault is due: it must change nothing."""
+    faults = Faults(Schedule(), WallClock(asyncio.get_running_loop().time))
+    async with _simulated(request) as store:
+        yield Connection(store, faults)
+
+
 def _api_server(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Cluster]:
     return _client(request.getfixturevalue("k8s").kubeconfig())
 
@@ -89,5 +97,6 @@ HOMES: Final = (
     Home("embedded", _embedded, _embedded),
     Home("https", _https, _https),
     Home("simulated", _simulated, _simulated),
+    Home("connected", _connected, _connected),
     Home("kubernetes", _api_server, _api_server_with_controllers),
 )

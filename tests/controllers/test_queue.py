@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.errors import ConflictError, TooManyRequestsError
 from shoal.cluster.mirror import Key
-from shoal.controllers.queue import Patience, WorkQueue
+from shoal.controllers.queue import Patience, Turn, Work, WorkQueue
 from tests.controllers.virtual import virtually
 
 A, B, C = ("default", "a"), ("default", "b"), ("default", "c")
@@ -22,13 +21,15 @@ SURE = Patience(first=1.0, most=60.0, dice=random.Random(1))
 class Worker:
     """Works for as long as it is told, and writes down when."""
 
-    def __init__(self, takes: float = 0.0, fails: int = 0, again: float | None = None) -> None:
-        self.takes, self.fails, self.again = takes, fails, again
+    def __init__(
+        self, takes: float = 0.0, fails: int = 0, again: float | None = None, rest: float = 0.0
+    ) -> None:
+        self.takes, self.fails, self.again, self.rest = takes, fails, again, rest
         self.turns: list[tuple[Key, float]] = []
         self.at_once = Counter[Key]()
         self.most = 0
 
-    async def __call__(self, key: Key) -> float | None:
+    async def __call__(self, key: Key) -> Turn:
         self.turns.append((key, asyncio.get_running_loop().time()))
         self.at_once[key] += 1
         assert self.at_once[key] == 1, "a key is worked on twice at once"
@@ -40,7 +41,7 @@ class Worker:
         if self.fails > 0:
             self.fails -= 1
             raise ConflictError("not now")
-        return self.again
+        return Turn(self.again, self.rest)
 
     @property
     def keys(self) -> list[Key]:
@@ -51,7 +52,7 @@ class Worker:
         return [time for _, time in self.turns]
 
 
-def queue_of(work: Callable[[Key], Awaitable[float | None]], at_once: int = 4) -> WorkQueue:
+def queue_of(work: Work, at_once: int = 4) -> WorkQueue:
     queue = WorkQueue("test", work, at_once=at_once, patience=SURE)
     queue.start()
     return queue
@@ -130,10 +131,11 @@ def test_failures_wait_longer_each_time_and_success_forgets_them() -> None:
 
 def test_a_failing_key_stops_nobody() -> None:
     async def scene() -> int:
-        async def work(key: Key) -> None:
+        async def work(key: Key) -> Turn:
             if key == A:
                 raise RuntimeError("a bug")
             seen.append(key)
+            return Turn()
 
         seen: list[Key] = []
         queue = queue_of(work, at_once=1)
@@ -162,10 +164,11 @@ def test_a_change_ends_the_waiting_after_a_failure() -> None:
 @pytest.mark.parametrize("asked, waits", [(20.0, 20.0), (3600.0, 60.0)])
 def test_a_server_that_asks_for_time_is_given_it_within_reason(asked: float, waits: float) -> None:
     async def scene() -> list[float]:
-        async def work(_: Key) -> None:
+        async def work(_: Key) -> Turn:
             times.append(asyncio.get_running_loop().time())
             if len(times) == 1:
                 raise TooManyRequestsError("later", retry_after=asked)
+            return Turn()
 
         times: list[float] = []
         queue_of(work).add(A)
@@ -196,6 +199,33 @@ def test_a_far_moment_is_asked_about_before_as_clocks_may_jump() -> None:
         return worker.times
 
     assert virtually(scene) == [0, 600, 1200]
+
+
+def test_what_changes_during_a_rest_is_gathered() -> None:
+    async def scene() -> tuple[list[float], list[float]]:
+        worker, other = Worker(rest=10), Worker()
+        queue = queue_of(worker)
+        side = queue_of(other)
+        for _ in range(100):
+            queue.add(A)
+            side.add(A)
+            await asyncio.sleep(0.25)
+        await asyncio.sleep(60)
+        return worker.times, other.times
+
+    resting, other = virtually(scene)
+    assert resting == [0, 10, 20, 30]
+    assert len(other) == 100
+
+
+def test_a_rest_makes_nobody_late_who_asked_for_a_later_moment() -> None:
+    async def scene() -> list[float]:
+        worker = Worker(rest=10, again=25)
+        queue_of(worker).add(A)
+        await asyncio.sleep(60)
+        return worker.times
+
+    assert virtually(scene) == [0, 25, 50]
 
 
 def test_what_runs_ends_and_nothing_new_begins_when_it_stops() -> None:

@@ -1,37 +1,13 @@
-"""Time without waiting: a loop whose clock moves on to the next timer as soon as nothing else is to do."""
+"""Scenes on virtual time."""
 
 import asyncio
-import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from shoal.cluster.simulated.loop import VirtualLoop
+
 T = TypeVar("T")
 BEGINNING = 1_800_000_000.0
-
-
-class _Selector(selectors.SelectSelector):
-    """Instead of waiting for a time, says that it has passed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("nothing will ever happen again")
-        self.now += max(timeout, 0.0)
-        return super().select(0)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop on a clock of its own."""
-
-    def __init__(self) -> None:
-        self._virtual = _Selector()
-        super().__init__(self._virtual)
-
-    def time(self) -> float:
-        return self._virtual.now
 
 
 def virtually(scene: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -12,7 +12,7 @@ from rich.text import Text
 from shoal.api.fields import many, printable
 from shoal.api.podspec import is_gpu
 from shoal.cli import arrivals, pooltable
-from shoal.cli.amounts import brief
+from shoal.scheduling.amounts import brief
 from shoal.scheduling.pools import used_after
 from shoal.scheduling.report import JobEntry, PoolEntry, Report, Step
 from shoal.scheduling.resources import CPU, MEMORY, PODS

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.podspec import is_gpu
-from shoal.cli.amounts import STORAGE, brief, counted
+from shoal.scheduling.amounts import STORAGE, brief, counted
 from shoal.scheduling.pools import seats
 from shoal.scheduling.report import PoolEntry, Step
 from shoal.scheduling.resources import CPU, MEMORY, PODS, Amounts

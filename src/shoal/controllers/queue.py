@@ -4,7 +4,8 @@
 - First come, first served, `at_once` of them side by side: a busy key goes to the end like any other.
 - A key whose work fails waits, longer from one failure to the next; others do not notice. A change that
   somebody makes meanwhile ends the waiting, success makes the next failure the first.
-- Work may ask for its key to be looked at again after some seconds.
+- Work may ask for its key to be looked at again after some seconds, or for a rest: what changes meanwhile is
+  gathered, so that a key that is costly to look at and changes all the time does not eat up everything.
 - `stop`: what is being worked on ends, and nothing new begins.
 
 All waiting is the event loop's: on a virtual clock nothing sleeps.
@@ -15,15 +16,23 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from shoal.cluster.errors import ClusterError, ConflictError
 from shoal.cluster.mirror import Key
 
-Work = Callable[[Key], Awaitable[float | None]]
-"""Works on a key; returns in how many seconds to look again, if nothing happens before."""
+
+class Turn(NamedTuple):
+    """What comes after the work on a key: in how many seconds to look again, and for how many not to."""
+
+    again: float | None = None
+    rest: float = 0.0
+
+
+Work = Callable[[Key], Awaitable[Turn]]
+"""Works on a key."""
 
 _LOG: Final = logging.getLogger(__name__)
 _SHORTEST: Final = 0.001
@@ -59,6 +68,8 @@ class WorkQueue:
         self._changed: Final[set[Key]] = set()
         """Keys that changed while they were worked on."""
         self._timers: Final[dict[Key, asyncio.TimerHandle]] = {}
+        self._rests: Final[dict[Key, float]] = {}
+        """Until when keys are not to be worked on, by the event loop's clock."""
         self._failures: Final = Counter[Key]()
         self._open = False
 
@@ -94,7 +105,10 @@ class WorkQueue:
         """Something happened to a key."""
         if key in self._running:
             self._changed.add(key)
+        elif self._rests.get(key, 0.0) > asyncio.get_running_loop().time():
+            self._look_at(key, self._rests[key])
         else:
+            self._rests.pop(key, None)
             self._waiting.setdefault(key)
             self._pump()
 
@@ -111,27 +125,39 @@ class WorkQueue:
 
     async def _turn(self, key: Key) -> None:
         try:
-            wait = await self._work(key)
+            turn = await self._work(key)
             self._failures.pop(key, None)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are to have their turns
-            wait = self._failed(key, error)
+            turn = Turn(self._failed(key, error))
         finally:
             del self._running[key]
-        self._leave(key, wait)
-
-    def _leave(self, key: Key, wait: float | None) -> None:
-        if key in self._changed:
-            self._changed.discard(key)
-            self._waiting.setdefault(key)
-        elif wait is not None and self._open:
-            self._look_again(key, min(max(wait, _SHORTEST), _LONGEST))
+        self._leave(key, turn)
         self._pump()
 
-    def _look_again(self, key: Key, wait: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(wait, self.add, key)
+    def _leave(self, key: Key, turn: Turn) -> None:
+        now = asyncio.get_running_loop().time()
+        if turn.rest > _SHORTEST:
+            self._rests[key] = now + turn.rest
+        if key in self._changed:
+            self._changed.discard(key)
+            self.add(key)
+        elif turn.again is not None:
+            self._look_at(key, now + min(max(turn.again, _SHORTEST), _LONGEST))
+
+    def _look_at(self, key: Key, when: float) -> None:
+        """Add a key at a time, unless it will be before."""
+        timer = self._timers.get(key)
+        if not self._open or (timer and timer.when() <= when):
+            return
+        if timer:
+            timer.cancel()
+        self._timers[key] = asyncio.get_running_loop().call_at(when, self._due, key)
+
+    def _due(self, key: Key) -> None:
+        del self._timers[key]
+        self.add(key)
 
     def _failed(self, key: Key, error: Exception) -> float:
         """Say what went wrong, and for how long the key waits."""

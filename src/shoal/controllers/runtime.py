@@ -27,11 +27,13 @@ from shoal.cluster.resources import Resource
 from shoal.controllers.apply import NameTakenError, Shell
 from shoal.controllers.changes import Changes
 from shoal.controllers.echoes import Echoes
-from shoal.controllers.queue import Patience, WorkQueue
+from shoal.controllers.queue import Patience, Turn, WorkQueue
 from shoal.controllers.stores import Hear, Stores
 
 V = TypeVar("V")
 
+_REST: Final = 1e-4
+"""Seconds of rest for each object in a view: about ten times as long as it takes to look at it."""
 _REFUSALS: Final = (NameTakenError, InvalidError, ForbiddenError)
 """What trying again does not cure: somebody has to know."""
 
@@ -41,6 +43,22 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
 
     resource: Resource[Any]
     keys: Callable[[Any], Iterable[Key]]
+
+
+class Bell:
+    """Wakes controllers for a reason that is in no object."""
+
+    def __init__(self) -> None:
+        self._hearers: Final[list[Callable[[Key], None]]] = []
+
+    def subscribe(self, hear: Callable[[Key], None]) -> None:
+        """Be told of keys that are rung for."""
+        self._hearers.append(hear)
+
+    def ring(self, key: Key) -> None:
+        """Have a key looked at."""
+        for hear in self._hearers:
+            hear(key)
 
 
 class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
@@ -55,6 +73,9 @@ class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
     look: Callable[[Key], V | None]
     reconcile: Callable[[V, float], Changes]
     wakes: tuple[Wake, ...] = ()
+    bell: Bell | None = None
+    size: Callable[[V], int] = lambda _: 0
+    """How many objects a view has: the more there are, the longer changes are gathered."""
     at_once: int = 4
 
 
@@ -132,6 +153,8 @@ class _Desk(Generic[V]):
         }
         self._echoes: Final = Echoes({name: stores.of(one) for name, one in self._resources.items()})
         stores.of(controller.resource).subscribe(lambda key, _old, _new: self.queue.add(key))
+        if controller.bell:
+            controller.bell.subscribe(self.queue.add)
         for wake in controller.wakes:
             stores.of(wake.resource).subscribe(self._hearer(wake.keys))
 
@@ -145,18 +168,19 @@ class _Desk(Generic[V]):
 
         return hear
 
-    async def _turn(self, key: Key) -> float | None:
+    async def _turn(self, key: Key) -> Turn:
         view = self._controller.look(key)
         if view is None:
             self._echoes.forget(key)
-            return None
+            return Turn()
         wait = await self._echoes.wait(key, self._newest)
         if wait is not None:
-            return wait
+            return Turn(wait)
         now = self._clock()
         changes = self._controller.reconcile(view, now)
         await self._apply(key, changes)
-        return None if changes.again is None else changes.again - now
+        again = None if changes.again is None else changes.again - now
+        return Turn(again, self._controller.size(view) * _REST)
 
     async def _newest(self, resource: str, key: Key) -> int:
         return await self._shell.version(self._resources[resource], key)

@@ -92,6 +92,13 @@ class ContainerStatus(View, frozen=True, kw_only=True):
     state: ContainerState = ContainerState()
 
 
+class PodCondition(Condition, frozen=True, kw_only=True, omit_defaults=True):
+    """A condition of a pod, with all that it can have: who changes one has to write all of them again."""
+
+    last_probe_time: Time | None = None
+    observed_generation: int | None = None
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     """`spec` of a pod."""
 
@@ -102,7 +109,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     """`status` of a pod."""
 
     phase: str = "Pending"
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -145,7 +152,7 @@ POD: Final = PODS.read_as(reader(Pod))
 # --- nodes --------------------------------------------------------------------------------------------------
 
 
-class NodeCondition(Condition, frozen=True, kw_only=True):
+class NodeCondition(Condition, frozen=True, kw_only=True, omit_defaults=True):
     """A condition of a Node, which is confirmed from time to time."""
 
     last_heartbeat_time: Time | None = None

@@ -1,6 +1,7 @@
 """Pools in figures: what each has, how it is used and by whom, and what waits for it."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,7 +15,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts of one pool by resource, in counted units.
 
     `used` includes `shared` (what workloads of other pools use) and `system` (what pods of other schedulers
-    use). The number of pods is in `capacity` and `allocatable` only where every node limits it.
+    use); `borrowed` is what its own workloads use elsewhere. The number of pods is in `capacity` and
+    `allocatable` only where every node limits it.
     """
 
     capacity: dict[str, int]
@@ -22,6 +24,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     used: dict[str, int]
     shared: dict[str, int]
     system: dict[str, int]
+    borrowed: dict[str, int]
     pending: dict[str, int]
     pending_pods: int
 
@@ -31,6 +34,7 @@ def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     after, used = tasks_after(snapshot, plan), used_after(snapshot, plan)
     numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
     shared: list[Counter[str]] = [Counter() for _ in snapshot.pools]
+    borrowed: list[Counter[str]] = [Counter() for _ in snapshot.pools]
     pending: list[Counter[str]] = [Counter() for _ in snapshot.pools]
     for workload in snapshot.workloads:
         for task, column in after[workload]:
@@ -38,8 +42,14 @@ def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
                 _count(pending[workload.pool], task)
             elif (host := numbers[snapshot.nodes.pools[column]]) != workload.pool:
                 _count(shared[host], task)
+                _count(borrowed[workload.pool], task)
     return [
-        _figures(snapshot, pool, used, shared[number], pending[number])
+        _figures(
+            snapshot,
+            pool,
+            used,
+            {"shared": shared[number], "borrowed": borrowed[number], "pending": pending[number]},
+        )
         for number, pool in enumerate(snapshot.pools)
     ]
 
@@ -76,13 +86,11 @@ def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
     return used
 
 
-def _figures(
-    snapshot: Snapshot, pool: Pool, used: Amounts, shared: Counter[str], pending: Counter[str]
-) -> Figures:
+def _figures(snapshot: Snapshot, pool: Pool, used: Amounts, counts: Mapping[str, Counter[str]]) -> Figures:
     """The sums of a pool, for resources that it has or that somebody wants."""
     nodes, columns = snapshot.nodes, pool.span.columns
     tables = {"capacity": nodes.capacity, "allocatable": nodes.alloc, "used": used, "system": snapshot.system}
-    sums: dict[str, dict[str, int]] = {"shared": shared, "pending": pending}
+    sums: dict[str, dict[str, int]] = dict(counts)
     for name, table in tables.items():
         sums[name] = dict(zip(nodes.layout.names, exact_sums(table[:, columns]), strict=True))
     unlimited = {PODS} if (nodes.alloc[nodes.layout.rows[PODS], columns] == UNLIMITED).any() else set()
@@ -99,7 +107,7 @@ def _figures(
         }
         for kind, total in sums.items()
     }
-    return Figures(pending_pods=pending[PODS], **kept)
+    return Figures(pending_pods=counts["pending"][PODS], **kept)
 
 
 def _count(sums: Counter[str], task: Task) -> None:

@@ -102,6 +102,27 @@ def test_a_follower_who_is_never_told_of_something_does_not_know_it() -> None:
     assert not all(agree)
 
 
+def test_a_quiet_cluster_is_no_trouble() -> None:
+    """Watches end when they are to, and are opened again at once: nobody waits for the next thing."""
+
+    async def main(simulation: Simulation) -> list[float]:
+        now = asyncio.get_running_loop().time
+        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+            made, heard = list[float](), list[float]()
+            pace = Pace(dice=simulation.dice("pace"))
+            reflector = Reflector(store, CONFIG_MAPS, lambda _: heard.append(now()), pace=pace)
+            following = asyncio.create_task(reflector.run())
+            for number in range(80):
+                await asyncio.sleep(simulation.dice(str(number)).uniform(6_000, 9_000))
+                made.append(now())
+                await store.create(CONFIG_MAPS, config_map(f"c{number}"))
+            await asyncio.sleep(100)
+            following.cancel()
+        return [told - when for told, when in zip(heard, made, strict=True)]
+
+    assert run(main) == [0.0] * 80
+
+
 def test_a_pod_can_be_followed_from_the_store_itself() -> None:
     async def main(simulation: Simulation) -> list[str]:
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:

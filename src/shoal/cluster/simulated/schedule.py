@@ -15,7 +15,7 @@ A fault with a time comes with the first such call from then on. Those that conc
 ClockJump, NodeLoss, and Cut for all watches that are open) come at that very moment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 import msgspec
@@ -186,10 +186,6 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return "".join(f"{shown(fault)}\n" for fault in self.faults)
-
-    def only(self, faults: Iterable[AnyFault]) -> "Schedule":
-        """A schedule of these alone."""
-        return Schedule(tuple(faults))
 
 
 def parse(text: str) -> Schedule:

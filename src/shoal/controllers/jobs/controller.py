@@ -37,6 +37,7 @@ def job_controller(stores: Stores) -> Controller[View]:
         look=look,
         reconcile=reconcile,
         wakes=(Wake(resource=POD, keys=_jobs),),
+        size=lambda view: len(view.pods),
     )
 
 

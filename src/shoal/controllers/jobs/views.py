@@ -119,6 +119,12 @@ class Job(View, frozen=True, kw_only=True):
         return self.spec.completions if self.spec.completions is not None else 1
 
     @property
+    def size(self) -> int:
+        """How many pods it wants to have at once."""
+        most = self.spec.parallelism
+        return most if self.spec.completions is None else min(most, self.spec.completions)
+
+    @property
     def restarts(self) -> bool:
         """Whether its pods start their containers again."""
         return bool(self.spec.template.get("spec", {}).get("restartPolicy") == "OnFailure")

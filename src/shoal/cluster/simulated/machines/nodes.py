@@ -9,6 +9,7 @@ from shoal.cluster.port import Cluster
 from shoal.cluster.resources import LEASES, NODES
 from shoal.cluster.simulated.machines import statuses
 from shoal.cluster.simulated.machines.clocks import Clock
+from shoal.cluster.times import as_text
 
 LEASES_LIVE_IN: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
@@ -41,7 +42,7 @@ class Nodes:
 
     async def renew(self, name: str) -> None:
         """Say that a node lives: write its Lease, or make it."""
-        renewed = f"{statuses.written(self._clock.now())[:-1]}.000000Z"
+        renewed = f"{as_text(self._clock.now())[:-1]}.000000Z"
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
         try:
             await self._cluster.patch(LEASES, name, LEASES_LIVE_IN, patch={"spec": spec})

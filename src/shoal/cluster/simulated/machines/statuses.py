@@ -1,20 +1,16 @@
 """What a kubelet writes about its pods and nodes."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from shoal.cluster.resources import Object
 from shoal.cluster.simulated.machines.lives import Moment
+from shoal.cluster.times import as_text
 
 CAPACITY: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 HOST_IP: Final = "127.0.0.1"
 _ENDED: Final = ("Succeeded", "Failed")
-
-
-def written(seconds: float) -> str:
-    """A time as Kubernetes writes it."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read(text: str) -> float:
@@ -25,7 +21,7 @@ def read(text: str) -> float:
 def condition(kind: str, *, holds: bool, since: float, reason: str = "") -> Object:
     """A condition of a pod or a node."""
     why = {"reason": reason} if reason else {}
-    return {"type": kind, "status": str(holds), "lastTransitionTime": written(since), **why}
+    return {"type": kind, "status": str(holds), "lastTransitionTime": as_text(since), **why}
 
 
 def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], now: float) -> Object:
@@ -49,7 +45,7 @@ def pod_status(pod: Object, moment: Moment, ip: str, started: float, now: float)
     runs = moment.phase == "Running"
     status: Object = {
         "phase": moment.phase,
-        "startTime": written(started),
+        "startTime": as_text(started),
         "hostIP": HOST_IP,
         "conditions": _conditions(pod, moment, now),
         "containerStatuses": [_container(each, moment, started, now) for each in pod["spec"]["containers"]],
@@ -91,7 +87,7 @@ def _state(moment: Moment, started: float, now: float) -> dict[str, Any]:
     if moment.phase == "Running" and moment.exit_code is not None:
         return {"waiting": {"reason": "CrashLoopBackOff"}}
     if moment.phase == "Running":
-        return {"running": {"startedAt": written(started)}}
+        return {"running": {"startedAt": as_text(started)}}
     code = moment.exit_code or 0
-    times = {"startedAt": written(started), "finishedAt": written(now)}
+    times = {"startedAt": as_text(started), "finishedAt": as_text(now)}
     return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", **times}}

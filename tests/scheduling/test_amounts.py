@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cli.amounts import STORAGE, brief, counted
+from shoal.scheduling.amounts import STORAGE, brief, counted
 from shoal.scheduling.resources import CPU, MEMORY, PODS, shown
 
 GI = 2**30

@@ -1,0 +1,85 @@
+"""The house: all controllers on one cluster, and what they need to work.
+
+Pools are Shoal's own, and are always looked after. Jobs, disruption budgets and silent nodes are Kubernetes'
+own kinds: a Kubernetes cluster has controllers for them, every other home needs ours.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from shoal.cluster.errors import ClusterError, NotFoundError
+from shoal.cluster.port import Cluster
+from shoal.cluster.reflector import Pace, Reflectors
+from shoal.controllers.budgets import budget_controller
+from shoal.controllers.jobs.controller import job_controller
+from shoal.controllers.nodes import node_controller
+from shoal.controllers.pools import Board, pool_controller
+from shoal.controllers.runtime import Controller, Runtime
+from shoal.controllers.stores import Stores
+from shoal.scheduling.config import SchedulerConfig
+
+_STOP: Final = 10.0
+"""Seconds for what is under way when it is told to stop."""
+
+
+class House:
+    """Controllers, the stores that they look at, and the reflectors that fill them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: SchedulerConfig,
+        *,
+        native: bool,
+        clock: Callable[[], float] = time.time,
+        pace: Pace | None = None,
+    ) -> None:
+        """`native`: whether to look after Kubernetes' own kinds too."""
+        stores = Stores()
+        self.board: Final = Board(clock)
+        """Where the scheduler leaves its figures."""
+        controllers: list[Controller[Any]] = [pool_controller(stores, self.board)]
+        if native:
+            controllers += [
+                job_controller(stores),
+                budget_controller(stores),
+                node_controller(stores, config.node_lost_seconds),
+            ]
+        dice = pace.dice if pace else None
+        self._runtime: Final = Runtime(cluster, stores, controllers, clock=clock, dice=dice)
+        self._reflectors: Final = Reflectors(cluster, pace)
+        stores.follow(self._reflectors)
+
+    async def run(self) -> None:
+        """Work until cancelled. What has been begun by then is finished first, if that is quick."""
+        loop = asyncio.get_running_loop()
+        following = loop.create_task(self._reflectors.run())
+        try:
+            await self._reflectors.synced()
+            working = loop.create_task(self._runtime.run())
+            try:
+                await asyncio.shield(working)
+            finally:
+                await self._finish(working)
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+
+    async def _finish(self, working: asyncio.Task[None]) -> None:
+        self._runtime.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(working, _STOP)
+
+    @property
+    def busy(self) -> int:
+        """How many keys wait for a turn or are at it."""
+        return self._runtime.busy
+
+    @property
+    def troubles(self) -> list[ClusterError]:
+        """What goes wrong just now; that a kind is not installed is no trouble."""
+        return [error for error in self._reflectors.troubles() if not isinstance(error, NotFoundError)]

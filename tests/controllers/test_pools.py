@@ -1,0 +1,164 @@
+"""The status of Pools: the engine's figures, written when they change and not too often."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from shoal.api.intake import take
+from shoal.api.pool import PoolStatus
+from shoal.cluster.resources import POOLS, Object
+from shoal.cluster.times import moment
+from shoal.controllers.changes import PatchStatus
+from shoal.controllers.pools import Board, Pool, PoolView, pool_controller, reconcile, statuses
+from shoal.controllers.runtime import Controller
+from shoal.controllers.stores import Stores
+from shoal.controllers.views import Meta
+from shoal.scheduling.config import SchedulerConfig
+from shoal.scheduling.report import Step
+from shoal.world.rehearsal import rehearse, world_of
+from tests.builders import node, open_pool, pod
+from tests.controllers.scenes import at_work, registry, watched
+from tests.controllers.virtual import BEGINNING, clock, virtually
+
+A, B = {"pool": "a"}, {"pool": "b"}
+
+
+def cycle_of(objects: Iterable[Object]) -> Step:
+    """One cycle over a world."""
+    views = [view for _, view in take(("test", raw) for raw in objects).views]
+    return rehearse(world_of(views, BEGINNING), SchedulerConfig())[-1]
+
+
+def two_pools(*, away: bool = True) -> list[Object]:
+    """Two pools; a pod of the first runs in the second, and one waits for more than there is."""
+    return [
+        open_pool("a"),
+        open_pool("b", preempts=False),
+        open_pool("c"),
+        node("a1", cpu=4, memory="8Gi", labels=A, ready="True"),
+        node("b1", cpu=8, memory="8Gi", gpu=2, labels=B, ready="True"),
+        node("b2", cpu=8, memory="8Gi", gpu=2, labels=B, unschedulable=True),
+        pod("home", cpu=3, memory="1Gi", pool="a", node="a1"),
+        *([pod("away", cpu=2, gpu=1, pool="a", node="b1")] if away else []),
+        pod("daemon", cpu=1, node="b1", scheduler="other"),
+        pod("huge", cpu=64, pool="a"),
+    ]
+
+
+ROWS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "what a pool has and uses": (
+        "a",
+        {"nodes": 1, "cpu": "3/4", "memory": "1Gi/8Gi", "gpu": "0/0", "preemption": True, "pending_pods": 1},
+    ),
+    "GPUs are counted for people": ("b", {"nodes": 2, "cpu": "3/16", "gpu": "1/4", "preemption": False}),
+    "a pool without nodes": ("c", {"nodes": 0, "cpu": "0/0", "memory": "0/0", "gpu": "", "pending_pods": 0}),
+    "the pool of all others": ("default", {"nodes": 0, "sharing": True}),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_pool_says_how_it_stands(name: str) -> None:
+    which, expected = ROWS[name]
+    found = msgspec.structs.asdict(statuses(cycle_of(two_pools()))[which])
+    assert {field: found[field] for field in expected} == expected
+
+
+def test_amounts_tell_who_uses_what() -> None:
+    found = statuses(cycle_of(two_pools()))
+    cpus = {
+        name: {
+            what: getattr(status, what).get("cpu")
+            for what in ("used", "shared", "system", "borrowed", "free")
+        }
+        for name, status in found.items()
+    }
+    assert cpus["a"] == {"used": "3", "shared": "0", "system": "0", "borrowed": "2", "free": "1"}
+    assert cpus["b"] == {"used": "3", "shared": "2", "system": "1", "borrowed": "0", "free": "13"}
+    assert found["a"].pending["cpu"] == "64"
+
+
+@pytest.mark.parametrize(
+    "which, expected",
+    [
+        ("a", ("True", "HasNodes", "1 of 1 nodes can take pods")),
+        ("b", ("True", "HasNodes", "1 of 2 nodes can take pods")),
+        ("c", ("False", "NoNodes", "0 of 0 nodes can take pods")),
+    ],
+)
+def test_a_pool_is_ready_if_it_has_a_node_that_can_take_pods(
+    which: str, expected: tuple[str, str, str]
+) -> None:
+    (condition,) = statuses(cycle_of(two_pools()))[which].conditions
+    assert (condition.status, condition.reason, condition.message) == expected
+
+
+def test_a_pool_whose_nodes_are_all_closed_is_not_ready() -> None:
+    world = [open_pool("b"), node("b2", labels=B, unschedulable=True)]
+    (condition,) = statuses(cycle_of(world))["b"].conditions
+    assert (condition.status, condition.reason) == ("False", "NoUsableNode")
+
+
+# --- written -----------------------------------------------------------------------------------------------
+
+
+def patched(said: PoolStatus | None, wanted: PoolStatus, now: float = BEGINNING) -> Object:
+    view = PoolView(pool=Pool(metadata=Meta(name="a"), status=said), status=wanted)
+    writes = [write for stage in reconcile(view, now).stages for write in stage]
+    if not writes:
+        return {}
+    (write,) = writes
+    assert isinstance(write, PatchStatus)
+    return dict(write.patch["status"])
+
+
+def test_all_is_written_at_first_and_then_only_what_changes() -> None:
+    one, other = (statuses(cycle_of(two_pools(away=away)))["a"] for away in (True, False))
+    first = patched(None, one)
+    assert first.keys() == {field.encode_name for field in msgspec.structs.fields(PoolStatus)}
+    said = msgspec.convert(first, PoolStatus)
+    assert said.conditions[0].last_transition_time == moment(BEGINNING)
+    assert patched(said, one, BEGINNING + 60) == {}
+    later = patched(said, other, BEGINNING + 60)
+    assert later["borrowed"]["cpu"] == "0"
+    assert later.keys().isdisjoint({"nodes", "cpu", "memory", "conditions"})
+
+
+def test_pools_follow_the_scheduler_every_few_seconds_at_most() -> None:
+    async def scene() -> tuple[int, list[str]]:
+        async with registry() as home:
+            board = Board(clock, every=5.0)
+
+            def pools(stores: Stores) -> Controller[PoolView]:
+                return pool_controller(stores, board)
+
+            port, cluster = watched(home)
+            for name in ("a", "default"):
+                await home.create(POOLS, {"metadata": {"name": name}})
+            async with at_work(cluster, [pools]):
+                for number in range(100):
+                    board.publish(cycle_of([*two_pools(), pod("more", cpu=number % 50, pool="a")]))
+                    await asyncio.sleep(0.2)
+                await asyncio.sleep(10)
+            found = [(await home.get(POOLS, name))["status"] for name in ("a", "default")]
+            return len(port.of("pools")), [status["pending"]["cpu"] for status in found]
+
+    writes, pending = virtually(scene)
+    assert pending == ["113", "0"], "the last cycle is what counts"
+    assert 5 <= writes <= 7
+
+
+def test_a_pool_that_comes_later_is_told_at_once() -> None:
+    async def scene() -> Object:
+        async with registry() as home:
+            board = Board(clock)
+            async with at_work(home, [lambda stores: pool_controller(stores, board)]):
+                board.publish(cycle_of(two_pools()))
+                await asyncio.sleep(60)
+                await home.create(POOLS, {"metadata": {"name": "b"}})
+                await asyncio.sleep(1)
+                return dict((await home.get(POOLS, "b"))["status"])
+
+    assert virtually(scene)["cpu"] == "3/16"
