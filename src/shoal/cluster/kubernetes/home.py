@@ -21,7 +21,7 @@ from shoal.cluster.kubernetes.transport import (
     Transport,
     Verb,
 )
-from shoal.cluster.kubernetes.wire import HEADED, LISTED, TOLD, Lines, status_of
+from shoal.cluster.kubernetes.wire import HEADED, LISTED, TOLD, Headed, Lines, status_of
 from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Event, Page, Where
 from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource
 
@@ -42,7 +42,7 @@ class KubernetesCluster:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         path = _address(resource, name, namespace)
-        return resource.decode(await self._transport.ask(Request(verb="GET", path=path)))
+        return _made(resource, await self._transport.ask(Request(verb="GET", path=path)))
 
     async def list(
         self, resource: Resource[T], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
@@ -130,7 +130,7 @@ class KubernetesCluster:
     async def _write(self, resource: Resource[T], verb: Verb, path: str, body: Object, query: Query) -> T:
         content = MERGE_PATCH if verb == "PATCH" else JSON
         request = Request(verb=verb, path=path, query=query, body=msgspec.json.encode(body), content=content)
-        return resource.decode(await self._transport.ask(request))
+        return _made(resource, await self._transport.ask(request))
 
     async def _act_on_pod(
         self, name: str, namespace: str, subresource: str, body: Object, *, patient: bool = True
@@ -170,6 +170,19 @@ def _selectors(where: Where) -> dict[str, str]:
 
 
 # --- answers ----------------------------------------------------------------------------------------------
+
+
+def _made(resource: Resource[T], text: bytes) -> T:
+    """What is made of an answer. That it is an object is for us to see, what is in it for whoever asked."""
+    _headed(resource, text)
+    return resource.decode(text)
+
+
+def _headed(resource: Resource[Any], text: bytes) -> Headed:
+    try:
+        return HEADED.decode(text)
+    except ValueError as problem:
+        raise InternalError(f"the answer about {resource.full_name} is no object: {problem}") from problem
 
 
 def _page(resource: Resource[T], text: bytes) -> Page[T]:
@@ -229,7 +242,7 @@ def _is_still_there(resource: Resource[Any], text: bytes) -> bool:
     Some resources answer with a Status when the object is gone, others with the object as it was; one that
     stays has finalizers, or a time to end in. A namespace has finalizers of another sort, and always stays.
     """
-    found = HEADED.decode(text)
+    found = _headed(resource, text)
     if found.kind == "Status":
         return False
     metadata = found.metadata
