@@ -36,12 +36,12 @@ class KubernetesCluster:
     def __init__(self, access: Access, limits: Limits | None = None, *, sleep: Sleep = asyncio.sleep) -> None:
         """Connections are opened when they are needed: nothing is asked of the server here."""
         self._transport: Final = Transport(access, limits or Limits(), sleep)
-        self.namespace: Final = access.namespace
+        self._namespace: Final = access.namespace
 
     # --- reading ------------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         return _made(resource, await self._transport.ask(Request(verb="GET", path=path)))
 
     async def list(
@@ -77,30 +77,30 @@ class KubernetesCluster:
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         _, namespace = _named(body)
-        path = _collection(resource, namespace)
+        path = _collection(resource, namespace or self._namespace)
         return await self._write(resource, "POST", path, body, _DRY_RUN if dry_run else {})
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         name, namespace = _named(body)
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         return await self._write(resource, "PUT", path, body, _DRY_RUN if dry_run else {})
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = _address(resource, name, namespace, "status")
+        path = self._path(resource, name, namespace, "status")
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def delete(
         self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
     ) -> T | None:
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         body = msgspec.json.encode(_options(how))
         text = await self._transport.ask(Request(verb="DELETE", path=path, body=body))
         return resource.decode(text) if _is_still_there(resource, text) else None
@@ -127,6 +127,9 @@ class KubernetesCluster:
     async def close(self) -> None:
         await self._transport.close()
 
+    def _path(self, resource: Resource[Any], name: str, namespace: str, subresource: str = "") -> str:
+        return _address(resource, name, namespace or self._namespace, subresource)
+
     async def _write(self, resource: Resource[T], verb: Verb, path: str, body: Object, query: Query) -> T:
         content = MERGE_PATCH if verb == "PATCH" else JSON
         request = Request(verb=verb, path=path, query=query, body=msgspec.json.encode(body), content=content)
@@ -135,7 +138,7 @@ class KubernetesCluster:
     async def _act_on_pod(
         self, name: str, namespace: str, subresource: str, body: Object, *, patient: bool = True
     ) -> None:
-        path = _address(PODS, name, namespace, subresource)
+        path = self._path(PODS, name, namespace, subresource)
         text = msgspec.json.encode(body)
         await self._transport.ask(Request(verb="POST", path=path, body=text, patient=patient))
 
