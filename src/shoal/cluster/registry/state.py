@@ -134,9 +134,11 @@ class State:
             yield from collection.records.values()
 
     def must_remember(self, version: int) -> None:
-        """GoneError unless everything after a version is still known."""
+        """GoneError unless everything after a version is known: not if it is too old, or of a lost state."""
         if version < self.compacted:
             raise GoneError(f"too old resource version: {version} ({self.compacted})")
+        if version > self.version:
+            raise GoneError(f"unknown resource version: {version} (the newest is {self.version})")
 
     def compact(self, now: float | None = None) -> list[int]:
         """Forget what is too much, and if it is said what time it is, what is too old.
