@@ -25,6 +25,7 @@ from shoal.policies.worker import PolicyProcess
 from shoal.scheduler.advisor import Advisor, in_thread
 from shoal.scheduler.loop import Manner, Scheduler
 from shoal.scheduler.metrics import Metrics
+from shoal.scheduler.recording import Recorder
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.world.world import World
 
@@ -52,16 +53,17 @@ class Manager:
         pace: Pace | None = None,
         manner: Manner | None = None,
         record: Path | None = None,
+        keep: int = 100,
         native: bool = False,
     ) -> None:
-        """Do nothing yet. Cycles are written down in the directory `record`, if there is one.
+        """Do nothing yet. The last `keep` cycles are written to the directory `record`, if there is one.
 
         `native`: Kubernetes' own kinds (Jobs, disruption budgets, nodes that fall silent) are looked after,
         as they must be wherever Kubernetes' own controllers are not.
         """
         self.metrics: Final = Metrics()
-        texts: Texts | None = None if record is None else {}
-        self.live: Final = LiveWorld(cluster, World(clock()), pace, texts=texts)
+        world, texts = World(clock()), Texts()
+        self.live: Final = LiveWorld(cluster, world, pace, texts=None if record is None else texts)
         self.house: Final = House(cluster, config, native=native, clock=clock, pace=pace)
         self.scheduler: Final = Scheduler(
             cluster,
@@ -71,7 +73,7 @@ class Manager:
             advisor=advisor,
             metrics=self.metrics,
             manner=manner,
-            record=None if record is None or texts is None else (record, texts),
+            recorder=None if record is None else Recorder(record, world, texts, keep=keep),
             publish=self.house.board.publish,
         )
 

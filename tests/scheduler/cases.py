@@ -1,19 +1,26 @@
 """The live cases of spec/pools.md, as scenes. The numbers are those of the document."""
 
 from tests.builders import (
+    GPU,
     NO_PREEMPTION,
     Amount,
     Object,
     budget,
+    dijob,
     node,
     open_pool,
     pod,
     priority_class,
+    resources,
+    template,
+    trainingjob,
+    tyjob,
 )
 from tests.scheduler.scenes import Act, Scene
 
 A, B = open_pool("a"), open_pool("b")
 CLASSES = [priority_class(f"scene-{name}", value) for name, value in (("low", -5), ("mid", 5), ("high", 100))]
+ON_CPU, ON_GPU = resources(1), resources(1, gpu=1)
 LOW, MID, HIGH = "scene-low", "scene-mid", "scene-high"
 
 
@@ -30,6 +37,12 @@ def small(
 def whole(name: str, priority: str) -> Object:
     """A pod of pool a that needs a node for itself."""
     return small(name, "a", cpu=4, priority=priority)
+
+
+def four(name: str, *, least: int) -> Object:
+    """A TYJob of four pods that need 2 CPUs each, and so many workers at least."""
+    shape = template(cpu=2)
+    return tyjob(name, leader=shape, workers={"w": (3, shape)}, min_workers=least)
 
 
 def selecting(name: str, **labels: str) -> Object:
@@ -192,4 +205,91 @@ CASES: dict[str, Scene] = {
             Act(create=[in_pool("a", "n2")], on={"g0": "n1", "g1": "n1", "g2": "n2"}),
         ],
     ),
+    "26: an elastic job gives what it has above its minimum, after foreigners, before others at home": Scene(
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1")),
+            *(small("f", "b", cpu=1, on="n1", priority=HIGH), small("h", "a", cpu=1, on="n1", priority=LOW)),
+        ],
+        config={"cooldown": "0s", "maxLoad": 1},
+        acts=[
+            Act(
+                create=[dijob("e", template(cpu=1), replicas=(1, 2), preemptible=True, pool="a")],
+                on={"e-0-0": "n1", "e-0-1": "n1", "f": "n1", "h": "n1"},
+                says={"DIJob/e": {"allocation": ["n1", "n1"], "replicas": 2}},
+            ),
+            Act(create=[small("x", "a", cpu=1)], on={"x": "n1", "e-0-1": "n1", "h": "n1"}, gone=["f"]),
+            Act(
+                create=[small("y", "a", cpu=1)],
+                on={"y": "n1", "e-0-0": "n1", "h": "n1"},
+                says={"DIJob/e": {"allocation": ["n1"], "replicas": 1}},
+            ),
+            Act(create=[small("z", "a", cpu=1)], on={"z": "n1", "e-0-0": "n1"}, gone=["h"]),
+        ],
+    ),
 }
+
+JOBS: dict[str, Scene] = {
+    "a TYJob is allocated whole in one write, and its pods go where it says": Scene(
+        objects=[in_pool("a", "n1"), in_pool("a", "n2")],
+        acts=[
+            Act(
+                create=[four("t", least=3)],
+                on={"t-leader": "n1", "t-w-0": "n1", "t-w-1": "n2", "t-w-2": "n2"},
+                says={"TYJob/t": {"scheduleState": "ScheduledSucceed"}},
+            ),
+        ],
+    ),
+    "a TYJob that is short of room says so, and starts when there is some": Scene(
+        objects=[in_pool("a", "n1")],
+        acts=[
+            Act(
+                create=[four("t", least=2)],
+                says={"TYJob/t": {"scheduleState": "ScheduledFailed", "allocations": None}},
+            ),
+            Act(
+                create=[in_pool("a", "n2", cpu=2)],
+                on={"t-leader": "n2", "t-w-0": "n1", "t-w-1": "n1"},
+                says={"TYJob/t": {"scheduleState": "ScheduledPartly"}},
+            ),
+            Act(create=[in_pool("a", "n3")], on={"t-w-2": "n3"}),
+        ],
+    ),
+    "a preemptible DIJob grows into free room, and shrinks to what it is asked for": Scene(
+        objects=[in_pool("a", "n1")],
+        config={"cooldown": "0s"},
+        acts=[
+            Act(
+                create=[dijob("d", template(cpu=1), replicas=(1, 3), preemptible=True)],
+                on={"d-0-0": "n1", "d-0-1": "n1", "d-0-2": "n1"},
+                says={"DIJob/d": {"allocation": ["n1"] * 3, "replicas": 3}},
+            ),
+            Act(
+                status=[("DIJob", "d", {"requestedReplicas": 2})],
+                on={"d-0-0": "n1", "d-0-1": "n1"},
+                says={"DIJob/d": {"allocation": ["n1"] * 2, "replicas": 2}},
+            ),
+        ],
+    ),
+    "a DIJob that is not preemptible starts whole, at home": Scene(
+        objects=[in_pool("a", "n1"), in_pool("a", "n2", cpu=2)],
+        acts=[
+            Act(
+                create=[dijob("d", template(cpu=2), replicas=(3, 3))],
+                on={"d-0-0": "n2", "d-0-1": "n1", "d-0-2": "n1"},
+                says={"DIJob/d": {"nominations": {}}},
+            ),
+        ],
+    ),
+    "the room of a TrainingJob is kept until its pods are there": Scene(
+        objects=[in_pool("a", "n1"), node("g1", cpu=4, gpu=4, ready="True")],
+        config={"maxLoad": 1, "cooldown": "0s"},
+        acts=[
+            Act(
+                create=[trainingjob("e", trainer=ON_GPU, limits={GPU: "1"}, trainers=(2, 3), pserver=ON_CPU)],
+                on={"e-trainer-0": "g1", "e-trainer-1": "g1", "e-trainer-2": "g1"},
+                says={"TrainingJob/e": {"nominations": {}}},
+            ),
+        ],
+    ),
+}
+"""What a scheduler does for jobs, whose pods others make."""

@@ -5,17 +5,17 @@ waits until the cluster has come to what the act expects. Nothing depends on how
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 
 from shoal.api.decode import decode
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import BY_KIND, NAMESPACES, PODS, Object, Resource
-from shoal.manager import running
 from shoal.scheduling.config import SchedulerConfig
 from tests.scheduler.machines import machines
+from tests.scheduler.puppets import puppets
 
 PATIENCE = 60.0
 """Seconds after which what was waited for is taken never to come."""
@@ -30,6 +30,8 @@ class Act:
     """Kinds and names."""
     patch: Sequence[tuple[str, str, Object]] = ()
     """Kinds, names and merge patches."""
+    status: Sequence[tuple[str, str, Object]] = ()
+    """Kinds, names and patches of statuses."""
     ends: Sequence[str] = ()
     """Pods that succeed."""
     on: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +40,8 @@ class Act:
     """Pods that have no node, and a word of what they are told."""
     gone: Sequence[str] = ()
     """Pods that are no more, or are made again."""
+    says: Mapping[str, Object] = field(default_factory=dict)
+    """Jobs, as `Kind/name`, and a part of the status that each has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,8 @@ class Scene:
 class Stage:
     """A cluster that a scene is played in, and what is remembered of its pods."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
-        self.cluster, self.namespace = cluster, namespace
+    def __init__(self, cluster: Cluster, namespace: str, clock: Callable[[], float]) -> None:
+        self.cluster, self.namespace, self.clock = cluster, namespace, clock
         self.made: list[Object] = []
         self._uids: dict[str, str] = {}
 
@@ -81,9 +85,10 @@ class Stage:
             await self.cluster.patch(_of_kind(kind), name, self._space(kind), patch=patch)
         for kind, name in act.delete:
             await self.cluster.delete(_of_kind(kind), name, self._space(kind))
-        for name in act.ends:
-            patch = {"status": {"phase": "Succeeded"}}
-            await self.cluster.patch_status(PODS, name, self.namespace, patch=patch)
+        ends = [("Pod", name, {"phase": "Succeeded"}) for name in act.ends]
+        for kind, name, status in (*act.status, *ends):
+            patch = {"status": status}
+            await self.cluster.patch_status(_of_kind(kind), name, self._space(kind), patch=patch)
 
     def _space(self, kind: str) -> str:
         return self.namespace if _of_kind(kind).namespaced else ""
@@ -94,7 +99,16 @@ class Stage:
 
     async def missing(self, act: Act) -> list[str]:
         """What is not yet as an act expects it."""
-        return list(self._missing(act, await self.pods()))
+        jobs = [missing async for missing in self._unsaid(act)]
+        return [*self._missing(act, await self.pods()), *jobs]
+
+    async def _unsaid(self, act: Act) -> AsyncIterator[str]:
+        for job, wanted in act.says.items():
+            kind, _, name = job.partition("/")
+            status = (await self.cluster.get(_of_kind(kind), name, self.namespace)).get("status", {})
+            said = {key: status.get(key) for key in wanted}
+            if said != wanted:
+                yield f"{job} says {said} where {wanted} is due"
 
     def _missing(self, act: Act, pods: Mapping[str, Object]) -> Iterator[str]:
         for name, node in act.on.items():
@@ -123,12 +137,20 @@ class Stage:
             await self.cluster.delete(resource, meta["name"], meta.get("namespace", ""), Deletion(grace=0))
 
 
-async def play(scene: Scene, stage: Stage, *, clock: Callable[[], float]) -> None:
+Shoal = Callable[[Cluster, SchedulerConfig], AbstractAsyncContextManager[object]]
+"""Has Shoal at work on a cluster, until the block ends."""
+
+
+async def play(scene: Scene, stage: Stage, shoal: Shoal) -> None:
     """Play a scene to its end."""
-    config = decode(SchedulerConfig, dict(scene.config))
     for one in scene.objects:
         await stage.create(one)
-    async with running(stage.cluster, config, clock=clock), machines(stage.cluster, stage.namespace):
+    cluster, namespace = stage.cluster, stage.namespace
+    async with (
+        shoal(cluster, decode(SchedulerConfig, dict(scene.config))),
+        machines(cluster, stage.clock),
+        puppets(cluster, namespace),
+    ):
         for number, act in enumerate(scene.acts, 1):
             await stage.perform(act)
             await until(lambda: stage.missing(act), f"act {number}")  # noqa: B023 - at once
@@ -154,10 +176,10 @@ async def until_holds(holds: Callable[[], object], what: str) -> None:
     await until(missing, what)
 
 
-async def new_stage(cluster: Cluster, name: str) -> Stage:
+async def new_stage(cluster: Cluster, clock: Callable[[], float]) -> Stage:
     """A stage with a namespace of its own."""
-    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": f"{name}-"}})
-    return Stage(cluster, made["metadata"]["name"])
+    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})
+    return Stage(cluster, made["metadata"]["name"], clock)
 
 
 def told(pod: Object) -> str:

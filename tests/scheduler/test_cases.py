@@ -1,33 +1,37 @@
 """The live cases, on virtual time and beside a real API server: the same scenes, the same outcome."""
 
 import time
+from functools import partial
 
 import pytest
 
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.simulated import SimulatedCluster, Simulation, run
+from shoal.manager import running
 from tests.k8s.controlplane import ControlPlane
-from tests.scheduler.cases import CASES
+from tests.scheduler.cases import CASES, JOBS
 from tests.scheduler.scenes import Scene, new_stage, play
 
+ALL = CASES | JOBS
 
-@pytest.mark.parametrize("scene", CASES.values(), ids=CASES.keys())
+
+@pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
 def test_simulated(scene: Scene) -> None:
     async def main(simulation: Simulation) -> None:
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
-            stage = await new_stage(store, "scene")
-            await play(scene, stage, clock=simulation.clock)
+            stage = await new_stage(store, simulation.clock)
+            await play(scene, stage, partial(running, clock=simulation.clock))
 
     run(main, seed=1)
 
 
-@pytest.mark.parametrize("scene", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
 async def test_in_kubernetes(scene: Scene, k8s: ControlPlane) -> None:
     cluster = KubernetesCluster(find_access(str(k8s.kubeconfig())))
-    stage = await new_stage(cluster, "scene")
+    stage = await new_stage(cluster, time.time)
     try:
-        await play(scene, stage, clock=time.time)
+        await play(scene, stage, running)
     finally:
         await stage.clear()
         await cluster.close()

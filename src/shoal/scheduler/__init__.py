@@ -18,7 +18,9 @@ harmless is the order of writes, and it is this:
    kept. A job with allocations gets them in one patch.
 3. *A job gives a place up before its pod is deleted*: its allocation, and its record of the change of size,
    are written first. Otherwise a pod could be made again in the room that it left.
-4. *A victim says why it goes before it goes*: the DisruptionTarget condition comes before the deletion.
+4. *A victim says why it goes before it goes*: the DisruptionTarget condition comes before the deletion. If
+   all of its workload must go with it, the first one says so before the others are told: whoever comes next
+   reads it there, and no half of a gang is left over.
 5. *One write at a time for a workload.* While one is under way, what a plan wants of that workload waits
    for the next cycle. So no two writes can overtake each other, and no cycle waits for a write.
 """

@@ -1,14 +1,15 @@
 """Advisors: how policies of users are asked without anybody waiting for them.
 
 The questions are plain data and leave the loop; the answer comes back when it comes, and wakes it. Until
-then cycles run without advice: workloads that a policy decides on keep what they have, all others are
-served. An answer is good for one cycle. What it says of a world that has moved on is held against the world
-as it is: the engine refuses what does not fit any more, and the policy is asked again.
+then cycles run without advice: new workloads that a policy decides on are not served yet, running ones keep
+what they have, and all others are served as ever. An answer is good for one cycle. What it says of a world
+that has moved on is held against the world as it is: the engine refuses what does not fit any more, and the
+policy is asked again.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple, Protocol
 
 from shoal.policies.contract import Policy
 from shoal.scheduling.advice import NO_ADVICE, Advice
@@ -42,20 +43,37 @@ def at_once(policy: Policy) -> Advisor:
     return ask
 
 
+class Answer(NamedTuple):
+    """What a policy said, and about which workloads it was asked."""
+
+    advice: Advice
+    about: Collection[str]
+
+
+NO_ANSWER: Final = Answer(NO_ADVICE, ())
+
+
 class Counsellor:
     """Has at most one question under way, and the answer to the last."""
 
     def __init__(self, world: World, advisor: Advisor | None, wake: Callable[[], None]) -> None:
         """Without an advisor there is never any advice; `wake` is told of answers."""
         self._world, self._advisor, self._wake = world, advisor, wake
-        self._answer: Advice = NO_ADVICE
+        self._answer = NO_ANSWER
         self._asking: asyncio.Task[None] | None = None
         self._again = False
 
-    def take(self) -> Advice:
+    def take(self) -> Answer:
         """What was answered since this was asked for last."""
-        answer, self._answer = self._answer, NO_ADVICE
+        answer, self._answer = self._answer, NO_ANSWER
         return answer
+
+    def undecided(self, snapshot: Snapshot, answer: Answer) -> set[str]:
+        """New workloads that a policy is to decide on, and has not yet been asked about."""
+        if self._advisor is None:
+            return set()
+        advised = (w for w in snapshot.elastic if w.growth and w.growth.advised and not w.placed)
+        return {workload.key for workload in advised if workload.key not in answer.about}
 
     def ask(self, snapshot: Snapshot) -> None:
         """Put the questions that a snapshot raises, unless others are under way."""
@@ -81,7 +99,7 @@ class Counsellor:
 
     async def _put(self, advisor: Advisor, asked: Questions) -> None:
         try:
-            self._answer = await advisor(asked)
+            self._answer = Answer(await advisor(asked), asked.jobs.keys())
         finally:
             self._asking = None
             self._wake()

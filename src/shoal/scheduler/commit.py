@@ -64,6 +64,10 @@ class Committer:
         """How many decisions are being written."""
         return len(self._works)
 
+    def is_busy(self, workload: str) -> bool:
+        """Whether something is being written for a workload."""
+        return workload in self._works
+
     def commit(self, decisions: Iterable[Decision]) -> None:
         """Begin to write decisions down; they count from now on.
 
@@ -134,12 +138,9 @@ class Committer:
         if not noted:
             self._forget(*work.bound, *work.leaving)
             return
-        decision = work.decision
-        binds = zip(decision.binds, work.bound, strict=True)
-        evictions = zip(decision.evictions, work.leaving, strict=True)
+        binds = zip(work.decision.binds, work.bound, strict=True)
         writes = [self._bind(work, bind, guess) for bind, guess in binds]
-        writes += [self._evict(work, one, guess, others.get(one.beneficiary)) for one, guess in evictions]
-        await _side_by_side(writes)
+        await _side_by_side([*writes, self._send_away(work, others)] if work.leaving else writes)
 
     async def _note(self, work: _Work) -> bool:
         """Write the job's status, or what its pods say of themselves; whether all of it was written."""
@@ -157,10 +158,20 @@ class Committer:
             self._observer.bound(work.decision.pool, bind)
         return done
 
+    async def _send_away(self, work: _Work, others: dict[str, _Work]) -> bool:
+        """Tell pods that they must go, once the room is written down for whom it is, and delete them.
+
+        The first is told alone. If all of a workload must go it is told so: should it end there, whoever
+        comes next goes on with the others.
+        """
+        first, *rest = zip(work.decision.evictions, work.leaving, strict=True)
+        done = await self._evict(work, others, *first)
+        return all([done, *await _side_by_side([self._evict(work, others, *one) for one in rest])])
+
     async def _evict(
-        self, work: _Work, eviction: Evict, guess: Assumption | None, beneficiary: _Work | None
+        self, work: _Work, others: dict[str, _Work], eviction: Evict, guess: Assumption | None
     ) -> bool:
-        """Send a pod away, once the room is written down for whom it is."""
+        beneficiary = others.get(eviction.doom.beneficiary)
         if beneficiary is not None and not await asyncio.shield(beneficiary.noted):
             self._forget(guess)
             return False
@@ -211,7 +222,7 @@ def _without_some(decision: Decision, unready: AbstractSet[str]) -> Decision:
     The job then keeps its status, too: it would tell of what does not happen.
     """
     evictions = tuple(one for one in decision.evictions if one.uid)
-    left = tuple(one for one in evictions if one.beneficiary not in unready)
+    left = tuple(one for one in evictions if one.doom.beneficiary not in unready)
     restate = decision.restate if len(left) == len(evictions) else None
     return replace(decision, evictions=left, restate=restate)
 

@@ -14,10 +14,11 @@ import msgspec
 from shoal.cluster.patches.difference import difference
 from shoal.cluster.resources import Object
 from shoal.scheduler.jobs import Outcome, status_after
-from shoal.scheduling.plan import EvictionReason, Plan
+from shoal.scheduling.plan import Eviction, Plan
 from shoal.scheduling.workload import Task, Workload
 from shoal.world.assembly import Assembly
 from shoal.world.changes import Key
+from shoal.world.dooms import Doom
 from shoal.world.pods import PodRecord
 from shoal.world.world import World
 
@@ -49,12 +50,11 @@ class Restate(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """A pod is sent away, for another workload or for nobody."""
+    """A pod is sent away, and told why."""
 
     key: Key
     uid: str
-    reason: EvictionReason
-    beneficiary: str = ""
+    doom: Doom
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,15 +122,16 @@ def _decision(world: World, made: Assembly, plan: Plan, workload: Workload, outc
             if task not in outcome.unmade
         ),
         evictions=tuple(
-            Evict(
-                pods[eviction.task].key,
-                pods[eviction.task].uid,
-                eviction.reason,
-                eviction.beneficiary.key if eviction.beneficiary else "",
-            )
-            for eviction in outcome.evictions
+            Evict(pods[one.task].key, pods[one.task].uid, _doom(workload, outcome, one))
+            for one in outcome.evictions
         ),
     )
+
+
+def _doom(workload: Workload, outcome: Outcome, eviction: Eviction) -> Doom:
+    whole = 1 < len(outcome.evictions) == len(workload.placed)
+    whom = eviction.beneficiary.key if eviction.beneficiary else ""
+    return Doom(eviction.reason, workload.key if whole else "", whom)
 
 
 def _marks(plan: Plan, workload: Workload, outcome: Outcome, pods: dict[Task, PodRecord]) -> Iterator[Mark]:
@@ -186,7 +187,7 @@ def _is_writable(made: Assembly, workload: Workload, outcome: Outcome) -> bool:
 
 def _without(decision: Decision, hopeless: Iterable[str]) -> Decision:
     """A decision that sends nobody away for workloads whose room could not be written down."""
-    evictions = tuple(one for one in decision.evictions if one.beneficiary not in hopeless)
+    evictions = tuple(one for one in decision.evictions if one.doom.beneficiary not in hopeless)
     if len(evictions) == len(decision.evictions):
         return decision
     return msgspec.structs.replace(decision, restate=None, evictions=evictions)

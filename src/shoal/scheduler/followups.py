@@ -1,20 +1,20 @@
 """Follow-ups: what is due because objects have changed, whatever the engine thinks of them.
 
 A pod whose job has allocated it a node is bound there as soon as somebody has made it: the room is taken
-already, and no plan need decide on it again. And a job's nomination for a pod that has its node by now is
-dropped. Both are found from what has changed, so that a quiet cluster costs nothing.
+already, and no plan need decide on it again. A job's nomination for a pod that has its node by now is
+dropped. And a pod that was told to leave, and not deleted, is deleted: whoever told it was stopped in
+between. All are found from what has changed, so that a quiet cluster costs nothing.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from shoal.api.dijob import DIJob
 from shoal.api.tyjob import TYJob
-from shoal.scheduler.decisions import Bind, Decision, Restate, restate
+from shoal.scheduler.decisions import Bind, Decision, Evict, restate
 from shoal.world.changes import Key
+from shoal.world.dooms import Doom
 from shoal.world.pods import PodRecord, owned_by
 from shoal.world.world import JOB_KINDS, AnyJob, World
 
@@ -22,36 +22,52 @@ JobKey = tuple[str, Key]
 
 
 class Followups:
-    """Finds what is due; a pod that is to be bound is looked at until it has been."""
+    """Finds what is due. A pod that is to be bound, or deleted, is looked at until it has been."""
 
-    def __init__(self, world: World) -> None:
-        self._world: Final = world
-        self._unbound: set[Key] = set()
+    def __init__(self, world: World, is_busy: Callable[[str], bool]) -> None:
+        """Of a workload that is busy, being written already, nothing more is found."""
+        self._world, self._is_busy = world, is_busy
+        self._open: set[Key] = set()
 
     def take(self, changes: Mapping[str, set[Key]]) -> list[Decision]:
-        """What is due now that these objects have changed, job by job."""
-        self._unbound |= changes["Pod"]
-        found = [due for key in sorted(self._unbound) if (due := self._allocated(key))]
-        self._unbound = {bind.key for _, bind in found}
-        binds: defaultdict[JobKey, list[Bind]] = defaultdict(list)
-        for job, bind in found:
-            binds[job].append(bind)
-        tidied = {job: write for job in sorted(self._touched(changes)) if (write := self._tidied(job))}
-        return [
-            Decision(workload=_title(job), pool="", restate=tidied.get(job), binds=tuple(binds[job]))
-            for job in dict.fromkeys((*binds, *tidied))
-        ]
+        """What is due now that these objects have changed, workload by workload."""
+        self._open |= changes["Pod"]
+        found = [*self._of_pods(), *self._tidied(changes)]
+        due: dict[str, Decision] = {}
+        for one in found:
+            due[one.workload] = _both(due.get(one.workload), one)
+        return list(due.values())
 
-    def _allocated(self, key: Key) -> tuple[JobKey, Bind] | None:
+    def _of_pods(self) -> Iterator[Decision]:
+        """What is to be done about pods."""
+        for key in sorted(self._open):
+            pod = self._world.pods.get(key)
+            job = self._job(pod) if pod else None
+            if pod and pod.doomed:
+                yield from self._exodus(pod, pod.doomed, _party(pod, job))
+            elif pod and job and (bind := self._bind(pod, job[1])):
+                yield Decision(workload=_title(job[0]), pool="", binds=(bind,))
+            else:
+                self._open.discard(key)
+
+    def _bind(self, pod: PodRecord, job: AnyJob) -> Bind | None:
         """The node that a pod was allocated and does not have yet."""
-        pod = self._world.pods.get(key)
-        if pod is None or pod.node or pod.leaving or pod.finished:
+        if pod.node or pod.leaving or pod.finished:
             return None
-        found = self._job(pod)
-        node = _allocation(found[1], pod) if found else ""
-        if not found or node not in self._world.nodes:
-            return None
-        return found[0], Bind(key, pod.uid, node)
+        node = _allocation(job, pod)
+        return Bind(pod.key, pod.uid, node) if node in self._world.nodes else None
+
+    def _exodus(self, pod: PodRecord, doom: Doom, party: str) -> Iterator[Decision]:
+        """A pod that was told to leave, and all who must leave with it."""
+        if self._is_busy(party):
+            return
+        along = [
+            one
+            for one in self._world.pods.values()
+            if doom.whole and not one.leaving and one.node and _party(one, self._job(one)) == doom.whole
+        ]
+        evictions = tuple(Evict(one.key, one.uid, doom) for one in (pod, *along) if not one.finished)
+        yield Decision(workload=party, pool="", evictions=evictions)
 
     def _job(self, pod: PodRecord) -> tuple[JobKey, AnyJob] | None:
         """The job that made a pod."""
@@ -61,15 +77,17 @@ class Followups:
         job = self._world.jobs[kind].get(key)
         return ((kind, key), job) if job and owned_by(pod, kind, job.metadata) else None
 
-    def _tidied(self, where: JobKey) -> Restate | None:
-        """A job that room was kept for, without those of its nominations that have come true."""
-        kind, key = where
-        job = self._world.jobs[kind].get(key)
-        if job is None or not job.status.nominations:
-            return None
-        stale = set(self._seated(job))
-        left = {pod: node for pod, node in job.status.nominations.items() if pod not in stale}
-        return restate(kind, job, replace(job.status, nominations=left))
+    def _tidied(self, changes: Mapping[str, set[Key]]) -> Iterator[Decision]:
+        """Jobs that room was kept for, without those of their nominations that have come true."""
+        for kind, key in sorted(self._touched(changes)):
+            job = self._world.jobs[kind].get(key)
+            if job is None or not job.status.nominations:
+                continue
+            stale = set(self._seated(job))
+            left = {pod: node for pod, node in job.status.nominations.items() if pod not in stale}
+            write = restate(kind, job, replace(job.status, nominations=left))
+            if write:
+                yield Decision(workload=_title((kind, key)), pool="", restate=write)
 
     def _touched(self, changes: Mapping[str, set[Key]]) -> set[JobKey]:
         """Jobs that have changed, and those of pods that have."""
@@ -96,6 +114,28 @@ def _allocation(job: AnyJob, pod: PodRecord) -> str:
     return ""
 
 
+def _party(pod: PodRecord, job: tuple[JobKey, AnyJob] | None) -> str:
+    """What the workload of a pod is called."""
+    if job:
+        return _title(job[0])
+    if pod.blueprint.gang:
+        return f"Gang/{pod.namespace}/{pod.blueprint.gang}"
+    return f"Pod/{pod.namespace}/{pod.name}"
+
+
 def _title(job: JobKey) -> str:
     kind, (namespace, name) = job
     return f"{kind}/{namespace}/{name}"
+
+
+def _both(one: Decision | None, other: Decision) -> Decision:
+    """Two decisions about the same workload."""
+    if one is None:
+        return other
+    evictions = {eviction.uid: eviction for eviction in (*one.evictions, *other.evictions)}
+    return replace(
+        one,
+        restate=one.restate or other.restate,
+        binds=one.binds + other.binds,
+        evictions=tuple(evictions.values()),
+    )

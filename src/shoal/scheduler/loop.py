@@ -13,15 +13,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from shoal.cluster.events import Recorder as Events
-from shoal.cluster.live import LiveWorld, Texts
+from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
-from shoal.scheduler.advisor import Advisor, Counsellor
+from shoal.scheduler.advisor import NO_ANSWER, Advisor, Counsellor
 from shoal.scheduler.commit import Committer
 from shoal.scheduler.decisions import decide
 from shoal.scheduler.followups import Followups
@@ -33,7 +32,6 @@ from shoal.scheduler.rests import Rests, without
 from shoal.scheduler.telling import Telling
 from shoal.scheduler.timers import Timers
 from shoal.scheduler.writes import Patience, Writes
-from shoal.scheduling.advice import NO_ADVICE
 from shoal.scheduling.config import SchedulerConfig, seconds
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.report import Step
@@ -69,13 +67,10 @@ class Scheduler:
         advisor: Advisor | None = None,
         metrics: Metrics | None = None,
         manner: Manner | None = None,
-        record: tuple[Path, Texts] | None = None,
+        recorder: Recorder | None = None,
         publish: Callable[[Step], None] | None = None,
     ) -> None:
-        """`record` is where to write cycles down, and the objects as they are told.
-
-        `publish` is called with each cycle, and is to be quick.
-        """
+        """`publish` is called with each cycle, and is to be quick."""
         self._live, self._config, self._clock = live, config, clock
         self._manner: Final = manner or Manner()
         self.metrics: Final = metrics or Metrics()
@@ -88,10 +83,10 @@ class Scheduler:
         self._rests: Final = Rests(self._manner.rest)
         observer = Observer(self.metrics, self._telling)
         self._committer: Final = Committer(world, writes, self._rests, observer, self._woken.set)
-        self._followups: Final = Followups(world)
+        self._followups: Final = Followups(world, self._committer.is_busy)
         self._timers: Final = Timers(world, config)
         self._counsellor: Final = Counsellor(world, advisor, self._woken.set)
-        self._recorder: Final = Recorder(record[0], world, record[1]) if record else None
+        self._recorder: Final = recorder
         self._publish: Final = publish
         self.cycles = 0
         """How many cycles have run."""
@@ -123,11 +118,13 @@ class Scheduler:
         while True:
             begun = loop.time()
             due = self.cycle()
-            took = loop.time() - begun
+            rested, took = self._rests.next(), loop.time() - begun
             self.metrics.cycles.observe(took)
             await asyncio.sleep(max(self._manner.gather, took))
-            waits = (period, self._rests.next(), None if due is None else due - self._clock())
-            await self._wait(min(wait for wait in waits if wait is not None))
+            waits = [period]
+            waits += [] if due is None else [due - self._clock()]
+            waits += [] if rested is None else [rested - loop.time()]
+            await self._wait(min(waits))
 
     async def _wait(self, longest: float) -> None:
         """Wait until there is something to do, or so long."""
@@ -141,21 +138,22 @@ class Scheduler:
         """Plan once, and begin to make it so; when the clock alone makes another cycle due."""
         self._woken.clear()
         changes = self._changes.take()
-        changed, advice = bool(changes), self._counsellor.take()
+        changed, answer = bool(changes), self._counsellor.take()
         now = self._live.world.now = exact_moment(self._clock())
         made = self._assembler.assemble(now)
-        snapshot, resting = without(made.snapshot, self._rests.resting())
+        undecided = self._counsellor.undecided(made.snapshot, answer)
+        snapshot, absent = without(made.snapshot, self._rests.resting() | undecided)
 
         def planned() -> Step:
-            return Step(snapshot, cycle(snapshot, self._config, advice))
+            return Step(snapshot, cycle(snapshot, self._config, answer.advice))
 
-        done = self._recorder.record(self._config, planned, resting) if self._recorder else planned()
+        done = self._recorder.record(self._config, planned, absent) if self._recorder else planned()
         decisions = decide(self._live.world, made, done.plan)
         self._committer.commit(decisions)
         self._committer.commit(self._followups.take(changes))
         self._telling.verdicts(made, done.plan, changes)
-        if changed or advice is NO_ADVICE or self._counsellor.wants_again:
-            self._counsellor.ask(snapshot)
+        if changed or answer is NO_ANSWER or self._counsellor.wants_again:
+            self._counsellor.ask(made.snapshot)
         self._note(done, len(decisions))
         return self._timers.next(changes, snapshot, done.plan)
 

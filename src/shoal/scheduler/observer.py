@@ -1,22 +1,9 @@
 """The observer: is told how decisions went, and lets metrics and Events say so."""
 
-from collections.abc import Mapping
-from typing import Final
-
 from shoal.cluster.errors import ClusterError
 from shoal.scheduler.decisions import Bind, Evict
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.telling import Telling
-from shoal.scheduling.plan import EvictionReason
-
-_DEEDS: Final[Mapping[EvictionReason, str]] = {
-    "Preempted": "Preempted",
-    "Reclaimed": "Preempted",
-    "Shrunk": "Shrunk",
-    "Moved": "Moved",
-    "GangLost": "GangLost",
-}
-"""The reasons of Events: `Preempted` is what everybody looks for."""
 
 
 class Observer:
@@ -32,11 +19,11 @@ class Observer:
         self._telling.event(pool, bind.key, bind.uid, "Scheduled", text)
 
     def evicted(self, pool: str, eviction: Evict) -> None:
-        """A pod was sent away."""
-        self._metrics.evictions.labels(eviction.reason).inc()
-        whose = f" for {eviction.beneficiary}" if eviction.beneficiary else ""
-        text = f"{eviction.reason}{whose}"
-        self._telling.event(pool, eviction.key, eviction.uid, _DEEDS[eviction.reason], text)
+        """A pod was sent away. What everybody looks for is called `Preempted`, whichever rule it was."""
+        doom = eviction.doom
+        self._metrics.evictions.labels(doom.reason).inc()
+        reason = "Preempted" if doom.reason == "Reclaimed" else doom.reason
+        self._telling.event(pool, eviction.key, eviction.uid, reason, str(doom))
 
     def written(self, kind: str, seconds: float) -> None:
         """A write was made, and took so long."""

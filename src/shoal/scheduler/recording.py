@@ -7,9 +7,9 @@ Each cycle has a directory of its own, named by its number; of those there are o
     000042/plan.json       the plan, as `shoal plan -o json` prints it
     000042/command         how to plan it again; it prints the same, to the byte
 
-The objects are those the watch told of, with all that was decided and is not told of yet: a cycle sees both.
-Who rests after a refusal is left out, as it was left out of the cycle. A plan that followed the advice of a
-user's policy is the same again if the policy answers the same again.
+The objects are those the watch told of, with all that was decided and is not told of yet: a cycle sees
+both. Who rests after a refusal, or waits for a policy, is left out, as it was left out of the cycle. A plan
+that followed the advice of a user's policy is the same again if the policy answers the same again.
 """
 
 import shlex
@@ -42,20 +42,18 @@ def exact_moment(now: float) -> float:
 class Recorder:
     """Keeps the last cycles in a directory."""
 
-    def __init__(self, directory: Path, world: World, texts: Texts, *, keep: int = 100) -> None:
+    def __init__(self, directory: Path, world: World, texts: Texts, *, keep: int) -> None:
         """`texts` are the objects as they were told, which a LiveWorld keeps up to date."""
         self._directory, self._world, self._texts, self._keep = directory, world, texts, keep
         directory.mkdir(parents=True, exist_ok=True)
         self._number = max(_numbers(directory), default=0)
 
-    def record(
-        self, config: SchedulerConfig, step: Callable[[], Step], resting: Collection[Workload]
-    ) -> Step:
+    def record(self, config: SchedulerConfig, step: Callable[[], Step], absent: Collection[Workload]) -> Step:
         """Write down what a cycle sees, run it, and write down what it decides."""
         self._number += 1
         place = self._directory / f"{self._number:06}"
         place.mkdir()
-        objects = list(self._objects(resting))
+        objects = list(self._objects(absent))
         done = step()
         listed = {"apiVersion": "v1", "kind": "List", "items": objects}
         (place / "world.json").write_bytes(msgspec.json.encode(listed))
@@ -66,10 +64,10 @@ class Recorder:
         self._forget()
         return done
 
-    def _objects(self, resting: Collection[Workload]) -> Iterator[Object]:
+    def _objects(self, absent: Collection[Workload]) -> Iterator[Object]:
         """Everything, as a cycle sees it."""
-        left_out = {(w.kind, (w.namespace, w.name)) for w in resting if w.kind in JOB_KINDS}
-        left_out |= {("Pod", (w.namespace, task.name)) for w in resting for task in w.tasks}
+        left_out = {(w.kind, (w.namespace, w.name)) for w in absent if w.kind in JOB_KINDS}
+        left_out |= {("Pod", (w.namespace, task.name)) for w in absent for task in w.tasks}
         for (kind, key), text in sorted(self._texts.items()):
             if (kind, key) not in left_out:
                 yield self._seen(kind, key, msgspec.json.decode(text))

@@ -44,20 +44,20 @@ class Rests:
         return {key for key, rest in self._known.items() if rest.until > now}
 
     def next(self) -> float | None:
-        """In how many seconds the next one has rested."""
+        """When the next one has rested, by the loop's time."""
         now = asyncio.get_running_loop().time()
-        return min((rest.until - now for rest in self._known.values() if rest.until > now), default=None)
+        return min((rest.until for rest in self._known.values() if rest.until > now), default=None)
 
 
-def without(snapshot: Snapshot, resting: Collection[str]) -> tuple[Snapshot, list[Workload]]:
-    """A snapshot as if those who rest were not there, and who they are.
+def without(snapshot: Snapshot, absent: Collection[str]) -> tuple[Snapshot, list[Workload]]:
+    """A snapshot as if some, who cannot be served just now, were not there; and who they are.
 
     Otherwise the room that each plan gives them would stand empty. One that has a part of its room, or that
     room is kept for, stays: nobody else may have it.
     """
-    if not resting:
+    if not absent:
         return snapshot, []
-    out = [w for w in snapshot.unsettled if w.key in resting and not w.placed and not w.nominated]
+    out = [w for w in snapshot.unsettled if w.key in absent and not w.placed and not w.nominated]
     gone = set(out)
     if not gone:
         return snapshot, []

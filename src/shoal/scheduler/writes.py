@@ -9,6 +9,7 @@ is an answer, however long that takes.
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object, 
 from shoal.cluster.times import as_text
 from shoal.scheduler.decisions import Bind, Evict, Mark, Restate
 from shoal.scheduling.config import SchedulerConfig
+from shoal.world.dooms import DISRUPTION, Doom, doom_in
 from shoal.world.pods import BROKEN_SINCE
 
 T = TypeVar("T")
@@ -114,14 +116,12 @@ class Writes:
         return version
 
     async def evict(self, eviction: Evict) -> None:
-        """Let a pod say why it goes, and delete it. One that is gone, or is another by now, is done with."""
+        """Let a pod say why it must go, and delete it. One that is gone, or another by now, is done with."""
         namespace, name = eviction.key
-        try:
+        with suppress(NotFoundError, AnotherError):
             pod = await self.amend(PODS, eviction.key, eviction.uid, lambda pod: self._doomed(pod, eviction))
             how = Deletion(uid=eviction.uid, grace=self._grace(eviction, pod))
             await self._insist(lambda: self._cluster.delete(PODS.read_as(version_of), name, namespace, how))
-        except (NotFoundError, AnotherError):
-            return
 
     async def amend(
         self,
@@ -166,15 +166,15 @@ class Writes:
 
     def _doomed(self, pod: Object, eviction: Evict) -> Object | None:
         """The status of a pod that says why it must go; None if it says so, or goes anyway."""
-        if pod["metadata"].get("deletionTimestamp"):
+        said = (c for c in pod.get("status", {}).get("conditions") or () if c["type"] == DISRUPTION)
+        if pod["metadata"].get("deletionTimestamp") or any(doom_in(c.get("message", "")) for c in said):
             return None
-        conditions = with_condition(pod, disruption(eviction), self._clock())
-        return None if conditions is None else {"conditions": conditions}
+        return {"conditions": with_condition(pod, disruption(eviction.doom), self._clock())}
 
     def _grace(self, eviction: Evict, pod: Object) -> int | None:
         """How long a pod may take to go; None for as long as it asks for itself."""
         most = self._config.reclaim_grace_period_seconds
-        if eviction.reason != "Reclaimed" or most is None:
+        if eviction.doom.reason != "Reclaimed" or most is None:
             return None
         own: int = pod["spec"].get("terminationGracePeriodSeconds", _USUAL_GRACE)
         return min(math.ceil(most), own)
@@ -205,16 +205,11 @@ class AnotherError(ClusterError):
     reason = ConflictError.reason
 
 
-def disruption(eviction: Evict) -> Object:
-    """The condition by which everybody knows that a pod did not fail: it was sent away."""
-    rivals = eviction.reason in ("Preempted", "Reclaimed")
-    beneficiary = f" for {eviction.beneficiary}" if eviction.beneficiary else ""
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler" if rivals else eviction.reason,
-        "message": f"Shoal: {eviction.reason}{beneficiary}",
-    }
+def disruption(doom: Doom) -> Object:
+    """The condition that tells a pod, and everybody else, why it must go."""
+    rivals = doom.reason in ("Preempted", "Reclaimed")
+    reason = "PreemptionByScheduler" if rivals else doom.reason
+    return {"type": DISRUPTION, "status": "True", "reason": reason, "message": str(doom)}
 
 
 def with_condition(thing: Object, condition: Object, now: float) -> list[Object] | None:

@@ -10,12 +10,17 @@ from shoal.api.dijob import RANK_LABEL
 from shoal.api.meta import ObjectMeta, OwnerReference, Time
 from shoal.api.names import small_number
 from shoal.world.book import Blueprint, Book
+from shoal.world.dooms import DISRUPTION, Doom, doom_in
 
 BROKEN_SINCE = "shoal.io/broken-since"
 
 
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that exists, or is about to. Records that are equal tell the engine the same."""
+    """A pod that exists, or is about to. Records that are equal tell the engine the same.
+
+    One that was told to leave is `doomed` until it is deleted: whoever told it may have been stopped in
+    between. It is leaving all the same.
+    """
 
     namespace: str
     name: str
@@ -25,6 +30,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str = ""
     phase: str = "Pending"
     leaving: bool = False
+    doomed: Doom | None = None
     nominated: str = ""
     owner: OwnerReference | None = None
     rank: int | None = None
@@ -53,6 +59,8 @@ def record(pod: Pod, book: Book, now: float) -> PodRecord:
     Words that many pods have in common are kept once.
     """
     meta = pod.metadata
+    deleted = meta.deletion_timestamp is not None
+    doomed = None if deleted else _doom(pod)
     return PodRecord(
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -61,12 +69,19 @@ def record(pod: Pod, book: Book, now: float) -> PodRecord:
         uid=meta.uid,
         node=intern(pod.spec.node_name),
         phase=intern(pod.status.phase),
-        leaving=meta.deletion_timestamp is not None,
+        leaving=deleted or doomed is not None,
+        doomed=doomed,
         nominated=pod.status.nominated_node_name,
         owner=owner(meta),
         rank=_rank(meta),
         broken_since=_time(meta.annotations.get(BROKEN_SINCE)),
     )
+
+
+def _doom(pod: Pod) -> Doom | None:
+    """What a pod was told by us that must leave."""
+    told = (doom_in(c.message) for c in pod.status.conditions if c.type == DISRUPTION)
+    return next((doom for doom in told if doom), None)
 
 
 def created(meta: ObjectMeta, now: float) -> float:

@@ -130,6 +130,20 @@ async def test_what_was_decided_on_top_of_what_failed_fails_too() -> None:
         assert await registry.create(CONFIG_MAPS, config_map("a"))
 
 
+async def test_nobody_waits_for_ever_for_a_journal_that_breaks() -> None:
+    journal = SlowJournal()
+    async with opened(journal) as registry:
+        gate = journal.shut()
+        tasks = [writing(registry, "a"), writing(registry, "b")]
+        await begun(*tasks)
+        gate.set_exception(MemoryError("nothing left"))
+        for task in tasks:
+            with pytest.raises(StorageError, match="nothing left"):
+                await task
+        journal.gate = None
+        assert await registry.create(CONFIG_MAPS, config_map("a"))
+
+
 async def test_a_writer_that_gives_up_waiting_disturbs_nobody() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:

@@ -47,6 +47,7 @@ GRACES: dict[str, tuple[list[int | None], int, str]] = {
     "shorter the second time": ([None, 5], 5, "08:00:05"),
     "never longer": ([5, 40], 5, "08:00:05"),
     "as it was, if nothing is said": ([5, None], 5, "08:00:05"),
+    "shorter after more than any calendar has": ([10**30, 5], 5, "08:00:05"),
 }
 
 
@@ -61,6 +62,15 @@ async def test_a_pod_that_runs_is_given_a_grace(case: str) -> None:
         assert metadata["deletionGracePeriodSeconds"] == seconds
         assert metadata["deletionTimestamp"] == f"2027-01-15T{end}Z"
         assert metadata["generation"] == 2
+
+
+async def test_a_pod_that_wants_to_stay_for_ever_can_still_be_told_to_go() -> None:
+    async with opened() as registry:
+        await registry.create(PODS, pod(spec={"terminationGracePeriodSeconds": 2**63 - 1}))
+        await registry.bind("a", "default", "n")
+        going = await registry.delete(PODS, "a")
+        assert going is not None
+        assert going["metadata"]["deletionTimestamp"].startswith("21")
 
 
 async def test_an_object_goes_when_its_last_finalizer_does() -> None:

@@ -166,6 +166,13 @@ async def test_an_update_that_changes_nothing_makes_no_version() -> None:
         assert registry.version == made["metadata"]["resourceVersion"]
 
 
+def nested(levels: int) -> Object:
+    thing: Object = {}
+    for _ in range(levels):
+        thing = {"a": thing}
+    return thing
+
+
 REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
     "another version": ({"metadata": {"resourceVersion": "1"}}, ConflictError, "has been modified"),
     "another uid": ({"metadata": {"uid": "x"}}, InvalidError, "metadata.uid"),
@@ -182,6 +189,7 @@ REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
     "a longer deadline": ({"spec": {"activeDeadlineSeconds": 20}}, InvalidError, "less than or equal"),
     "no deadline": ({"spec": {"activeDeadlineSeconds": None}}, InvalidError, "activeDeadlineSeconds"),
     "a new gate": ({"spec": {"schedulingGates": [{"name": "b"}]}}, InvalidError, "schedulingGates"),
+    "a bottomless spec": ({"spec": nested(2000)}, InvalidError, "nested too deeply"),
 }
 
 
@@ -194,6 +202,14 @@ async def test_what_may_not_change_does_not(case: str) -> None:
             await registry.patch(PODS, "a", patch=patch)
         assert text in str(caught.value)
         assert await registry.get(PODS, "a") == made
+
+
+@pytest.mark.parametrize("namespace", [["default"], {"a": 1}, 5])
+async def test_an_update_of_what_is_nowhere_is_refused(namespace: object) -> None:
+    async with opened() as registry:
+        await registry.create(PODS, pod())
+        with pytest.raises(BadRequestError, match=r"metadata\.namespace"):
+            await registry.update(PODS, pod(namespace=namespace))
 
 
 ALLOWED_CHANGES: dict[str, Object] = {

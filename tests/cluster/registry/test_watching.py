@@ -132,21 +132,21 @@ async def test_watches_end_with_the_registry() -> None:
         await registry.get(PODS, "a")
 
 
-async def test_a_version_that_is_still_to_come_is_waited_for() -> None:
+async def test_a_watcher_that_knows_more_than_there_is_must_list_again() -> None:
     async with opened() as registry:
-        future = str(int(registry.version) + 2)
-        async with registry.watch(CONFIG_MAPS, version=future) as events:
-            for name in "abc":
-                await registry.create(CONFIG_MAPS, config_map(name))
-            assert seen(await anext(events)) == ("ADDED", "c")
+        with pytest.raises(GoneError, match="unknown resource version"):
+            await all_of(registry, str(int(registry.version) + 1))
         with pytest.raises(UnavailableError, match="Too large resource version"):
             await registry.list(CONFIG_MAPS, at="9999")
 
 
 async def test_a_version_that_is_none_is_refused() -> None:
     async with opened() as registry:
-        with pytest.raises(BadRequestError):
-            await all_of(registry, "abc")
+        for version in ("abc", "-1", "9" * 5000):
+            with pytest.raises(BadRequestError):
+                await all_of(registry, version)
+            with pytest.raises(BadRequestError):
+                await registry.list(CONFIG_MAPS, at=version)
         with pytest.raises(BadRequestError):
             await registry.list(CONFIG_MAPS, start="abc")
 
@@ -227,6 +227,15 @@ async def test_pages_of_a_selection_do_not_say_how_much_is_left() -> None:
         assert (len(page.items), page.remaining, bool(page.next)) == (2, None, True)
         page = await registry.list(CONFIG_MAPS, Where(labels="a=b"), limit=3)
         assert (len(page.items), page.next) == (3, "")
+
+
+async def test_less_than_nothing_is_no_limit() -> None:
+    async with opened() as registry:
+        for name in "abc":
+            await registry.create(CONFIG_MAPS, config_map(name))
+        for where in (Where(), Where(labels="!a")):
+            page = await registry.list(CONFIG_MAPS, where, limit=-2)
+            assert (len(page.items), page.next) == (3, "")
 
 
 async def test_a_page_that_is_too_old_is_gone() -> None:

@@ -48,8 +48,9 @@ class Pair:
         )
 
     def lasts(self, now: datetime) -> bool:
-        """Whether it need not be renewed yet."""
-        return self.certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+        """Whether it need not be renewed yet; one of a clock that was ahead is of no use."""
+        begun = self.certificate.not_valid_before_utc <= now
+        return begun and self.certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
 
     def is_for(self, hosts: Iterable[str]) -> bool:
         """Whether it vouches for all these names and addresses."""
@@ -77,7 +78,7 @@ def make_authority(now: datetime) -> Pair:
 
 
 def make_server(authority: Pair, hosts: Iterable[str], now: datetime) -> Pair:
-    """A certificate for a server that is reached under these names and addresses."""
+    """A certificate for a server under these names and addresses; UnicodeError if one cannot be."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shoal")])
     builder = _builder(name, authority.certificate.subject, key, now, SERVER_DAYS)
@@ -123,4 +124,4 @@ def _name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host.encode("idna").decode())

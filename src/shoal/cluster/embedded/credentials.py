@@ -12,13 +12,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from yaml import YAMLError
+
+from shoal.api import plainyaml
 from shoal.cluster.embedded.certificates import Pair, make_authority, make_server
 
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 """Names and addresses that every certificate is for."""
+
+_NAME: Final = "shoal"
+"""What a kubeconfig calls the cluster, its user and the context of both."""
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -75,16 +81,17 @@ class Credentials:
 
     def write_kubeconfig(self, url: str) -> Path:
         """Write a kubeconfig with which kubectl, and everybody else, finds the API and is let in."""
-        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        with _told(self.authority):
+            authority = base64.b64encode(self.authority.read_bytes()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "shoal", "cluster": {"server": url, "certificate-authority-data": authority}}
+                {"name": _NAME, "cluster": {"server": url, "certificate-authority-data": authority}}
             ],
-            "users": [{"name": "shoal", "user": {"token": self.token}}],
-            "contexts": [{"name": "shoal", "context": {"cluster": "shoal", "user": "shoal"}}],
-            "current-context": "shoal",
+            "users": [{"name": _NAME, "user": {"token": self.token}}],
+            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+            "current-context": _NAME,
         }
         with _told(self.kubeconfig):
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
@@ -98,10 +105,12 @@ class Credentials:
             return 0
 
     def _last_url(self) -> str:
-        """The address in the last kubeconfig; nothing without one, or if it was written by somebody else."""
+        """The address in the last kubeconfig, which kubectl may have changed; nothing if it has none."""
         try:
-            return str(json.loads(self.kubeconfig.read_bytes())["clusters"][0]["cluster"]["server"])
-        except (OSError, ValueError, LookupError, TypeError):
+            config: Any = next(plainyaml.values(self.kubeconfig.read_text()))
+            clusters = {entry["name"]: entry["cluster"] for entry in config["clusters"]}
+            return str(clusters[_NAME]["server"])
+        except (OSError, ValueError, LookupError, TypeError, StopIteration, YAMLError):
             return ""
 
     def _refresh_kubeconfig(self) -> None:
@@ -162,6 +171,8 @@ def _told(where: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise CredentialsError(f"{where} has a file that is no text: {error}") from None
+    except UnicodeError as error:
+        raise CredentialsError(f"no certificate can be made for such a host: {error}") from None
     except OSError as error:
         raise CredentialsError(
             f"cannot keep credentials in {error.filename or where}: {error.strerror or error}"

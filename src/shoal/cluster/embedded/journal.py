@@ -87,9 +87,11 @@ class SqliteJournal:
 
     async def close(self) -> None:
         """Let go of the file and of the directory."""
-        await self._run(self._connection.close)
-        self._thread.shutdown()
-        self._lock.close()
+        try:
+            await self._run(self._connection.close)
+        finally:
+            self._thread.shutdown()
+            self._lock.close()
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -100,7 +102,7 @@ class SqliteJournal:
                 self._connection.execute("BEGIN IMMEDIATE")
                 work()
                 self._connection.execute("COMMIT")
-            except sqlite3.Error:
+            except BaseException:  # whatever it is, the next transaction must be able to begin
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise

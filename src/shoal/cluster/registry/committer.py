@@ -82,22 +82,24 @@ class Committer:
         try:
             if changes:
                 await self._journal.append([change.record for change in changes])
-        except StorageError as problem:
+        except Exception as problem:
             self._refuse(batch, changes, problem)
+            if not isinstance(problem, StorageError):
+                raise
         else:
             self._done(changes)
             for waiting in batch:
                 if not waiting.done.done():
                     waiting.done.set_result(None)
 
-    def _refuse(self, batch: list[_Waiting], changes: list[Change], problem: StorageError) -> None:
-        """Nothing of the batch was kept, so nothing that was decided on top of it can be."""
+    def _refuse(self, batch: list[_Waiting], changes: list[Change], problem: Exception) -> None:
+        """Nothing of the batch was kept, so nothing that was decided on top of it can be; nobody waits on."""
         later, self._waiting = self._waiting, []
         changes.extend(change for waiting in later for change in waiting.changes)
         self._failed(changes)
         for waiting in (*batch, *later):
             if not waiting.done.done():
-                waiting.done.set_exception(StorageError(problem.message))
+                waiting.done.set_exception(StorageError(str(problem)))
 
     async def _forget(self) -> None:
         """What cannot be thrown away now is thrown away the next time."""

@@ -14,6 +14,8 @@ from shoal.cluster.resources import Object
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 _FINISHED: Final = ("Succeeded", "Failed")
+_LONGEST: Final = 100 * 365 * 24 * 3600
+"""Seconds that a pod may take to end, whatever it asks for: a moment that calendars have."""
 
 
 def delete(head: Head, rules: Rules, record: Record, how: Deletion) -> Record:
@@ -85,7 +87,7 @@ def _grace(rules: Rules, thing: Object, how: Deletion) -> int | None:
     if not spec.get("nodeName") or status.get("phase") in _FINISHED:
         return 0
     grace = how.grace if how.grace is not None else spec.get("terminationGracePeriodSeconds", 0)
-    return grace if grace >= 0 else 1
+    return min(grace, _LONGEST) if grace >= 0 else 1
 
 
 def _mark(thing: Object, grace: int, now: float) -> None:

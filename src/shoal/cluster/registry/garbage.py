@@ -44,7 +44,7 @@ def _follow_up(head: Head, change: Change) -> None:
     record = change.record
     now = meta(record.body)
     if record.deleted:
-        for key in head.owned_by(now.uid):
+        for key in sorted(head.owned_by(now.uid)):
             _attend(head, key)
         return
     if now.deletion_timestamp and now.finalizers:
@@ -148,13 +148,13 @@ def _break_circle(head: Head, record: Record, now: Meta) -> None:
 def _see_to_dependents(head: Head, record: Record, now: Meta) -> None:
     """What an object that is being deleted has decided about those it owns."""
     if ORPHAN in (now.finalizers or ()):
-        for key in head.owned_by(now.uid):
+        for key in sorted(head.owned_by(now.uid)):
             dependent = head.get(key)
             if dependent is not None:
                 _drop_references(head, dependent, {now.uid})
         _drop_finalizer(head, record.key, ORPHAN)
     elif FOREGROUND in (now.finalizers or ()):
-        for key in head.owned_by(now.uid):
+        for key in sorted(head.owned_by(now.uid)):
             _attend(head, key)
         _finish_foreground(head, record.key)
 
@@ -214,7 +214,7 @@ def _end_namespace(head: Head, namespace: str) -> None:
     """Let a namespace go that is being deleted and has nothing in it any more."""
     key = Key(NAMESPACES.full_name, "", namespace)
     record = head.get(key)
-    if record is None or meta(record.body).deletion_timestamp is None or head.within(namespace):
+    if record is None or meta(record.body).deletion_timestamp is None or not head.is_empty(namespace):
         return
     thing = decode(record.body)
     finalizers = thing["spec"].get("finalizers", [])

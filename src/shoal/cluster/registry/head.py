@@ -6,7 +6,7 @@ again what is committed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -55,12 +55,23 @@ class Head:
 
     def within(self, namespace: str) -> list[Record]:
         """Everything in a namespace."""
-        resources = dict.fromkeys([*self._state.resources(), *self._overlay])
-        return [record for resource in resources for record in self.records(resource, namespace)]
+        return [record for resource in self._resources() for record in self.records(resource, namespace)]
 
-    def owned_by(self, uid: str) -> list[Key]:
-        """The objects that name an owner, in order."""
-        return sorted(self._owned.get(uid, ()))
+    def _resources(self) -> list[str]:
+        return list(dict.fromkeys([*self._state.resources(), *self._overlay]))
+
+    def is_empty(self, namespace: str) -> bool:
+        """Whether there is nothing in a namespace."""
+        return not any(self._has_any(resource, namespace) for resource in self._resources())
+
+    def _has_any(self, resource: str, namespace: str) -> bool:
+        staged, places = self._overlay[resource], self._state.collection(resource).places(namespace)
+        there = (place for place, record in staged.items() if place[0] == namespace and not record.deleted)
+        return any(place not in staged for place in places) or any(there)
+
+    def owned_by(self, uid: str) -> Collection[Key]:
+        """The objects that name an owner, in no order; they are others as soon as anything is written."""
+        return self._owned.get(uid, ())
 
     # --- writing ------------------------------------------------------------------------------------------
 

@@ -76,8 +76,7 @@ class Registry:
         self._feed.close()
         if self._tidying is not None:
             self._tidying.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._tidying
+            await asyncio.wait([self._tidying])
         await self._committer.finish()
         await self._journal.close()
 

@@ -8,8 +8,8 @@ import msgspec
 
 from shoal.cluster.errors import BadRequestError, GoneError, UnavailableError
 from shoal.cluster.port import Page, Where
-from shoal.cluster.registry.records import Record
-from shoal.cluster.registry.state import Place, State
+from shoal.cluster.registry.records import Record, number_of
+from shoal.cluster.registry.state import BEFORE_ALL, Place, State
 from shoal.cluster.resources import Resource
 from shoal.cluster.selection import Selection
 
@@ -27,16 +27,15 @@ def page(  # noqa: PLR0913 - as the port has them
     state: State, resource: Resource[T], where: Where, *, limit: int = 0, start: str = "", at: str = ""
 ) -> Page[T]:
     """A page of a list; `at` asks for the state of an exact version."""
-    token = _read(start) if start else _Token(_version(state, at) if at else state.version, ("", ""))
+    token = _read(start) if start else _Token((at and number_of(at)) or state.version, BEFORE_ALL)
     _check_version(state, token.version, continued=bool(start))
     selection = Selection(resource, where)
-    found, more = _matching(state, resource, selection, token, limit)
-    shown = found[: limit or None]
+    found, more = _matching(state, resource, selection, token, max(limit, 0))
     ended = more == 0
     return Page(
-        items=[resource.decode(record.body) for record in shown],
+        items=[resource.decode(record.body) for record in found],
         version=str(token.version),
-        next="" if ended else _written(_Token(token.version, shown[-1].key[1:])),
+        next="" if ended else _written(_Token(token.version, found[-1].key[1:])),
         remaining=more if not ended and selection.everything else None,
     )
 
@@ -45,16 +44,17 @@ def _matching(
     state: State, resource: Resource[T], selection: Selection, token: _Token, limit: int
 ) -> tuple[list[Record], int]:
     """The records of one page, and how many are left: all of them, or one if selecting would be needed."""
-    records = state.collection(resource.full_name).as_of(token.version, selection.namespace)
-    after = [record for record in records if record.key[1:] > token.last] if token.last[1] else list(records)
+    collection = state.collection(resource.full_name)
+    places, records = collection.as_of(token.version, selection.namespace, token.last)
     if selection.everything:
-        return (after[:limit], max(len(after) - limit, 0)) if limit else (after, 0)
+        here = places[: limit or None]
+        return [records[place] for place in here], len(places) - len(here)
     found: list[Record] = []
-    for record in after:
-        if selection.matches(record.body):
+    for place in places:
+        if selection.matches(records[place].body):
             if limit and len(found) == limit:
                 return found, 1
-            found.append(record)
+            found.append(records[place])
     return found, 0
 
 
@@ -72,12 +72,6 @@ def _check_version(state: State, version: int, *, continued: bool) -> None:
             "The provided continue parameter is too old to display a consistent list result. You can start a "
             "new list without the continue parameter."
         ) from None
-
-
-def _version(state: State, text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise BadRequestError(f"resourceVersion: Invalid value: '{text}'")
-    return int(text) or state.version
 
 
 def _written(token: _Token) -> str:

@@ -4,7 +4,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shoal.api.fields import shown
+from shoal.cluster.errors import BadRequestError
 from shoal.cluster.resources import Object
+
+_VERSION_DIGITS: Final = 20
+"""As many as 64 bits need, which is what versions have in Kubernetes."""
 
 
 class Key(NamedTuple):
@@ -89,3 +94,10 @@ def with_version(body: bytes, version: int) -> bytes:
     thing = decode(body)
     thing["metadata"]["resourceVersion"] = str(version)
     return encode(thing)
+
+
+def number_of(version: str) -> int:
+    """A version that somebody names; BadRequestError if it is none."""
+    if not version.isascii() or not version.isdigit() or len(version) > _VERSION_DIGITS:
+        raise BadRequestError(f'resourceVersion: Invalid value: "{shown(version)}"')
+    return int(version)

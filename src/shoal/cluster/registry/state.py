@@ -4,9 +4,9 @@ Each collection keeps its own part of the history, so that a watcher reads nothi
 resource. How far back the history goes is one decision for all.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -16,6 +16,9 @@ from shoal.cluster.registry.records import Change, Key, Record
 
 Place = tuple[str, str]
 """Namespace and name."""
+
+BEFORE_ALL: Final = ("", "")
+"""No object has this place: every object has a name."""
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -61,25 +64,29 @@ class Collection:
         """Where in the log that begins which is newer than a version."""
         return self.forgotten + bisect_left(self.log, version + 1, key=lambda change: change.record.version)
 
-    def places(self, namespace: str = "") -> Sequence[Place]:
-        """Namespaces and names in order: of one namespace, or of all."""
-        if not namespace:
-            return self._places
-        first = bisect_left(self._places, (namespace, ""))
-        return self._places[first : bisect_left(self._places, (f"{namespace}\0", ""), lo=first)]
+    def places(self, namespace: str = "", after: Place = BEFORE_ALL) -> list[Place]:
+        """Namespaces and names in order: of one namespace, or of all, from after a place on."""
+        first = bisect_right(self._places, max(after, (namespace, "")))
+        last = bisect_left(self._places, (f"{namespace}\0", ""), lo=first) if namespace else None
+        return self._places[first:last]
 
-    def as_of(self, version: int, namespace: str = "") -> Iterator[Record]:
-        """The objects as they were, in order: newer changes are undone."""
+    def as_of(
+        self, version: int, namespace: str = "", after: Place = BEFORE_ALL
+    ) -> tuple[list[Place], Mapping[Place, Record]]:
+        """Where objects were, in order, and what they were there: newer changes are undone."""
         undone: dict[Place, Record | None] = {}
         for change in reversed(self.log):
             if change.record.version <= version:
                 break
-            if not namespace or change.record.key.namespace == namespace:
-                undone[change.record.key[1:]] = change.before
+            place = change.record.key[1:]
+            if namespace in ("", place[0]) and place > after:
+                undone[place] = change.before
+        places = self.places(namespace, after)
         if not undone:
-            return map(self.records.__getitem__, self.places(namespace))
-        found = {place: self.records[place] for place in self.places(namespace)} | undone
-        return (record for _, record in sorted(found.items(), key=lambda item: item[0]) if record)
+            return places, self.records
+        restored = {place: record for place, record in undone.items() if record}
+        kept = (place for place in places if place not in undone)
+        return sorted([*kept, *sorted(restored)]), self.records | restored
 
 
 class State:
@@ -127,9 +134,11 @@ class State:
             yield from collection.records.values()
 
     def must_remember(self, version: int) -> None:
-        """GoneError unless everything after a version is still known."""
+        """GoneError unless everything after a version is known: not if it is too old, or of a lost state."""
         if version < self.compacted:
             raise GoneError(f"too old resource version: {version} ({self.compacted})")
+        if version > self.version:
+            raise GoneError(f"unknown resource version: {version} (the newest is {self.version})")
 
     def compact(self, now: float | None = None) -> list[int]:
         """Forget what is too much, and if it is said what time it is, what is too old.

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeVar
 
-from shoal.cluster.errors import BadRequestError, GoneError
+from shoal.cluster.errors import GoneError
 from shoal.cluster.port import Event, Where
-from shoal.cluster.registry.records import Change, Record, with_version
+from shoal.cluster.registry.records import Change, Record, number_of, with_version
 from shoal.cluster.registry.state import Collection, State
 from shoal.cluster.resources import Resource
 from shoal.cluster.selection import Selection
@@ -84,11 +84,12 @@ class Watch(Generic[T]):
         self._next_bookmark = self._now() + self._bookmark_every
         self._first: Iterator[Record] = iter(())
         if self._from and self._from != "0":
-            self._told = _number(self._from)
+            self._told = number_of(self._from)
             self._state.must_remember(self._told)
         else:
             self._told = self._state.version
-            self._first = iter(list(self._collection.as_of(self._told, self._selection.namespace)))
+            places, records = self._collection.as_of(self._told, self._selection.namespace)
+            self._first = iter([records[place] for place in places])
         self._position = self._collection.position_after(self._told)
         return self
 
@@ -179,9 +180,3 @@ class Watch(Generic[T]):
 
     def _event(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, version: int) -> Event[T]:
         return Event(kind, self._resource.decode(body), str(version))
-
-
-def _number(version: str) -> int:
-    if not version.isascii() or not version.isdigit():
-        raise BadRequestError(f"resourceVersion: Invalid value: '{version}'")
-    return int(version)

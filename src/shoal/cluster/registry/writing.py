@@ -157,7 +157,7 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     if status and not rules.resource.status:
         raise NotFoundError(f"{rules.resource.full_name} have no status of their own")
     old = decode(record.body)
-    thing = _made(rules, key, make(decode(record.body)))
+    thing = _made(rules, key, _remade(rules, key, make, decode(record.body)))
     _check_identity(rules, key, thing["metadata"], old["metadata"])
     if not status:
         rules.carry(thing, old)
@@ -175,6 +175,13 @@ def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = Fal
     if metadata.get("deletionTimestamp") and not is_held(rules, thing):
         return head.remove(key, thing)
     return head.put(key, thing)
+
+
+def _remade(rules: Rules, key: Key, make: Make, thing: Object) -> Object:
+    try:
+        return make(thing)
+    except RecursionError:
+        raise InvalidError(f'{rules.kind} "{key.name}" is invalid: patch: nested too deeply') from None
 
 
 def _made(rules: Rules, key: Key, body: Object) -> Object:
@@ -254,6 +261,8 @@ def metadata_of(body: Object) -> Object:
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise BadRequestError("metadata.name: the object to be updated must have a name")
+    if not isinstance(metadata.get("namespace") or "", str):
+        raise BadRequestError("metadata.namespace: must be a string")
     return metadata
 
 

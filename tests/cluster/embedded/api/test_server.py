@@ -62,6 +62,12 @@ def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> N
     assert api.ask("GET", PODS, headers={"Authorization": "", "Host": host}).code in (400, 401)
 
 
+def test_nobody_is_impersonated(api: Embedded) -> None:
+    answer = api.ask("GET", PODS, headers={"Impersonate-User": "bob"})
+    assert (answer.code, answer.json["reason"]) == (403, "Forbidden")
+    assert "impersonated" in answer.json["message"]
+
+
 def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
     answer = api.ask("GET", PODS, headers={"Authorization": f"bearer {api.credentials.token}"})
     assert answer.code == 200
@@ -87,10 +93,11 @@ async def test_an_address_that_is_not_ours_is_said_in_one_sentence(tmp_path: Pat
                 pass
 
 
-async def test_a_name_that_nobody_knows_is_said_in_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["nobody.invalid", "n\xfcbody.invalid", "n" * 300])
+async def test_a_name_that_nobody_knows_is_said_in_one_sentence(tmp_path: Path, host: str) -> None:
     async with Registry() as registry:
-        with pytest.raises(ListenError, match=r"^cannot listen on nobody\.invalid"):
-            async with serving(registry, Credentials(tmp_path), "nobody.invalid"):
+        with pytest.raises(ListenError, match=f"^cannot listen on {host[:10]}"):
+            async with serving(registry, Credentials(tmp_path), host):
                 pass
 
 
@@ -129,6 +136,21 @@ async def test_a_new_certificate_is_shown_to_new_connections(
     async with Registry() as registry, serving(registry, credentials) as url:
         first = await shown_certificate(credentials, url)
         credentials.certificate.unlink()  # as good as expired
+        while await shown_certificate(credentials, url) == first:
+            pass
+
+
+async def test_a_certificate_that_cannot_be_renewed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "_RENEWAL_SECONDS", 0.01)
+    credentials = Credentials(tmp_path)
+    async with Registry() as registry, serving(registry, credentials) as url:
+        first = await shown_certificate(credentials, url)
+        credentials.certificate.write_bytes(b"nonsense")
+        while "looked at again later" not in caplog.text:
+            assert await shown_certificate(credentials, url) == first
+        credentials.certificate.unlink()
         while await shown_certificate(credentials, url) == first:
             pass
 

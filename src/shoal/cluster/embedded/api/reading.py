@@ -7,8 +7,9 @@ from shoal.cluster.embedded.api.asking import Ask
 from shoal.cluster.embedded.api.options import Reading, reading_of
 from shoal.cluster.embedded.api.shapes import Shaper
 from shoal.cluster.embedded.api.watching import watched
-from shoal.cluster.errors import BadRequestError, UnavailableError
+from shoal.cluster.errors import UnavailableError
 from shoal.cluster.port import Page
+from shoal.cluster.registry.records import number_of
 
 
 async def read(ask: Ask) -> Response:
@@ -40,10 +41,6 @@ async def _page(ask: Ask, reading: Reading) -> Page[bytes]:
 
 def _check_version(ask: Ask, reading: Reading) -> None:
     """What has not happened yet cannot be listed."""
-    version = reading.version
-    if version and not (version.isascii() and version.isdigit()):
-        raise BadRequestError(f'resourceVersion: Invalid value: "{version}"')
-    if version and int(version[:19]) > int(ask.registry.version):
-        raise UnavailableError(
-            f"Too large resource version: {version}, current: {ask.registry.version}", retry_after=1
-        )
+    version, current = reading.version, ask.registry.version
+    if version and number_of(version) > int(current):
+        raise UnavailableError(f"Too large resource version: {version}, current: {current}", retry_after=1)

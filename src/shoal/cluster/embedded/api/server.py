@@ -7,6 +7,7 @@ async with serving(registry, credentials) as url:
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -15,10 +16,12 @@ from typing import Final
 
 import uvicorn
 
+from shoal.api.fields import shown
 from shoal.cluster.embedded.api.app import Api
-from shoal.cluster.embedded.credentials import Credentials
+from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
 
+_log: Final = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 _IDLE_SECONDS: Final = 120
 """How long a connection may be idle. Go's clients let go after 90 seconds, and so are never cut off."""
@@ -62,6 +65,8 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
+    except UnicodeError:
+        raise ListenError(f"cannot listen on {shown(host)}: it is no name of a host") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -86,6 +91,7 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         ssl_keyfile=credentials.key,
         lifespan="off",
         log_config=None,
+        log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
         ws="none",
         server_header=False,
@@ -118,8 +124,11 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
     context = server.config.ssl
     while isinstance(context, ssl.SSLContext):
         await asyncio.sleep(_RENEWAL_SECONDS)
-        if await asyncio.to_thread(credentials.renew, datetime.now(UTC)):
-            context.load_cert_chain(credentials.certificate, credentials.key)
+        try:
+            if await asyncio.to_thread(credentials.renew, datetime.now(UTC)):
+                context.load_cert_chain(credentials.certificate, credentials.key)
+        except (CredentialsError, OSError) as problem:
+            _log.warning("the certificate is looked at again later: %s", problem)
 
 
 def _url(listener: socket.socket) -> str:

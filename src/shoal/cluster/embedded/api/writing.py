@@ -53,11 +53,7 @@ async def patch(ask: Ask) -> Response:
     said: list[str] = []
 
     def make(thing: Object) -> Object:
-        try:
-            made = apply(thing, body.value)
-        except RecursionError:
-            raise InvalidError("the patched object is nested too deeply") from None
-        return _fitted(ask, _named(made, ask), how.fields, body.doubles, said)
+        return _fitted(ask, _named(apply(thing, body.value), ask), how.fields, body.doubles, said)
 
     target = ask.target
     text = await ask.registry.change(

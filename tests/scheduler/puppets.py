@@ -1,0 +1,90 @@
+"""Puppets: the least that controllers of jobs do, so that a scheduler can be seen to place their pods.
+
+Each makes the pods that a job's status asks for, again and again; none of them ever deletes one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from itertools import count, islice
+
+from shoal.cluster.errors import AlreadyExistsError
+from shoal.cluster.port import Cluster, Where
+from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object
+
+LOOKS = 0.05
+"""Seconds from one look to the next."""
+
+Wanted = tuple[str, Object, dict[str, str]]
+"""A pod's name, its template and its labels."""
+
+
+@asynccontextmanager
+async def puppets(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
+    """Make the pods of jobs until the block ends."""
+    task = asyncio.create_task(_work(cluster, Where(namespace)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _work(cluster: Cluster, where: Where) -> None:
+    while True:
+        pods = {pod["metadata"]["name"] for pod in (await cluster.list(PODS, where)).items}
+        for resource, wanted in ((TYJOBS, _ty), (DIJOBS, _di), (TRAININGJOBS, _training)):
+            for job in (await cluster.list(resource, where)).items:
+                await _make(cluster, job, wanted, pods)
+        await asyncio.sleep(LOOKS)
+
+
+async def _make(
+    cluster: Cluster, job: Object, wanted: Callable[[Object, set[str]], Iterator[Wanted]], pods: set[str]
+) -> None:
+    meta = job["metadata"]
+    owner = {key: job[key] for key in ("apiVersion", "kind")}
+    owner |= {"name": meta["name"], "uid": meta["uid"], "controller": True}
+    for name, template, labels in wanted(job, pods):
+        metadata = {
+            "name": name,
+            "namespace": meta["namespace"],
+            "ownerReferences": [owner],
+            "labels": labels,
+        }
+        body = {"metadata": metadata, "spec": {"schedulerName": "shoal", **template["spec"]}}
+        if name not in pods:
+            with suppress(AlreadyExistsError):
+                await cluster.create(PODS, body)
+
+
+def _ty(job: Object, _: set[str]) -> Iterator[Wanted]:
+    """Every pod that has an allocation."""
+    spec, name = job["spec"], job["metadata"]["name"]
+    templates = {f"{name}-{spec['leader']['name']}": spec["leader"]["template"]}
+    for workers in spec["workerSets"]:
+        made = {f"{name}-{workers['name']}-{i}": workers["template"] for i in range(workers["counts"])}
+        templates |= made
+    for pod in job.get("status", {}).get("allocations", {}):
+        yield pod, templates[pod], {}
+
+
+def _di(job: Object, _: set[str]) -> Iterator[Wanted]:
+    """Every rank that has a node; of one that is not preemptible, all of its minimum."""
+    spec, status, name = job["spec"], job.get("status", {}), job["metadata"]["name"]
+    nodes = status.get("allocation", ()) if spec.get("preemptible") else ["any"] * spec["minReplicas"]
+    for rank, node in enumerate(nodes):
+        if node:
+            yield f"{name}-0-{rank}", spec["template"], {"diengine/rank": str(rank)}
+
+
+def _training(job: Object, pods: set[str]) -> Iterator[Wanted]:
+    """As many of each role as are decided, with the lowest numbers that are free."""
+    name, status = job["metadata"]["name"], job.get("status", {})
+    for role, size in status.get("replicas", {}).items():
+        container = {"name": "main", "image": "busybox", "resources": job["spec"][role]["resources"]}
+        names = (f"{name}-{role}-{i}" for i in count())
+        there = sum(pod.startswith(f"{name}-{role}-") for pod in pods)
+        missing = islice((pod for pod in names if pod not in pods), max(size["desired"] - there, 0))
+        for pod in missing:
+            yield pod, {"spec": {"containers": [container]}}, {}

@@ -1,0 +1,75 @@
+"""Simulated runs of the scheduler: with faults by a schedule, and a witness who sees every write."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from shoal.cluster.port import Cluster
+from shoal.cluster.registry.records import Change
+from shoal.cluster.resources import NODES, PODS, Object
+from shoal.cluster.simulated import AnyFault, Faults, Schedule, SimulatedCluster, Simulation, lasting, run
+from shoal.manager import running
+from shoal.scheduling.config import SchedulerConfig
+from tests.scheduler.scenes import Shoal, Stage, new_stage
+
+T = TypeVar("T")
+
+
+@dataclass
+class Run:
+    """A run under way: where it plays, and Shoal as the faults let it be."""
+
+    simulation: Simulation
+    store: SimulatedCluster
+    stage: Stage
+    faults: Faults
+
+    @property
+    def shoal(self) -> Shoal:
+        return partial(enduring, self)
+
+
+def simulated(main: Callable[[Run], Coroutine[Any, Any, T]], *faults: AnyFault, seed: int = 1) -> T:
+    """Run something in a simulated home; no node may ever be given more than it has."""
+
+    async def scene(simulation: Simulation) -> T:
+        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+            store.witnesses.append(partial(no_node_has_too_much, store))
+            stage = await new_stage(store, simulation.clock)
+            return await main(Run(simulation, store, stage, Faults(Schedule(faults), simulation.clock)))
+
+    return run(scene, seed=seed)
+
+
+@asynccontextmanager
+async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> AsyncIterator[None]:
+    """Shoal, which begins anew after every crash."""
+
+    async def program(connection: Cluster) -> None:
+        async with running(connection, config, clock=one.simulation.clock):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(lasting(cluster, one.faults, program))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def no_node_has_too_much(store: SimulatedCluster, _: Sequence[Change]) -> None:
+    """Whatever happens, in whatever order: pods on a node fit it."""
+    has = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.all(NODES)}
+    used: Counter[str] = Counter()
+    for pod in store.all(PODS):
+        if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            used[pod["spec"]["nodeName"]] += _cpus(pod)
+    assert not {node: cpus for node, cpus in used.items() if node in has and cpus > has[node]}
+
+
+def _cpus(pod: Object) -> int:
+    return sum(int(c["resources"].get("requests", {}).get("cpu", 0)) for c in pod["spec"]["containers"])

@@ -1,0 +1,101 @@
+"""Policies of users: they are asked without anybody waiting for them, and followed when they answer."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from shoal.cluster.registry import Registry
+from shoal.cluster.resources import DIJOBS
+from shoal.manager import running
+from shoal.policies import JobInfo, NodeInfo
+from shoal.scheduler.advisor import Advisor, at_once
+from shoal.scheduling.advice import Advice
+from shoal.scheduling.config import SchedulerConfig
+from shoal.world.counselling import Questions
+from tests.builders import Object, dijob, template
+from tests.scheduler.cases import in_pool, small
+from tests.scheduler.machines import machines
+from tests.scheduler.puppets import puppets
+from tests.scheduler.scenes import Act, Stage, new_stage, until
+from tests.scheduler.simulations import Run, simulated
+
+MINE = SchedulerConfig(elastic_policy="mine", cooldown="0s")
+JOB = dijob("d", template(cpu=1), replicas=(1, 3), preemptible=True)
+NODES = [in_pool("a", "n1"), in_pool("a", "n2")]
+THINKS = 1000.0
+"""Seconds, of virtual time, that a slow policy takes."""
+
+
+class Last:
+    """A policy that likes the last node, and two replicas."""
+
+    def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> list[str]:
+        return [max(nodes)]
+
+    def optimize(
+        self,
+        jobs: Mapping[str, JobInfo],
+        nodes: Mapping[str, NodeInfo],
+        previous: Mapping[str, Sequence[str]],
+    ) -> dict[str, list[str]]:
+        return {key: [max(nodes)] * 2 for key in jobs}
+
+
+def slowly(advisor: Advisor) -> Advisor:
+    async def ask(asked: Questions) -> Advice:
+        await asyncio.sleep(THINKS)
+        return await advisor(asked)
+
+    return ask
+
+
+def with_advisor(advisor: Advisor, *acts: Act) -> float:
+    """Play acts with a policy that is asked in this way; how many seconds they took."""
+
+    async def main(one: Run) -> float:
+        for thing in NODES:
+            await one.stage.create(thing)
+        clock = one.simulation.clock
+        async with (
+            running(one.store, MINE, clock=clock, advisor=advisor),
+            machines(one.store, clock),
+            puppets(one.store, one.stage.namespace),
+        ):
+            for act in acts:
+                await one.stage.perform(act)
+                await until(lambda: one.stage.missing(act), "it")  # noqa: B023 - at once
+        return asyncio.get_running_loop().time()
+
+    return simulated(main)
+
+
+def test_a_policy_says_where_a_job_starts_and_how_large_it_becomes() -> None:
+    with_advisor(
+        at_once(Last()),
+        Act(create=[JOB], says={"DIJob/d": {"allocation": ["n2", "n2"], "replicas": 2}}),
+        Act(on={"d-0-0": "n2", "d-0-1": "n2"}),
+    )
+
+
+def test_nobody_waits_for_a_policy_that_thinks() -> None:
+    took = with_advisor(
+        slowly(at_once(Last())),
+        Act(create=[JOB, small("p", "none")], on={"p": "n1"}),
+        Act(create=[small("q", "none")], on={"q": "n1"}),
+    )
+    assert took < THINKS
+
+
+async def test_a_policy_runs_in_a_process_of_its_own() -> None:
+    async with Registry() as registry:
+        stage = await new_stage(registry, asyncio.get_running_loop().time)
+        for thing in NODES:
+            await stage.create(thing)
+        config = SchedulerConfig(elastic_policy="fit")
+        async with running(registry, config):
+            await stage.create(JOB)
+            await until(lambda: unallocated(stage), "the job is given its minimum")
+
+
+async def unallocated(stage: Stage) -> list[str]:
+    job: Object = await stage.cluster.get(DIJOBS, "d", stage.namespace)
+    return [] if job.get("status", {}).get("allocation") == ["n1"] else [str(job.get("status"))]

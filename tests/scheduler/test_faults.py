@@ -1,0 +1,85 @@
+"""Writes that are slow, refused or lost: they delay nobody else, and no room is given twice."""
+
+import asyncio
+
+from shoal.cluster.resources import PODS, Object
+from shoal.cluster.simulated import Refuse, Slow, Twice
+from shoal.scheduling.config import SchedulerConfig
+from tests.builders import open_pool
+from tests.scheduler.cases import A, B, in_pool, small
+from tests.scheduler.machines import machines
+from tests.scheduler.scenes import Act, until
+from tests.scheduler.simulations import Run, simulated
+
+LONG = 1000.0
+"""Seconds, of virtual time, that nothing else in these tests takes."""
+
+
+def come_to_be(act: Act, *faults: Refuse | Slow | Twice, objects: list[Object]) -> float:
+    """Play an act; how many seconds it took until all was as expected."""
+
+    async def main(one: Run) -> float:
+        for thing in objects:
+            await one.stage.create(thing)
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
+            await one.stage.perform(act)
+            await until(lambda: one.stage.missing(act), "it")
+            return asyncio.get_running_loop().time()
+
+    return simulated(main, *faults)
+
+
+def test_a_slow_write_delays_no_other_pod() -> None:
+    act = Act(create=[small("a1", "a"), small("a2", "a"), small("b1", "b")], on={"a2": "n1", "b1": "n2"})
+    objects = [A, B, in_pool("a", "n1"), in_pool("b", "n2")]
+    assert come_to_be(act, Slow(nth=1, on="bind", seconds=LONG), objects=objects) < LONG
+
+
+def test_the_room_of_a_slow_write_is_not_given_away() -> None:
+    act = Act(create=[small("a1", "a", cpu=4), small("a2", "a", cpu=4)], waits={"a2": "pool a"})
+    took = come_to_be(act, Slow(nth=1, on="bind", seconds=20), objects=[A, in_pool("a", "n1")])
+    assert took < 20
+
+
+def test_a_pod_that_is_refused_rests_while_another_takes_the_room() -> None:
+    act = Act(
+        create=[small("a1", "a", cpu=4), small("a2", "a", cpu=4)],
+        on={"a2": "n1"},
+        waits={"a1": "pool a"},
+    )
+    come_to_be(act, Refuse(nth=1, on="bind", code=409), objects=[A, in_pool("a", "n1")])
+
+
+def test_a_refused_write_is_planned_again() -> None:
+    act = Act(create=[small("a1", "a")], on={"a1": "n1"})
+    faults = [Refuse(nth=nth, on="bind", code=409) for nth in (1, 2, 3)]
+    come_to_be(act, *faults, objects=[A, in_pool("a", "n1")])
+
+
+def test_a_binding_whose_answer_was_lost_is_found_to_have_been_made() -> None:
+    act = Act(
+        create=[small("a1", "a", cpu=4), small("a2", "a", cpu=4)], on={"a1": "n1"}, waits={"a2": "pool a"}
+    )
+    for code in (409, 500, 503):
+        come_to_be(act, Refuse(nth=1, on="bind", code=code, applied=True), objects=[A, in_pool("a", "n1")])
+
+
+def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
+    async def main(one: Run) -> list[Object]:
+        for thing in (A, open_pool("b"), in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")):
+            await one.stage.create(thing)
+        seen: list[Object] = []
+        one.store.witnesses.append(lambda _: seen.extend(one.store.all(PODS)))
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
+            act = Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}, gone=["f"])
+            await one.stage.perform(act)
+            await until(lambda: one.stage.missing(act), "the room is taken back in the end")
+        return seen
+
+    seen = simulated(main, Refuse(nth=1, on="patch_status pods", code=409))
+    nominated = False
+    for pod in seen:
+        name, meta = pod["metadata"]["name"], pod["metadata"]
+        nominated = nominated or (name == "a1" and pod["status"].get("nominatedNodeName") == "n1")
+        assert nominated or name != "f" or "deletionTimestamp" not in meta
+    assert nominated
