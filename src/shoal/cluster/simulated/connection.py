@@ -156,8 +156,14 @@ class Connection:
         """Have something done outside the process, which may end before it is."""
         task = asyncio.get_running_loop().create_task(served, context=self._outside.copy())
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(self._is_done)
         return task
+
+    def _is_done(self, task: asyncio.Task[Any]) -> None:
+        """What comes of a request is nobody's worry when whoever sent it is gone."""
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     # --- both ---------------------------------------------------------------------------------------------
 

@@ -113,13 +113,20 @@ class Kubelet:
     async def _heartbeats(self, every: float) -> None:
         due = self._clock.now()
         while True:
-            due += every
-            while self._clock.now() < due:
-                await self._clock.sleep_until(due)
+            due = await self._passed(due + every)
             for machine in self._machines.values():
                 if not machine.lost:
                     with contextlib.suppress(ClusterError):
                         await self._nodes.renew(machine.name)
+                        await self._nodes.contradict(machine.name)
+
+    async def _passed(self, due: float) -> float:
+        """Wait until then, and return when that was: sooner by a clock that is set back meanwhile."""
+        while (now := self._clock.now()) < due:
+            await self._clock.sleep_until(due)
+            if self._clock.now() < now:
+                return self._clock.now()
+        return due
 
     # --- pods ---------------------------------------------------------------------------------------------
 

@@ -56,6 +56,12 @@ class Nodes:
         condition = statuses.condition("Ready", holds=ready, since=self._clock.now(), reason=reason)
         await self._cluster.patch_status(NODES, name, patch={"status": {"conditions": [condition]}})
 
+    async def contradict(self, name: str) -> None:
+        """Say that a node is ready if somebody has said meanwhile that nobody knows."""
+        said = (await self._cluster.get(NODES, name))["status"].get("conditions", [])
+        if any(one["type"] == "Ready" and one["status"] == "Unknown" for one in said):
+            await self.set_ready(name, ready=True)
+
     async def remove(self, name: str) -> None:
         """Delete a node and its lease."""
         with contextlib.suppress(NotFoundError):

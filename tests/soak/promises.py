@@ -1,0 +1,226 @@
+"""The promises of the design, each a function over what was seen: it tells of everything that breaks it.
+
+They are checked after every commit of a simulated run (`PROMISES`), and some once more when everything has
+come to rest (`IN_THE_END`). What may be seen between two writes, and what may not, is said with each.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from tests.soak.sight import GANG_MIN, Job, Key, Node, Pod, Sight, Step
+
+Promise = Callable[[Sight, Step], Iterator[str]]
+
+TURN = 120.0
+"""Seconds, without faults, within which a scheduler has had its turn."""
+RECOVERY = 300.0
+"""Seconds that a gang has to be whole again: `gangRecoverySeconds`."""
+
+
+def no_node_is_given_more_than_it_has(sight: Sight, step: Step) -> Iterator[str]:
+    """Pods hold their room from their binding until they have ended or are gone, also while they terminate.
+
+    Pods that were given up with a lost node are gone, whatever that node still runs.
+    """
+    name = step.after.node if isinstance(step.after, Pod) else ""
+    node = sight.nodes.get(name)
+    if node is None:
+        return
+    has = node.has()
+    for resource, used in sight.used[name].items():
+        if used > has.get(resource, 0):
+            yield f"node {name} has {has.get(resource, 0)} of {resource}, and its pods hold {used}: " + _held(
+                sight, name
+            )
+
+
+def no_node_runs_more_than_it_has(sight: Sight, step: Step) -> Iterator[str]:
+    """The same of what really runs, also on nodes that are cut off: nothing new starts there."""
+    if not isinstance(step.after, Pod) or step.after.status.phase != "Running":
+        return
+    for name, uids in sight.running().items():
+        node = sight.nodes.get(name)
+        total: Counter[str] = Counter()
+        for uid in uids:
+            total.update(sight.known[uid].asks())
+        has = node.has() if node else {}
+        if node and any(amount > has.get(resource, 0) for resource, amount in total.items()):
+            yield f"node {name} runs {[sight.known[uid].title for uid in uids]}, more than it has"
+
+
+def a_gang_is_whole_or_absent(sight: Sight, step: Step) -> Iterator[str]:
+    """Whoever of a gang has a node, the minimum has ended well, has a node or has room that is kept for it.
+
+    A binding that leaves less than that breaks the promise at once: all room is written down before the first
+    is bound. What others take away (a pod that fails, or is deleted, or lost) leaves the rest in their places
+    for as long as a gang has to recover; then they must be whole again, or have been told to go.
+    """
+    gang = (step.after or step.before).gang if step.kind == "pods" else None
+    if gang is not None:
+        if not _is_half(sight, gang):
+            sight.halved.pop(gang, None)
+        elif gang not in sight.halved:
+            sight.halved[gang] = sight.now()
+            if step.after and step.after.node and not (step.before and step.before.node):
+                yield f"{step.after.title} is bound, and its gang has not enough room: {_members(sight, gang)}"
+    for late, since in sight.halved.items():
+        if sight.now() - max(since, sight.calm_since) > RECOVERY + 2 * TURN:
+            yield f"gang {late} is neither whole nor gone since {since:.3f}: {_members(sight, late)}"
+        break
+
+
+def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:
+    """A pod that has not ended goes when its user says so, its Job does not want it, or after it was told why."""
+    before, after = step.before, step.after
+    if not isinstance(before, Pod) or before.ended or before.leaving or (after and not after.leaving):
+        return
+    if not before.told_to_go and before.metadata.uid not in sight.deleted_by_users and _is_wanted(sight, before):
+        yield f"{before.title} on {before.node or 'no node'} is deleted, and was never told why"
+
+
+def no_task_runs_twice_at_once(sight: Sight, step: Step) -> Iterator[str]:
+    """Of an index of a Job one pod runs, but for those that were given up with a node that was lost.
+
+    Of a Job without indices no more run than it wants at once.
+    """
+    if not isinstance(step.after, Pod) or step.after.status.phase != "Running" or not step.after.job:
+        return
+    uids = [uid for some in sight.running().values() for uid in some if uid not in sight.gone]
+    pods = [pod for uid in uids if (pod := sight.known[uid]).job == step.after.job]
+    names = sorted(pod.metadata.name for pod in pods)
+    if step.after.task and sum(pod.task == step.after.task for pod in pods) > 1:
+        yield f"index {step.after.task[1]} of Job {step.after.job.name} runs more than once: {names}"
+    job = sight.jobs.get(step.after.job.uid)
+    if job and sum(not pod.leaving for pod in pods) > job.spec.parallelism:
+        yield f"Job {job.metadata.name} wants {job.spec.parallelism} pods at once, and has {names}"
+
+
+def what_is_finished_is_not_run_again(sight: Sight, step: Step) -> Iterator[str]:
+    """An index that has succeeded gets no other pod that runs."""
+    pod = step.after
+    if not isinstance(pod, Pod) or pod.status.phase != "Running" or not pod.task:
+        return
+    by = sight.done.get(pod.task)
+    if by not in (None, pod.metadata.uid):
+        yield f"{pod.title} runs index {pod.task[1]}, which {sight.known[by or ''].title} has finished"
+
+
+def jobs_count_what_happened(sight: Sight, step: Step) -> Iterator[str]:
+    """A Job never takes back a success, nor a verdict, and counts no success that it did not have."""
+    before, after = step.before, step.after
+    if not isinstance(after, Job):
+        return
+    if before and after.status.succeeded < before.status.succeeded:
+        yield f"Job {after.metadata.name} had {before.status.succeeded} successes, has {after.status.succeeded}"
+    if before and before.end and before.end != after.end:
+        yield f"Job {after.metadata.name} was {before.end}, and is {after.end or 'not ended'}"
+    if before and after.status.succeeded == before.status.succeeded:
+        return
+    done = sum(
+        pod.status.phase == "Succeeded" and bool(pod.job) and pod.job.uid == after.metadata.uid
+        for pod in sight.known.values()
+    )
+    if after.status.succeeded > done:
+        yield f"Job {after.metadata.name} counts {after.status.succeeded} successes, and had {done}"
+
+
+def who_waits_says_why(sight: Sight, _: Step) -> Iterator[str]:
+    """A pod without a node says why, once the scheduler had its turn."""
+    for uid, since in sight.mute.items():
+        if sight.now() - max(since, sight.calm_since) > TURN:
+            yield f"{sight.known[uid].title} waits since {since:.3f}, and does not say why"
+        break
+
+
+PROMISES: tuple[Promise, ...] = (
+    no_node_is_given_more_than_it_has,
+    no_node_runs_more_than_it_has,
+    a_gang_is_whole_or_absent,
+    nobody_disappears,
+    no_task_runs_twice_at_once,
+    what_is_finished_is_not_run_again,
+    jobs_count_what_happened,
+    who_waits_says_why,
+)
+
+
+# --- when everything has come to rest -----------------------------------------------------------------------
+
+
+def all_that_can_finish_has_finished(sight: Sight) -> Iterator[str]:
+    """Every pod has ended that could; every Job has its verdict."""
+    for pod in sight.pods.values():
+        if not pod.ended and not _is_hopeless(sight, pod):
+            yield f"{pod.title} has not ended: {pod.status.phase} on {pod.node or 'no node'}: {pod.reason!r}"
+    for job in sight.jobs.values():
+        if not job.end and "huge" not in job.metadata.name:
+            yield f"Job {job.metadata.name} has not ended: {job.status}"
+
+
+def jobs_have_what_they_say(sight: Sight) -> Iterator[str]:
+    """A Job that is complete has as many successes as it wants."""
+    for job in sight.jobs.values():
+        wanted = job.spec.completions
+        if job.end == "Complete" and wanted is not None and job.status.succeeded != wanted:
+            yield f"Job {job.metadata.name} is complete with {job.status.succeeded} of {wanted}"
+
+
+def nothing_is_kept_for_nobody(sight: Sight) -> Iterator[str]:
+    """No pod that still waits holds room that nobody will give it."""
+    for name, kept in sight.kept.items():
+        for pod in kept.values():
+            yield f"room on {name} is kept for {pod.title} for ever"
+
+
+IN_THE_END: tuple[Callable[[Sight], Iterator[str]], ...] = (
+    all_that_can_finish_has_finished,
+    jobs_have_what_they_say,
+    nothing_is_kept_for_nobody,
+)
+
+
+# --- what they have in common -------------------------------------------------------------------------------
+
+
+def _is_half(sight: Sight, gang: Key) -> bool:
+    """Whether some of a gang have nodes, and not enough have ended well, or have room."""
+    pods = sight.gangs[gang].values()
+    staying = [pod for pod in pods if pod.node and not pod.ended and not pod.leaving and not pod.told_to_go]
+    if not staying:
+        return False
+    done = sum(pod.status.phase == "Succeeded" for pod in pods)
+    kept = sum(pod.waits and bool(pod.status.nominated_node_name) for pod in pods)
+    return done + kept + len(staying) < _least(pods)
+
+
+def _least(pods: Iterable[Pod]) -> int:
+    return max(int(pod.metadata.annotations.get(GANG_MIN, "1")) for pod in pods)
+
+
+def _is_hopeless(sight: Sight, pod: Pod) -> bool:
+    """Whether it fits nowhere, or too many of its gang are gone for it ever to start."""
+    if "huge" in pod.metadata.name:
+        return True
+    pods = sight.gangs[pod.gang].values() if pod.gang else ()
+    return not pod.node and 0 < sum(one.status.phase != "Failed" for one in pods) < _least(pods)
+
+
+def _members(sight: Sight, gang: Key) -> str:
+    return ", ".join(
+        f"{pod.metadata.name} {pod.status.phase} on {pod.node or '-'} "
+        f"(kept {pod.status.nominated_node_name or '-'}{', leaving' if pod.leaving else ''})"
+        for pod in sight.gangs[gang].values()
+    )
+
+
+def _held(sight: Sight, node: str) -> str:
+    there = (pod for pod in sight.pods.values() if pod.node == node and not pod.ended)
+    return ", ".join(f"{pod.title}{' (terminating)' if pod.leaving else ''}" for pod in there)
+
+
+def _is_wanted(sight: Sight, pod: Pod) -> bool:
+    """Whether its Job, if it has one, still has a use for it."""
+    if pod.job is None:
+        return True
+    job = sight.jobs.get(pod.job.uid)
+    return bool(job and not job.ending and not job.spec.suspend and not job.metadata.deletion_timestamp)
