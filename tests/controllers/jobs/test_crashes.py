@@ -69,6 +69,8 @@ class Life:
     fates: dict[str, str]
     ran: Counter[str] = field(default_factory=Counter)
     """How many pods of each index have begun to run."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """How many pods have ended how."""
     alive: dict[str, str] = field(default_factory=dict)
     """Pods that run, by uid: their index."""
     ends: list[asyncio.Task[None]] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Life:
         else:
             await self._say(name, phase=fate)
         del self.alive[uid]
+        self.ended[fate] += 1
         if fate == "taken":
             await self.home.delete(PODS, name, "default", Deletion(grace=0, uid=uid))
 
