@@ -97,7 +97,7 @@ def troubled(story: Story, seed: int) -> tuple[Object, Life, list[str]]:
 def test_faults_change_nothing_in_the_end(name: str, seed: int) -> None:
     story = STORIES[name]
     end, life, trouble = troubled(story, seed)
-    # A creation that arrives a second time, when its pod has come and gone, is one pod too many: it counts too.
+    # A creation that arrives again when its pod has come and gone makes one pod too many: it counts too.
     succeeded = max(life.ended["Succeeded"], story.end.get("succeeded", 0))
     assert end | story.end | {"succeeded": succeeded} == end, "\n".join(trouble)
     assert end["failed"] == life.ended["Failed"], "\n".join(trouble)
