@@ -1,11 +1,14 @@
 """`shoal up`, as a person starts, uses, stops and mistreats it."""
 
 import os
+import resource
+import shlex
 import signal
 import socket
 import sqlite3
 import ssl
 import stat
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -197,6 +200,40 @@ def test_a_state_that_cannot_be_used_is_said_in_one_line_and_left_alone(
 
 def contents(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(home.iterdir()) if path.is_file()}
+
+
+def test_a_directory_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    tmp_path.chmod(0o755)
+    refused = shoal("up", "--home", str(tmp_path))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: {tmp_path} has files in it, and none of them is Shoal's")
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+def test_what_is_to_be_typed_can_be_pasted(tmp_path: Path) -> None:
+    home = tmp_path / "a b"
+    with up(home) as daemon:
+        assert daemon.stdout
+        assert shlex.split(daemon.stdout.readline()) == ["export", f"KUBECONFIG={home / 'kubeconfig'}"]
+
+
+def test_as_many_connections_may_be_open_as_the_system_lets_it(tmp_path: Path) -> None:
+    with up(tmp_path) as daemon:
+        soft, hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
+
+
+def test_what_a_client_asks_in_vain_is_no_news_to_who_runs_it(tmp_path: Path) -> None:
+    with up(tmp_path) as daemon:
+        headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+        asked = urllib.request.Request(f"{url(tmp_path)}/healthz", headers=headers)  # noqa: S310 - https
+        trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+        with urllib.request.urlopen(asked, context=trusting) as answer:  # noqa: S310 - https
+            assert answer.status == 200
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.communicate()[1] == ""
 
 
 def test_a_home_that_is_a_file_is_said(tmp_path: Path) -> None:

@@ -82,6 +82,14 @@ CHANGES: list[tuple[str, Object, Object, bool]] = [
 ]
 
 
+async def test_a_pod_can_be_replaced_by_what_its_user_wrote(cluster: Cluster, namespace: str) -> None:
+    made = await cluster.create(PODS, pod("a", namespace))
+    written = pod("a", namespace, containers=[{**CONTAINER, "image": "other"}])
+    replaced = await cluster.update(PODS, written)
+    assert replaced["spec"] == {**made["spec"], "containers": replaced["spec"]["containers"]}
+    assert replaced["spec"]["containers"][0]["image"] == "other"
+
+
 @cases("spec, change, good", CHANGES)
 async def test_what_of_a_pod_may_change(
     cluster: Cluster,

@@ -1,6 +1,9 @@
 """`shoal up`: the embedded home, served until it is told to stop."""
 
 import asyncio
+import contextlib
+import resource
+import shlex
 import signal
 from pathlib import Path
 from typing import Final
@@ -58,14 +61,22 @@ async def _serve(home: Path, listen: str, port: int | None) -> None:
     from shoal.cluster.embedded.home import open_home
 
     told_to_stop = _told_to_stop()
+    _allow_many_connections()
     async with open_home(home) as registry:
         credentials = Credentials(home, [listen])
         chosen = credentials.last_port() if port is None else port
         async with serving(registry, credentials, listen, chosen) as url:
             kubeconfig = credentials.write_kubeconfig(url)
-            click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={kubeconfig}")
+            click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
             await told_to_stop.wait()
             click.echo("Stopping.")
+
+
+def _allow_many_connections() -> None:
+    """Every watch is a connection and every connection a file: have as many as the system lets us."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _told_to_stop() -> asyncio.Event:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography import x509
 
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
@@ -83,6 +84,30 @@ def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> None:
     assert made.renew(end - timedelta(days=20))
     assert expiry(made.certificate) > end
     assert made.authority.read_bytes() == authority
+
+
+def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    earlier = datetime.now(UTC) - timedelta(days=400)
+    assert made.renew(earlier)
+    for path in (made.authority, made.certificate):
+        assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < earlier
+
+
+def test_the_port_is_found_again_also_when_kubectl_has_written_the_kubeconfig(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    assert made.last_port() == 0
+    config = json.loads(made.write_kubeconfig("https://127.0.0.1:6443").read_text())
+    config["clusters"].insert(0, {"name": "other", "cluster": {"server": "https://example.org:1"}})
+    made.kubeconfig.write_text(yaml.safe_dump(config))
+    assert made.last_port() == 6443
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "clusters: 1", "clusters: [{name: shoal, cluster: {}}]"])
+def test_a_kubeconfig_that_says_nothing_names_no_port(tmp_path: Path, text: str) -> None:
+    made = Credentials(tmp_path)
+    made.kubeconfig.write_text(text)
+    assert made.last_port() == 0
 
 
 def test_an_authority_is_renewed_with_all_that_it_certified(tmp_path: Path) -> None:

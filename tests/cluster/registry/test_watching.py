@@ -132,13 +132,10 @@ async def test_watches_end_with_the_registry() -> None:
         await registry.get(PODS, "a")
 
 
-async def test_a_version_that_is_still_to_come_is_waited_for() -> None:
+async def test_a_watcher_that_knows_more_than_there_is_must_list_again() -> None:
     async with opened() as registry:
-        future = str(int(registry.version) + 2)
-        async with registry.watch(CONFIG_MAPS, version=future) as events:
-            for name in "abc":
-                await registry.create(CONFIG_MAPS, config_map(name))
-            assert seen(await anext(events)) == ("ADDED", "c")
+        with pytest.raises(GoneError, match="unknown resource version"):
+            await all_of(registry, str(int(registry.version) + 1))
         with pytest.raises(UnavailableError, match="Too large resource version"):
             await registry.list(CONFIG_MAPS, at="9999")
 
@@ -172,6 +169,18 @@ async def test_history_is_forgotten_when_there_is_too_much_of_it() -> None:
         with pytest.raises(GoneError):
             await registry.list(CONFIG_MAPS, at=old)
         assert page.next == ""
+
+
+async def test_history_is_forgotten_when_it_takes_too_much_room() -> None:
+    async with opened(retention=Retention(size=100_000)) as registry:
+        await registry.create(CONFIG_MAPS, config_map("first"))
+        old = registry.version
+        for i in range(8):
+            await registry.create(CONFIG_MAPS, config_map(f"c{i}") | {"data": {"a": "x" * 20_000}})
+        with pytest.raises(GoneError):
+            await all_of(registry, old)
+        kept = await all_of(registry, str(int(registry.version) - 3))
+        assert kept == [("ADDED", "c5"), ("ADDED", "c6"), ("ADDED", "c7")]
 
 
 async def test_history_is_forgotten_when_it_is_old() -> None:

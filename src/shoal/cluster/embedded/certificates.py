@@ -48,8 +48,9 @@ class Pair:
         )
 
     def lasts(self, now: datetime) -> bool:
-        """Whether it need not be renewed yet."""
-        return self.certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+        """Whether it need not be renewed yet; one of a clock that was ahead is of no use."""
+        begun = self.certificate.not_valid_before_utc <= now
+        return begun and self.certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
 
     def is_for(self, hosts: Iterable[str]) -> bool:
         """Whether it vouches for all these names and addresses."""

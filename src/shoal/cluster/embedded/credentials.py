@@ -12,13 +12,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from yaml import YAMLError
+
+from shoal.api import plainyaml
 from shoal.cluster.embedded.certificates import Pair, make_authority, make_server
 
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 """Names and addresses that every certificate is for."""
+
+_NAME: Final = "shoal"
+"""What a kubeconfig calls the cluster, its user and the context of both."""
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -81,11 +87,11 @@ class Credentials:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "shoal", "cluster": {"server": url, "certificate-authority-data": authority}}
+                {"name": _NAME, "cluster": {"server": url, "certificate-authority-data": authority}}
             ],
-            "users": [{"name": "shoal", "user": {"token": self.token}}],
-            "contexts": [{"name": "shoal", "context": {"cluster": "shoal", "user": "shoal"}}],
-            "current-context": "shoal",
+            "users": [{"name": _NAME, "user": {"token": self.token}}],
+            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+            "current-context": _NAME,
         }
         with _told(self.kubeconfig):
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
@@ -99,10 +105,12 @@ class Credentials:
             return 0
 
     def _last_url(self) -> str:
-        """The address in the last kubeconfig; nothing without one, or if it was written by somebody else."""
+        """The address in the last kubeconfig, which kubectl may have changed; nothing if it has none."""
         try:
-            return str(json.loads(self.kubeconfig.read_bytes())["clusters"][0]["cluster"]["server"])
-        except (OSError, ValueError, LookupError, TypeError):
+            config: Any = next(plainyaml.values(self.kubeconfig.read_text()))
+            clusters = {entry["name"]: entry["cluster"] for entry in config["clusters"]}
+            return str(clusters[_NAME]["server"])
+        except (OSError, ValueError, LookupError, TypeError, StopIteration, YAMLError):
             return ""
 
     def _refresh_kubeconfig(self) -> None:

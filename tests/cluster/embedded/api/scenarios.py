@@ -219,6 +219,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("replace -f -", MAP),
         Step("replace -f -", MAP.replace("conf", "nope")),
         Step("replace --force -f -", MAP),
+        Step("replace -f -", POD),
         Step("get cm conf -o yaml"),
     ],
     "nodes": [

@@ -234,4 +234,5 @@ def test_it_is_refused_with_a_status(api: Embedded, space: str, name: str) -> No
     assert (answer.code, status["reason"]) == (case.code, case.reason), status["message"]
     assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
     assert status["code"] == case.code
+    assert "details" in status or case.code != 404, "kubectl debug falls over without"
     assert case.says in status["message"]

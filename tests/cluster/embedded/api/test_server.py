@@ -62,6 +62,12 @@ def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> N
     assert api.ask("GET", PODS, headers={"Authorization": "", "Host": host}).code in (400, 401)
 
 
+def test_nobody_is_impersonated(api: Embedded) -> None:
+    answer = api.ask("GET", PODS, headers={"Impersonate-User": "bob"})
+    assert (answer.code, answer.json["reason"]) == (403, "Forbidden")
+    assert "impersonated" in answer.json["message"]
+
+
 def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
     answer = api.ask("GET", PODS, headers={"Authorization": f"bearer {api.credentials.token}"})
     assert answer.code == 200

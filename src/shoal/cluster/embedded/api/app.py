@@ -22,11 +22,18 @@ from shoal.cluster.embedded.api.about import OPEN, about
 from shoal.cluster.embedded.api.asking import NAME, Ask
 from shoal.cluster.embedded.api.failures import failure, not_allowed, not_found
 from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
-from shoal.cluster.errors import BadRequestError, ClusterError, InternalError, UnauthorizedError
+from shoal.cluster.errors import (
+    BadRequestError,
+    ClusterError,
+    ForbiddenError,
+    InternalError,
+    UnauthorizedError,
+)
 from shoal.cluster.registry import Registry
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
+_AS_SOMEBODY_ELSE: Final = "impersonate-"
 
 Answer = Callable[[Ask], Awaitable[Response]]
 
@@ -78,6 +85,8 @@ class Api:
         given = token.strip().encode("latin-1", "replace")
         if scheme.lower() != _SCHEME or not hmac.compare_digest(given, self._token):
             raise UnauthorizedError("Unauthorized")
+        if any(name.startswith(_AS_SOMEBODY_ELSE) for name in request.headers):
+            raise ForbiddenError("nobody can be impersonated: there is one user, who may do everything")
 
     def _about(self, request: Request) -> Response | None:
         found = about(request)

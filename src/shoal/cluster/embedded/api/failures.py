@@ -34,6 +34,8 @@ def status_of(error: ClusterError, target: Target | None = None) -> dict[str, An
     if target is not None and _is_about_object(error):
         details = details_of(target, kind=error.code == HTTPStatus.UNPROCESSABLE_ENTITY)
         status["details"] = details | status.get("details", {})
+    elif error.code == HTTPStatus.NOT_FOUND:
+        status.setdefault("details", {})  # kubectl looks into them without looking whether they are there
     return status
 
 

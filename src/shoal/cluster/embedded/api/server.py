@@ -91,6 +91,7 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         ssl_keyfile=credentials.key,
         lifespan="off",
         log_config=None,
+        log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
         ws="none",
         server_header=False,

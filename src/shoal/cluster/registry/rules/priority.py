@@ -14,6 +14,7 @@ from shoal.cluster.resources import PRIORITY_CLASSES, Object
 _HIGHEST: Final = 1_000_000_000
 _PREEMPT: Final = "PreemptLowerPriority"
 _POLICIES: Final = (_PREEMPT, "Never")
+_COMPUTED: Final = ("priority", "preemptionPolicy")
 _ABOUT: Final = {
     "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, but can be "
@@ -79,9 +80,12 @@ def admit_class(thing: Object, old: Object | None, reader: Reader) -> None:
 
 
 def admit_pod(pod: Object, old: Object | None, reader: Reader) -> None:
-    """Give a new pod the number of its class."""
+    """Give a new pod the number of its class, which it keeps also when an update does not repeat it."""
     spec = pod.get("spec")
-    if old is not None or spec is None:
+    if spec is None:
+        return
+    if old is not None:
+        pod["spec"] = {name: old["spec"][name] for name in _COMPUTED if name in old["spec"]} | spec
         return
     found = _class_of(pod, reader)
     value = 0 if found is None else found["value"]
