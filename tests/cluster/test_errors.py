@@ -42,6 +42,11 @@ STRANGE: dict[str, tuple[dict[str, Any], int, type[ClusterError]]] = {
         422,
         errors.InvalidError,
     ),
+    "no list of causes is passed over": (
+        {"reason": "Invalid", "details": {"causes": 5}},
+        422,
+        errors.InvalidError,
+    ),
     "details of the wrong shape too": ({"reason": "Invalid", "details": []}, 422, errors.InvalidError),
 }
 

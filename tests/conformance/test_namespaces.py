@@ -3,10 +3,10 @@
 import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
-from shoal.cluster.port import Cluster, Where
-from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, TYJOBS, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Where
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, TYJOBS, Object, Resource
 from tests.conformance.cases import kinds
-from tests.conformance.objects import config_map, make, unique
+from tests.conformance.objects import config_map, make, pod, unique
 from tests.conformance.waiting import exists, take, told, until, until_gone
 
 namespaced = kinds(CONFIG_MAPS, TYJOBS)
@@ -43,6 +43,26 @@ async def test_the_same_name_lives_in_several_namespaces(cluster: Cluster, names
     assert {item["metadata"]["namespace"] for item in everywhere.items} == {namespace, "default"}
     await cluster.delete(CONFIG_MAPS, namespace, "default")
     assert await exists(cluster, CONFIG_MAPS, namespace, namespace)
+
+
+async def test_who_says_no_namespace_means_the_default_one(cluster: Cluster) -> None:
+    name = unique()
+    made = await cluster.create(CONFIG_MAPS, config_map(name, ""))
+    assert made["metadata"]["namespace"] == "default"
+    assert await cluster.get(CONFIG_MAPS, name) == made
+    await cluster.update(CONFIG_MAPS, config_map(name, "", data={"a": "2"}))
+    await cluster.patch(CONFIG_MAPS, name, patch={"data": {"b": "3"}})
+    assert (await cluster.get(CONFIG_MAPS, name, "default"))["data"] == {"a": "2", "b": "3"}
+    assert await cluster.delete(CONFIG_MAPS, name) is None
+
+
+async def test_a_pod_of_no_namespace_is_bound_and_evicted_in_the_default_one(cluster: Cluster) -> None:
+    name = unique()
+    await cluster.create(PODS, pod(name, ""))
+    await cluster.bind(name, "", "no-such-node")
+    assert (await cluster.get(PODS, name))["spec"]["nodeName"] == "no-such-node"
+    await cluster.evict(name, "", Deletion(grace=0))
+    assert not await exists(cluster, PODS, name, "default")
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])

@@ -36,6 +36,15 @@ def k8s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield plane
 
 
+@pytest.fixture(scope="module")
+def k8s_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The same, for one module alone: whoever acts on a whole cluster minds what others leave there."""
+    need_assets("etcd", "kube-apiserver", "kubectl")
+    with control_plane(tmp_path_factory.mktemp("k8s-alone")) as plane:
+        install_crds(plane)
+        yield plane
+
+
 @pytest.fixture(scope="session")
 def k8s_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The same with the controllers of Kubernetes: Jobs make pods, owners take what they own with them."""

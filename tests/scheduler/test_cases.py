@@ -27,8 +27,8 @@ def test_simulated(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
-async def test_in_kubernetes(scene: Scene, k8s: ControlPlane) -> None:
-    cluster = KubernetesCluster(find_access(str(k8s.kubeconfig())))
+async def test_in_kubernetes(scene: Scene, k8s_alone: ControlPlane) -> None:
+    cluster = KubernetesCluster(find_access(str(k8s_alone.kubeconfig())))
     stage = await new_stage(cluster, time.time)
     try:
         await play(scene, stage, running)

@@ -190,9 +190,10 @@ def from_status(
     number = said if isinstance(said, int) and said else code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
     details = status.get("details")
     details = details if isinstance(details, Mapping) else {}
+    listed = details.get("causes")
     causes = [
         FieldError(str(cause.get("field") or ""), str(cause.get("message") or ""))
-        for cause in details.get("causes") or ()
+        for cause in (listed if isinstance(listed, list) else ())
         if isinstance(cause, Mapping)
     ]
     seconds = details.get("retryAfterSeconds")

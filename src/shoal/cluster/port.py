@@ -3,8 +3,10 @@
 The behaviour is that of a Kubernetes API server; `tests/conformance` says it in cases and holds every home to
 it. What a caller may rely on:
 
-- Every write has a version, larger than all before it (callers compare versions for equality only).
-  A write that names a version which is no longer the current one is refused with ConflictError.
+- Every write has a version: a number, larger than those of all writes before it to that resource. A write
+  that names a version which is no longer the current one is refused with ConflictError.
+- An object that says no namespace is in the one that the home means by that: `default`, unless a kubeconfig
+  says otherwise.
 - An acknowledged write is durable, and every watcher sees every write once, in order, or is told GoneError.
 - A status is written apart (`patch_status`), where the resource has one: `update` and `patch` leave it alone.
 - Objects are JSON. What is made of one that is read is the resource's choice (`PODS.read_as(…)`).
@@ -117,7 +119,10 @@ class Cluster(Protocol):
         """
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        """Replace an object; with `metadata.resourceVersion`, only if that is still its version."""
+        """Replace an object; with `metadata.resourceVersion`, only if that is still its version.
+
+        Some resources insist on it: InvalidError.
+        """
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
@@ -144,4 +149,4 @@ class Cluster(Protocol):
         """Delete a pod as far as its disruption budgets allow; TooManyRequestsError if they do not."""
 
     async def close(self) -> None:
-        """Let go of everything: connections, files, tasks. Streams end."""
+        """Let go of everything: connections, files, tasks. Streams end, or fail with UnavailableError."""

@@ -167,12 +167,13 @@ class Reflector(Generic[T]):
                 _LOG.warning("%s %s is left out: %s", self._resource.full_name, name, entry.problem)
 
     def _note(self, error: ClusterError) -> None:
-        """Remember what went wrong, and whether the version may be to blame."""
+        """Remember what went wrong, and whether the version may be to blame; say it once, not every time."""
+        if self.trouble is None or self.trouble.message != error.message:
+            _LOG.warning("%s: %s", self._resource.full_name, error.message)
         self.trouble = error
         passing = isinstance(error, UnavailableError | TooManyRequestsError)
         if not passing or self._backoff.failures >= _DOUBTS:
             self._version = ""
-        _LOG.warning("%s: %s", self._resource.full_name, error.message)
 
 
 class Reflectors:

@@ -106,6 +106,13 @@ def a_damaged_object(home: Path) -> None:
     (home / FILE).write_bytes(text.replace(b'{"apiVersion"', b'{"apiVersion?'))
 
 
+def a_missing_object(home: Path) -> None:
+    end = "INSERT INTO records VALUES (99, 0, 'configmaps', 'default', 'never', x'7b7d', 1)"
+    with sqlite3.connect(home / FILE) as connection:
+        connection.execute(end)
+    connection.close()
+
+
 def a_newer_format(home: Path) -> None:
     with sqlite3.connect(home / FILE) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -124,6 +131,7 @@ TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file that is no database": (garbage, "it is damaged"),
     "a page that is damaged": (a_damaged_page, "damaged"),
     "an object that is damaged": (a_damaged_object, "objects that are damaged"),
+    "the end of an object that never was": (a_missing_object, "the end of configmaps/default/never"),
     "a newer format": (a_newer_format, "written by a newer Shoal (its format is 99"),
     "a database of another program": (another_program, "another program"),
 }

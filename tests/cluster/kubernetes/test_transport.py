@@ -41,6 +41,10 @@ def create(cluster: Cluster) -> Awaitable[Any]:
     return cluster.create(CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "ns"}})
 
 
+def delete(cluster: Cluster) -> Awaitable[Any]:
+    return cluster.delete(CONFIG_MAPS, "a", "ns")
+
+
 def evict(cluster: Cluster) -> Awaitable[Any]:
     return cluster.evict("a", "ns")
 
@@ -112,6 +116,11 @@ CASES = {
         get, [answer(302, b"", "text/html", Location="/login")], errors.InternalError, "text/html"
     ),
     "a list that is none": Case(listing, [answer(200, {"items": 5})], errors.InternalError, "is no list"),
+    "an object that is none": Case(get, [answer(200, [])], errors.InternalError, "is no object"),
+    "an object in half": Case(create, [answer(200, b'{"metadata"')], errors.InternalError, "is no object"),
+    "a deletion that tells nonsense": Case(
+        delete, [answer(200, {"metadata": 5})], errors.InternalError, "is no object"
+    ),
     "a connection that breaks before the answer": Case(
         create, [[ABORT]], errors.UnavailableError, "cannot be reached"
     ),

@@ -171,6 +171,18 @@ async def test_history_is_forgotten_when_there_is_too_much_of_it() -> None:
         assert page.next == ""
 
 
+async def test_history_is_forgotten_when_it_takes_too_much_room() -> None:
+    async with opened(retention=Retention(size=100_000)) as registry:
+        await registry.create(CONFIG_MAPS, config_map("first"))
+        old = registry.version
+        for i in range(8):
+            await registry.create(CONFIG_MAPS, config_map(f"c{i}") | {"data": {"a": "x" * 20_000}})
+        with pytest.raises(GoneError):
+            await all_of(registry, old)
+        kept = await all_of(registry, str(int(registry.version) - 3))
+        assert kept == [("ADDED", "c5"), ("ADDED", "c6"), ("ADDED", "c7")]
+
+
 async def test_history_is_forgotten_when_it_is_old() -> None:
     clock = Clock()
     async with opened(clock=clock, retention=Retention(seconds=60)) as registry:

@@ -25,7 +25,7 @@ async def open_home(
     journal = SqliteJournal(directory)
     try:
         registry = Registry(journal, clock=clock, dice=dice, retention=retention)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, ValueError) as problem:
         await journal.close()
         raise StorageError(
             f"{directory} has objects that are damaged ({problem}): nothing was changed"

@@ -21,7 +21,7 @@ from shoal.cluster.kubernetes.transport import (
     Transport,
     Verb,
 )
-from shoal.cluster.kubernetes.wire import HEADED, LISTED, TOLD, Lines, status_of
+from shoal.cluster.kubernetes.wire import HEADED, LISTED, TOLD, Headed, Lines, status_of
 from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Event, Page, Where
 from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource
 
@@ -36,13 +36,13 @@ class KubernetesCluster:
     def __init__(self, access: Access, limits: Limits | None = None, *, sleep: Sleep = asyncio.sleep) -> None:
         """Connections are opened when they are needed: nothing is asked of the server here."""
         self._transport: Final = Transport(access, limits or Limits(), sleep)
-        self.namespace: Final = access.namespace
+        self._namespace: Final = access.namespace
 
     # --- reading ------------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        path = _address(resource, name, namespace)
-        return resource.decode(await self._transport.ask(Request(verb="GET", path=path)))
+        path = self._path(resource, name, namespace)
+        return _made(resource, await self._transport.ask(Request(verb="GET", path=path)))
 
     async def list(
         self, resource: Resource[T], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
@@ -77,30 +77,30 @@ class KubernetesCluster:
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         _, namespace = _named(body)
-        path = _collection(resource, namespace)
+        path = _collection(resource, namespace or self._namespace)
         return await self._write(resource, "POST", path, _whole(resource, body), _DRY_RUN if dry_run else {})
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         name, namespace = _named(body)
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         return await self._write(resource, "PUT", path, _whole(resource, body), _DRY_RUN if dry_run else {})
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        path = _address(resource, name, namespace, "status")
+        path = self._path(resource, name, namespace, "status")
         return await self._write(resource, "PATCH", path, patch, _DRY_RUN if dry_run else {})
 
     async def delete(
         self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
     ) -> T | None:
-        path = _address(resource, name, namespace)
+        path = self._path(resource, name, namespace)
         body = msgspec.json.encode(_options(how))
         text = await self._transport.ask(Request(verb="DELETE", path=path, body=body))
         return resource.decode(text) if _is_still_there(resource, text) else None
@@ -127,15 +127,18 @@ class KubernetesCluster:
     async def close(self) -> None:
         await self._transport.close()
 
+    def _path(self, resource: Resource[Any], name: str, namespace: str, subresource: str = "") -> str:
+        return _address(resource, name, namespace or self._namespace, subresource)
+
     async def _write(self, resource: Resource[T], verb: Verb, path: str, body: Object, query: Query) -> T:
         content = MERGE_PATCH if verb == "PATCH" else JSON
         request = Request(verb=verb, path=path, query=query, body=msgspec.json.encode(body), content=content)
-        return resource.decode(await self._transport.ask(request))
+        return _made(resource, await self._transport.ask(request))
 
     async def _act_on_pod(
         self, name: str, namespace: str, subresource: str, body: Object, *, patient: bool = True
     ) -> None:
-        path = _address(PODS, name, namespace, subresource)
+        path = self._path(PODS, name, namespace, subresource)
         text = msgspec.json.encode(body)
         await self._transport.ask(Request(verb="POST", path=path, body=text, patient=patient))
 
@@ -175,6 +178,19 @@ def _selectors(where: Where) -> dict[str, str]:
 
 
 # --- answers ----------------------------------------------------------------------------------------------
+
+
+def _made(resource: Resource[T], text: bytes) -> T:
+    """What is made of an answer. That it is an object is for us to see, what is in it for whoever asked."""
+    _headed(resource, text)
+    return resource.decode(text)
+
+
+def _headed(resource: Resource[Any], text: bytes) -> Headed:
+    try:
+        return HEADED.decode(text)
+    except ValueError as problem:
+        raise InternalError(f"the answer about {resource.full_name} is no object: {problem}") from problem
 
 
 def _page(resource: Resource[T], text: bytes) -> Page[T]:
@@ -234,7 +250,7 @@ def _is_still_there(resource: Resource[Any], text: bytes) -> bool:
     Some resources answer with a Status when the object is gone, others with the object as it was; one that
     stays has finalizers, or a time to end in. A namespace has finalizers of another sort, and always stays.
     """
-    found = HEADED.decode(text)
+    found = _headed(resource, text)
     if found.kind == "Status":
         return False
     metadata = found.metadata

@@ -7,6 +7,7 @@ resource. How far back the history goes is one decision for all.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -22,10 +23,11 @@ BEFORE_ALL: Final = ("", "")
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How much of the history is kept: so many changes, and none that is older than so many seconds."""
+    """How much of the history is kept: so many changes, so many bytes, and nothing older than so long."""
 
     changes: int = 20_000
     seconds: float = 600.0
+    size: int = 256 * 1024 * 1024
 
 
 class Collection:
@@ -99,12 +101,16 @@ class State:
         self._retention = retention
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
+        self._size = 0
+        """Bytes of the texts in the history."""
 
     def load(self, compacted: int, records: Iterable[Record]) -> None:
-        """Take what a journal has kept."""
+        """Take what a journal has kept; ValueError if that is no history."""
         self.compacted = self.version = compacted
         for record in records:
             change = Change(record, self.get(record.key))
+            if record.deleted and change.before is None:
+                raise ValueError(f"the end of {'/'.join(record.key)}, and nothing before it")
             if record.version > compacted:
                 self.apply(change)
             else:
@@ -126,6 +132,7 @@ class State:
     def apply(self, change: Change) -> None:
         self.collection(change.record.key.resource).apply(change)
         self._history.append(change)
+        self._size += len(change.record.body)
         self.version = change.record.version
 
     def records(self) -> Iterator[Record]:
@@ -150,6 +157,7 @@ class State:
         lost: Counter[str] = Counter()
         for _ in range(count):
             change = self._history.popleft()
+            self._size -= len(change.record.body)
             lost[change.record.key.resource] += 1
             if change.before is not None:
                 superseded.append(change.before.version)
@@ -162,12 +170,19 @@ class State:
 
     def _too_many(self) -> int:
         """How many changes are to go; a tenth more than allowed may gather, so that few rounds do."""
-        most = self._retention.changes
-        excess = len(self._history) - most
-        return excess if excess > most // 10 else 0
+        excess = _excess(len(self._history), self._retention.changes)
+        surplus = _excess(self._size, self._retention.size)
+        if not surplus:
+            return excess
+        gone = accumulate(len(change.record.body) for change in self._history)
+        return max(excess, next(count for count, size in enumerate(gone, 1) if size >= surplus))
 
     def _too_old(self, now: float) -> int:
         """How many changes are to go because of their age."""
         oldest = now - self._retention.seconds
         young = (i for i, change in enumerate(self._history) if change.record.time >= oldest)
         return next(young, len(self._history))
+
+
+def _excess(found: int, most: int) -> int:
+    return found - most if found - most > most // 10 else 0

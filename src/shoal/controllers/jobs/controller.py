@@ -22,12 +22,14 @@ def job_controller(stores: Stores) -> Controller[View]:
         job, found = jobs.items.get(key), by_job[key]
         if job is None and not found:
             return None
-        uid = job.metadata.uid if job else ""
-        own = tuple(pod for pod in found if (owner := pod.metadata.controller) and owner.uid == uid)
+        uid = job.metadata.uid if job else None
+        owners = [owner.uid if (owner := pod.metadata.controller) else "" for pod in found]
         return View(
             job=job,
-            pods=own,
-            orphans=tuple(pod for pod in found if pod not in own and tracked(pod)),
+            pods=tuple(pod for pod, owner in zip(found, owners, strict=True) if owner == uid),
+            orphans=tuple(
+                pod for pod, owner in zip(found, owners, strict=True) if owner != uid and tracked(pod)
+            ),
             is_free=lambda name: (key[0], name) not in pods.items,
         )
 

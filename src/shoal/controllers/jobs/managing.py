@@ -79,22 +79,25 @@ def _waits_for_leavers(job: Job) -> bool:
 def _too_many(job: Job, active: list[Pod], closed: frozenset[int], wanted: int) -> tuple[Pod, ...]:
     """Pods that are not needed: those that could never count, then those that have come least far."""
     useless = _useless(job, active, closed) if job.indexed else []
-    rest = [pod for pod in active if pod not in useless]
-    return (*useless, *rest[: max(len(active) - wanted - len(useless), 0)])
+    excess = max(len(active) - wanted - len(useless), 0)
+    rest = [pod for pod in active if pod not in useless] if excess else []
+    return (*useless, *sorted(rest, key=_progress)[:excess])
 
 
 def _useless(job: Job, active: list[Pod], closed: frozenset[int]) -> list[Pod]:
     """Pods without an index, of one that is none or is done with, and all but the best of each other."""
-    active.sort(key=_progress)
-    best = {index_of(pod): pod for pod in active}
-    return [
-        pod
-        for pod in active
-        if (index := index_of(pod)) is None
-        or index >= job.completions
-        or index in closed
-        or best[index] is not pod
-    ]
+    useless: list[Pod] = []
+    best: dict[int, Pod] = {}
+    for pod in active:
+        index = index_of(pod)
+        if index is None or index >= job.completions or index in closed:
+            useless.append(pod)
+        elif index in best:
+            worse, best[index] = sorted((best[index], pod), key=_progress)
+            useless.append(worse)
+        else:
+            best[index] = pod
+    return useless
 
 
 def _progress(pod: Pod) -> tuple[bool, int, bool, float, str]:

@@ -15,6 +15,8 @@ _SCHEDULING: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGate
 """What of its pods a job that has not begun may still change."""
 _NOT_NEGATIVE: Final = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 _BACKOFF: Final = 6
+_UNLIMITED: Final = 2**31 - 1
+"""The limit of a job whose indexes have limits of their own."""
 
 
 def default(job: Object) -> None:
@@ -25,7 +27,7 @@ def default(job: Object) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", _BACKOFF)
+    spec.setdefault("backoffLimit", _UNLIMITED if "backoffLimitPerIndex" in spec else _BACKOFF)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
