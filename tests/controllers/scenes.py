@@ -89,3 +89,16 @@ async def at_work(cluster: Cluster, makers: Sequence[Make], seed: int = 1) -> As
 async def settled(seconds: float = 5.0) -> None:
     """Let everything happen that wants to happen soon."""
     await asyncio.sleep(seconds)
+
+
+@asynccontextmanager
+async def late_watch(watch: Any, seconds: float) -> AsyncIterator[AsyncIterator[Any]]:  # noqa: ANN401 - as the port has it
+    """A watch that tells of each event so many seconds after the one before."""
+
+    async def late(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for event in events:
+            await asyncio.sleep(seconds)
+            yield event
+
+    async with watch as events:
+        yield late(events)

@@ -14,7 +14,7 @@ from shoal.cluster.resources import CONFIG_MAPS, EVENTS, Object
 from shoal.controllers.changes import Changes, Create, Delete, Patch
 from shoal.controllers.runtime import Controller, Wake
 from shoal.controllers.stores import Stores
-from tests.controllers.scenes import at_work, registry, watched
+from tests.controllers.scenes import at_work, late_watch, registry, watched
 from tests.controllers.virtual import BEGINNING, virtually
 
 View = tuple[Object, list[Object]]
@@ -233,25 +233,7 @@ class Lagging:
         return getattr(self._cluster, name)
 
     def watch(self, *arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the port has it
-        return _Late(self._cluster.watch(*arguments, **more), self._seconds)
-
-
-class _Late:
-    def __init__(self, watch: Any, seconds: float) -> None:  # noqa: ANN401 - as the port has it
-        self._watch, self._seconds = watch, seconds
-
-    async def __aenter__(self) -> Any:  # noqa: ANN401 - as the port has it
-        events = await self._watch.__aenter__()
-
-        async def late() -> Any:  # noqa: ANN401 - as the port has it
-            async for event in events:
-                await asyncio.sleep(self._seconds)
-                yield event
-
-        return late()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._watch.__aexit__(*error)
+        return late_watch(self._cluster.watch(*arguments, **more), self._seconds)
 
 
 @pytest.mark.parametrize("lag", [0.1, 0.9, 5.0])

@@ -69,6 +69,8 @@ class Life:
     fates: dict[str, str]
     ran: Counter[str] = field(default_factory=Counter)
     """How many pods of each index have begun to run."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """How many pods have ended how."""
     alive: dict[str, str] = field(default_factory=dict)
     """Pods that run, by uid: their index."""
     ends: list[asyncio.Task[None]] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Life:
         else:
             await self._say(name, phase=fate)
         del self.alive[uid]
+        self.ended[fate] += 1
         if fate == "taken":
             await self.home.delete(PODS, name, "default", Deletion(grace=0, uid=uid))
 
@@ -148,19 +151,19 @@ async def lived(story: Story, *, dies_at: int, late: bool) -> tuple[Object, Coun
         living = asyncio.create_task(life.go_on())
         mortal = Mortal(home, dies_at, late)
         async with at_work(cast("Cluster", mortal), [job_controller]):
-            await _either(mortal.died, home)
+            await until_over(home, mortal.died)
         async with at_work(home, [job_controller]):
-            await _either(asyncio.Event(), home)
+            await until_over(home)
         living.cancel()
         await asyncio.gather(*life.ends)
         return await outcome(home, "default"), life.ran, mortal.writes
 
 
-async def _either(died: asyncio.Event, home: Cluster) -> None:
-    """Wait for a death, or for the end of the Job."""
-    for _ in range(1000):
+async def until_over(home: Cluster, died: asyncio.Event | None = None) -> None:
+    """Wait for the end of the Job, or for a death."""
+    for _ in range(5000):
         conditions = (await home.get(JOBS, "j", "default"))["status"].get("conditions", ())
-        if died.is_set() or any(one["type"] in ("Complete", "Failed") for one in conditions):
+        if (died and died.is_set()) or any(one["type"] in ("Complete", "Failed") for one in conditions):
             return
         await asyncio.sleep(0.5)
     pytest.fail("it does not end")
