@@ -770,6 +770,16 @@ GANGS = {
         placed={},
         jobs={"Gang/default/g": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
     ),
+    "a gang of which too few pods are there evicts nobody": Case(
+        objects=[
+            A,
+            in_pool("a", "n1", cpu=4),
+            pod("f", cpu=4, node="n1", pool="b"),
+            pod("g-0", cpu=4, pool="a", gang="g", gang_min=2),
+        ],
+        placed={},
+        says={"Gang/default/g": ["1 of 2 pods exist"]},
+    ),
     "a gang makes room for its minimum only": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),

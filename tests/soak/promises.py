@@ -4,10 +4,10 @@ They are checked after every commit of a simulated run (`PROMISES`), and some on
 come to rest (`IN_THE_END`). What may be seen between two writes, and what may not, is said with each.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.soak.sight import GANG_MIN, Job, Key, Node, Pod, Sight, Step
+from tests.soak.sight import GANG_MIN, Job, Key, Pod, Sight, Step
 
 Promise = Callable[[Sight, Step], Iterator[str]]
 
@@ -62,19 +62,33 @@ def a_gang_is_whole_or_absent(sight: Sight, step: Step) -> Iterator[str]:
         elif gang not in sight.halved:
             sight.halved[gang] = sight.now()
             if step.after and step.after.node and not (step.before and step.before.node):
-                yield f"{step.after.title} is bound, and its gang has not enough room: {_members(sight, gang)}"
+                yield f"{step.after.title} is bound, and its gang lacks room: {_members(sight, gang)}"
     for late, since in sight.halved.items():
         if sight.now() - max(since, sight.calm_since) > RECOVERY + 2 * TURN:
             yield f"gang {late} is neither whole nor gone since {since:.3f}: {_members(sight, late)}"
         break
 
 
+def nothing_is_kept_for_a_gang_that_cannot_start(sight: Sight, step: Step) -> Iterator[str]:
+    """No room is kept for pods of a gang of which too few were ever made."""
+    pod = step.after
+    if not isinstance(pod, Pod) or not pod.gang or not pod.waits or not pod.status.nominated_node_name:
+        return
+    there, least = len(sight.members[pod.gang]), _least([pod])
+    if there < least:
+        yield f"room is kept for {pod.title}, and only {there} of {least} pods of its gang were ever made"
+
+
 def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:
-    """A pod that has not ended goes when its user says so, its Job does not want it, or after it was told why."""
+    """A pod that has not ended goes when a user or its Job wants it to, or after it was told why."""
     before, after = step.before, step.after
     if not isinstance(before, Pod) or before.ended or before.leaving or (after and not after.leaving):
         return
-    if not before.told_to_go and before.metadata.uid not in sight.deleted_by_users and _is_wanted(sight, before):
+    if (
+        not before.told_to_go
+        and before.metadata.uid not in sight.deleted_by_users
+        and _is_wanted(sight, before)
+    ):
         yield f"{before.title} on {before.node or 'no node'} is deleted, and was never told why"
 
 
@@ -111,15 +125,13 @@ def jobs_count_what_happened(sight: Sight, step: Step) -> Iterator[str]:
     if not isinstance(after, Job):
         return
     if before and after.status.succeeded < before.status.succeeded:
-        yield f"Job {after.metadata.name} had {before.status.succeeded} successes, has {after.status.succeeded}"
+        yield f"Job {after.metadata.name} had {before.status.succeeded} successes: {after.status}"
     if before and before.end and before.end != after.end:
         yield f"Job {after.metadata.name} was {before.end}, and is {after.end or 'not ended'}"
     if before and after.status.succeeded == before.status.succeeded:
         return
-    done = sum(
-        pod.status.phase == "Succeeded" and bool(pod.job) and pod.job.uid == after.metadata.uid
-        for pod in sight.known.values()
-    )
+    own = (pod for pod in sight.known.values() if pod.job and pod.job.uid == after.metadata.uid)
+    done = sum(pod.status.phase == "Succeeded" for pod in own)
     if after.status.succeeded > done:
         yield f"Job {after.metadata.name} counts {after.status.succeeded} successes, and had {done}"
 
@@ -136,6 +148,7 @@ PROMISES: tuple[Promise, ...] = (
     no_node_is_given_more_than_it_has,
     no_node_runs_more_than_it_has,
     a_gang_is_whole_or_absent,
+    nothing_is_kept_for_a_gang_that_cannot_start,
     nobody_disappears,
     no_task_runs_twice_at_once,
     what_is_finished_is_not_run_again,

@@ -227,6 +227,8 @@ class Sight:
         self.deleted_by_users: Final[set[str]] = set()
         """Uids of pods and Jobs."""
         self.gangs: Final[defaultdict[Key, dict[Key, Pod]]] = defaultdict(dict)
+        self.members: Final[defaultdict[Key, set[Key]]] = defaultdict(set)
+        """All that ever were of a gang."""
         self.used: Final[defaultdict[str, Counter[str]]] = defaultdict(Counter)
         """What the pods of each node hold, until they have ended or are gone."""
         self.kept: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
@@ -280,6 +282,7 @@ class Sight:
             self.kept[after.status.nominated_node_name][after.key] = after
         if pod.gang:
             _put(self.gangs[pod.gang], pod.key, after)
+            self.members[pod.gang].add(pod.key)
         self._listen(pod, after)
         if after and after.task and after.status.phase == "Succeeded":
             self.done.setdefault(after.task, after.metadata.uid)

@@ -70,7 +70,7 @@ def drawn_world(dice: random.Random, days: float, arrivals: int = 80) -> World:
         *_put_back(groups, pools, days),
     ]
     classes = [priority_class("low", -10), priority_class("mid", 10), priority_class("high", 1000)]
-    budgets = [_budget(dice, app) for app in _APPS if dice.random() < 0.5]  # noqa: PLR2004 - every other
+    budgets = [_budget(dice, app) for app in _APPS if dice.random() < 0.5]
     return World(
         groups, [namespace(NAMESPACE), *pools, *classes, *budgets], sorted(deeds, key=lambda deed: deed.at)
     )
@@ -82,8 +82,12 @@ def drawn_world(dice: random.Random, days: float, arrivals: int = 80) -> World:
 def _groups(dice: random.Random) -> list[Group]:
     groups = []
     for name in ("default", "a", "b", "c")[: dice.randint(2, 4)]:
-        capacity = {"cpu": dice.choice(("8", "12", "7900m")), "memory": "32Gi", "pods": dice.choice(("110", "8"))}
-        if dice.random() < 0.4:  # noqa: PLR2004 - some
+        capacity = {
+            "cpu": dice.choice(("8", "12", "7900m")),
+            "memory": "32Gi",
+            "pods": dice.choice(("110", "8")),
+        }
+        if dice.random() < 0.4:
             capacity[GPU] = dice.choice(("4", "8"))
         groups.append(Group(name, [f"{name}{i}" for i in range(dice.randint(3, 4))], capacity))
     return groups
@@ -92,17 +96,17 @@ def _groups(dice: random.Random) -> list[Group]:
 def _pool(dice: random.Random, name: str) -> Object:
     return open_pool(
         name,
-        preempts=dice.random() < 0.8,  # noqa: PLR2004 - most
-        borrows=dice.random() < 0.8,  # noqa: PLR2004 - most
-        shares=dice.random() < 0.8,  # noqa: PLR2004 - most
+        preempts=dice.random() < 0.8,
+        borrows=dice.random() < 0.8,
+        shares=dice.random() < 0.8,
         order=dice.choice((None, "BorrowFirst")),
         queue=dice.choice((None, "DRF")),
     )
 
 
 def _budget(dice: random.Random, app: str) -> Object:
-    least = {"min_available": dice.choice((1, 2, "50%"))}
-    return budget(f"guard-{app}", guards={"app": app}, namespace=NAMESPACE, **least)
+    least = dice.choice((1, 2, "50%"))
+    return budget(f"guard-{app}", guards={"app": app}, namespace=NAMESPACE, min_available=least)
 
 
 # --- what is submitted --------------------------------------------------------------------------------------
@@ -112,15 +116,15 @@ def _arrivals(dice: random.Random, groups: Sequence[Group], days: float, a_day: 
     """Jobs, gangs and pods, many at once and then none for a while; some are deleted before they end."""
     at = 0.0
     for number in range(round(days * a_day)):
-        if dice.random() < 0.3:  # noqa: PLR2004 - bursts of about three
+        if dice.random() < 0.3:
             at += dice.expovariate(a_day * 0.3 / DAY)
         if at >= days * DAY:
             return
         moment = round(at + dice.uniform(0, 5), 3)
         made = _submitted(dice, number, dice.choice(groups))
         yield from (Deed(moment, "create", one) for one in made)
-        if dice.random() < 0.06:  # noqa: PLR2004 - few
-            left = made if dice.random() < 0.5 else made[:1]  # noqa: PLR2004 - all, or one of a gang
+        if dice.random() < 0.06:
+            left = made if dice.random() < 0.5 else made[:1]
             later = round(moment + dice.expovariate(1 / 1200), 3)
             yield from (Deed(later, "delete", ref=(one["kind"], one["metadata"]["name"])) for one in left)
 
@@ -146,14 +150,14 @@ def _shape(dice: random.Random, home: Group, cpu: str | None = None) -> Object:
     }
     if home.pool != "default":
         shape["pool"] = home.pool
-    if GPU in home.capacity and dice.random() < 0.4:  # noqa: PLR2004 - some
+    if GPU in home.capacity and dice.random() < 0.4:
         shape["gpu"] = dice.choice((1, 2))
     return shape
 
 
 def _gang(dice: random.Random, name: str, home: Group) -> list[Object]:
     size, shape = dice.randint(2, 5), _shape(dice, home)
-    least = size if dice.random() < 0.7 else dice.randint(2, size)  # noqa: PLR2004 - most
+    least = size if dice.random() < 0.7 else dice.randint(2, size)
     return [_ours(pod(f"{name}-{i}", gang=name, gang_min=least, **shape)) for i in range(size)]
 
 
@@ -188,7 +192,7 @@ def _job(dice: random.Random, name: str, home: Group) -> Object:
         "ttlSecondsAfterFinished": dice.choice((600, 7200)),
         "template": made,
     }
-    if dice.random() < 0.1:  # noqa: PLR2004 - few
+    if dice.random() < 0.1:
         spec["activeDeadlineSeconds"] = dice.choice((900, 7200))
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
@@ -214,7 +218,7 @@ def _meddling(
             yield Deed(moment, "patch", {"metadata": {"labels": {"pool": label}}}, ("Node", node))
         elif what == "pool" and pools:
             chosen = dice.choice(pools)
-            spec = {flag: dice.random() < 0.3 for flag in _FLAGS}  # noqa: PLR2004 - mostly on
+            spec = {flag: dice.random() < 0.3 for flag in _FLAGS}
             yield Deed(moment, "patch", {"spec": spec}, ("Pool", chosen["metadata"]["name"]))
         at += dice.expovariate(6 / DAY)
 

@@ -67,8 +67,10 @@ class Preemption:
     ) -> Clearance | None:
         """Room for the minimum of a workload, if anybody may have to leave for it.
 
-        With `extras_only` nobody loses what it is entitled to.
+        With `extras_only` nobody loses what it is entitled to. Nobody leaves for a gang that could not start.
         """
+        if workload.incomplete:
+            return None
         places = self._places_for(workload, untouchable, extras_only=extras_only)
         if len(workload.minimum_tasks) == 1:
             return self._clear_node(workload, places)

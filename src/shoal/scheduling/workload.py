@@ -181,6 +181,11 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return tuple([task for task in self.missing if task.is_fixed or task in varying])
 
     @cached_property
+    def incomplete(self) -> bool:
+        """Whether so few of its tasks are there that its minimum could not be whole wherever they are."""
+        return sum([task.varying for task in self.minimum_tasks]) < self.lacking
+
+    @cached_property
     def nominated(self) -> tuple[Task, ...]:
         """Tasks for which room is kept."""
         return tuple([t for t in self.tasks if t.nominated != NOWHERE and t.column == NOWHERE])

@@ -1,6 +1,7 @@
 """Which fault comes with which call: a schedule on its way through a run."""
 
 import asyncio
+import contextvars
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -34,10 +35,11 @@ class Faults:
         self.story: Final[list[str]] = []
         """What came so far, and when."""
         self.lost_nodes: Final[list[Callable[[NodeLoss], None]]] = []
-        """Who plays the machines is told here."""
+        """Who plays the machines is told here; what they begin then is no part of the process that is hit."""
         self._loop: Final = asyncio.get_running_loop()
         self._began: Final = self._loop.time()
         self._clock: Final = clock
+        self._outside: Final = contextvars.copy_context()
         self._struck: Final[dict[Struck, None]] = {}
         self._by_count: Final[defaultdict[tuple[str, int], list[AnyFault]]] = defaultdict(list)
         self._by_time: Final[defaultdict[str, deque[AnyFault]]] = defaultdict(deque)
@@ -110,7 +112,7 @@ class Faults:
                 self._clock.jump(seconds)
             case NodeLoss():
                 for tell in self.lost_nodes:
-                    tell(fault)
+                    self._outside.copy().run(tell, fault)
             case _:
                 return False
         return True

@@ -1,22 +1,26 @@
 """Machines on virtual time: lives of days, nodes that fall silent and come back, and lives by dice."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from shoal.cluster.port import Deletion
+from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.reflector import Pace
-from shoal.cluster.resources import LEASES, PODS, Object
+from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, Object
 from shoal.cluster.simulated import (
     Chronicle,
+    Crash,
+    CrashedError,
     Faults,
     NodeLoss,
     Schedule,
     SimulatedCluster,
     Simulation,
     WallClock,
+    once,
     run,
 )
 from shoal.cluster.simulated.machines import (
@@ -180,3 +184,57 @@ def test_the_same_seed_gives_the_same_days() -> None:
 
     assert run(main, seed=1) == run(main, seed=1)
     assert run(main, seed=1) != run(main, seed=2)
+
+
+def test_a_node_that_is_taken_for_lost_contradicts() -> None:
+    async def main(simulation: Simulation) -> list[str]:
+        async with opened(simulation) as store, playing(simulation, store, lambda _: Life()):
+            doubt = {"type": "Ready", "status": "Unknown"}
+            await store.patch_status(NODES, "n1", patch={"status": {"conditions": [doubt]}})
+            said = []
+            for _ in range(2):
+                node = await store.get(NODES, "n1")
+                said += [one["status"] for one in node["status"]["conditions"] if one["type"] == "Ready"]
+                await asyncio.sleep(11)
+            return said
+
+    assert run(main) == ["Unknown", "True"]
+
+
+def test_a_clock_that_is_set_back_keeps_no_node_silent() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with opened(simulation) as store:
+            clock, pace = LoopClock(simulation.clock), Pace(dice=simulation.dice("kubelet"))
+            beats: list[float] = []
+            async with kubelet(store, ["n1"], clock=clock, pace=pace):
+                now = asyncio.get_running_loop().time
+                store.witnesses.append(lambda _: beats.append(now()))
+                await asyncio.sleep(25)
+                simulation.clock.jump(-3600)
+                await asyncio.sleep(20)
+            assert beats == [10, 20, 30, 40]
+
+    run(main)
+
+
+def test_a_node_that_comes_back_outlives_the_process_that_was_hit() -> None:
+    async def main(simulation: Simulation) -> dict[str, str]:
+        async with (
+            opened(simulation) as store,
+            playing(simulation, store, lambda _: runs_for(50)) as machines,
+        ):
+            loss, crash = NodeLoss(nth=1, node="n1", seconds=10), Crash(at=20)
+            faults = Faults(Schedule((loss, crash)), simulation.clock)
+            faults.lost_nodes.append(lambda loss: machines.lose(loss.node, loss.seconds))
+
+            async def program(cluster: Cluster) -> None:
+                await cluster.create(CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "default"}})
+                await bound(store, "late", "n1")
+                await asyncio.sleep(DAY)
+
+            with contextlib.suppress(CrashedError):
+                await once(store, faults, program)
+            await asyncio.sleep(100)
+            return phases(store)
+
+    assert run(main) == {"late": "Succeeded"}

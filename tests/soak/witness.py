@@ -1,0 +1,70 @@
+"""A witness who checks every promise after every commit, and remembers the first that was broken."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from shoal.cluster.registry.records import Change
+from shoal.cluster.simulated import Faults
+from tests.soak.promises import IN_THE_END, PROMISES
+from tests.soak.sight import Sight
+
+_LONGEST_FAULT = 400.0
+"""Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
+_LOOKS = 60.0
+"""Seconds between two looks whether all has come to its end."""
+
+
+class Witness:
+    """Is told of every commit. What was broken is told with its time, its promise and its story."""
+
+    def __init__(self, sight: Sight, faults: Faults) -> None:
+        self.sight, self._faults = sight, faults
+        self.broken = ""
+        self.over = asyncio.Event()
+        """Set when a promise was broken: there is no use in going on."""
+        self.commits = 0
+        self._faced = 0
+
+    def __call__(self, changes: Sequence[Change]) -> None:
+        self.commits += 1
+        if self.broken:
+            return
+        if len(self._faults.story) > self._faced:
+            self._faced, self.sight.calm_since = len(self._faults.story), self.sight.now() + _LONGEST_FAULT
+        for step in self.sight.take(changes):
+            for promise in PROMISES:
+                for story in promise(self.sight, step):
+                    self.breaks(promise.__name__, story)
+
+    def breaks(self, promise: str, story: str) -> None:
+        """A promise was broken."""
+        self.broken = self.broken or f"{promise}: {story} (after {self.sight.now():.3f} s)"
+        self.over.set()
+
+    async def must_rest_within(self, seconds: float) -> None:
+        """Wait until all has come to its end; what has not by then breaks a promise."""
+        last = self.sight.now() + seconds
+        while (unrest := self._unrest()) and self.sight.now() < last:  # noqa: ASYNC110 - nobody tells when
+            await asyncio.sleep(_LOOKS)
+        for promise, story in unrest:
+            self.breaks(promise, story)
+
+    def _unrest(self) -> list[tuple[str, str]]:
+        return [(promise.__name__, story) for promise in IN_THE_END for story in promise(self.sight)]
+
+    @contextmanager
+    def hears_complaints(self) -> Iterator[None]:
+        """Whatever Shoal logs as an error, while this lasts, breaks a promise."""
+
+        class Ears(logging.Handler):
+            def emit(_, record: logging.LogRecord) -> None:  # noqa: N805 - the witness is self
+                self.breaks("nothing_unexpected_happens", logging.Formatter().format(record))
+
+        ears, log = Ears(logging.ERROR), logging.getLogger("shoal")
+        log.addHandler(ears)
+        try:
+            yield
+        finally:
+            log.removeHandler(ears)
