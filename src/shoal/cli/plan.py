@@ -1,6 +1,6 @@
 """`shoal plan`: what the scheduler would do with a cluster, or with the objects in files, and why."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -8,16 +8,14 @@ from typing import Final
 import click
 import msgspec
 
-from shoal.api.decode import decode
-from shoal.api.fields import FieldError, InvalidObjectError, shown
-from shoal.api.intake import Unreadable
+from shoal.api.fields import shown
 from shoal.api.meta import Time
 from shoal.cli import connection, files
+from shoal.cli.configuring import config_option, read_config
 from shoal.cli.living import live_world
 from shoal.policies.contract import Policy
-from shoal.policies.registry import policy_errors
 from shoal.policies.worker import PolicyProcess
-from shoal.scheduling.config import FULFILMENT, SchedulerConfig, config_errors, seconds
+from shoal.scheduling.config import FULFILMENT, SchedulerConfig, seconds
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 

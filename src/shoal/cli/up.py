@@ -1,5 +1,8 @@
 """`shoal up`: the embedded home, served until it is told to stop."""
 
+import contextlib
+import resource
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,8 +38,8 @@ def up(home: Path, config: Path | None, listen: str, port: int | None) -> None:
     r"""Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks, and scheduled.
 
     The state is in one directory, and so is a kubeconfig to reach it with. It runs until Ctrl-C or SIGTERM;
-    nothing that was acknowledged is lost, however it ends. Objects are kept, checked and watched, pods are given
-    nodes, and Jobs make their pods; no pod is run yet.
+    nothing that was acknowledged is lost, however it ends. Objects are kept, checked and watched, Jobs make
+    their pods, and pods are given nodes; no pod is run yet.
 
     \b
     Examples:
@@ -65,6 +68,7 @@ async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int
     from shoal.manager import running
 
     stop = told_to_stop()
+    _allow_many_connections()
     async with open_home(home) as registry:
         credentials = Credentials(home, [listen])
         chosen = credentials.last_port() if port is None else port
@@ -72,6 +76,13 @@ async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int
             kubeconfig = credentials.write_kubeconfig(url)
             async with running(registry, settings, native=True) as manager:
                 await manager.ready()
-                click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={kubeconfig}")
+                click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
                 await stop.wait()
             click.echo("Stopping.")
+
+
+def _allow_many_connections() -> None:
+    """Every watch is a connection and every connection a file: have as many as the system lets us."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

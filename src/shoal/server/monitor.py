@@ -7,8 +7,9 @@
 | `/metrics` | the metrics |
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -16,7 +17,9 @@ from aiohttp import web
 from shoal.cluster.embedded.api.server import listening
 from shoal.manager import Manager
 
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+Tell = Callable[[web.Request], Awaitable[web.Response]]
+
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @asynccontextmanager
@@ -35,16 +38,14 @@ async def monitoring(manager: Manager, host: str, port: int) -> AsyncIterator[st
             await runner.cleanup()
 
 
-def _routes(manager: Manager) -> dict[str, web.RequestHandler]:
+def _routes(manager: Manager) -> dict[str, Tell]:
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def readyz(_: web.Request) -> web.Response:
         health = manager.health()
         status = 200 if health.ready else 503
-        return web.Response(
-            body=msgspec.json.encode(health), status=status, content_type="application/json"
-        )
+        return web.Response(body=msgspec.json.encode(health), status=status, content_type="application/json")
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=manager.metrics.text(), headers={"Content-Type": _TEXT})
