@@ -92,6 +92,7 @@ SECOND: list[tuple[str, int | None, int]] = [
     ("a longer time is not given", 500, 30),
     ("the same time changes nothing", 30, 30),
     ("no word changes nothing", None, 30),
+    ("less than nothing is a second", -5, 1),
 ]
 
 

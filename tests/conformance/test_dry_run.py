@@ -23,6 +23,13 @@ async def test_a_rehearsed_creation(cluster: Cluster, namespace: str, resource: 
     assert made.get("spec") == rehearsed.get("spec")
 
 
+async def test_a_rehearsed_creation_of_one_whose_owner_is_gone(cluster: Cluster, namespace: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "x"}
+    body = config_map("a", namespace, metadata={"ownerReferences": [owner]})
+    rehearsed = await cluster.create(CONFIG_MAPS, body, dry_run=True)
+    assert rehearsed["metadata"]["ownerReferences"] == [owner]
+
+
 @some_kinds
 async def test_a_rehearsed_change(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))

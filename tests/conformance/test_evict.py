@@ -42,6 +42,22 @@ async def test_a_pod_without_a_budget_is_deleted(cluster: Cluster, namespace: st
     assert (condition["status"], condition["reason"]) == ("True", "EvictionByEvictionAPI")
 
 
+@pytest.mark.parametrize("going", [False, True], ids=["one that waits", "one that is going"])
+async def test_a_pod_that_is_held_is_told_of_its_eviction(
+    cluster: Cluster,
+    namespace: str,
+    going: bool,  # noqa: FBT001 - a case
+) -> None:
+    body = pod("a", namespace)
+    body["metadata"]["finalizers"] = ["example.com/held"]
+    await cluster.create(PODS, body)
+    if going:
+        await cluster.delete(PODS, "a", namespace)
+    await cluster.evict("a", namespace)
+    (condition,) = (await cluster.get(PODS, "a", namespace))["status"]["conditions"]
+    assert condition["reason"] == "EvictionByEvictionAPI"
+
+
 async def test_an_eviction_can_give_less_time(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await cluster.evict("a", namespace, Deletion(grace=3))

@@ -6,8 +6,8 @@ import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import RESOURCES, Object, Resource
-from tests.conformance.cases import kinds
+from shoal.cluster.resources import JOBS, RESOURCES, Object, Resource
+from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, uid_of, unique, version_of
 from tests.conformance.waiting import exists
@@ -137,3 +137,19 @@ async def test_what_is_not_there_is_not_found(
         await cluster.patch(resource, name_of(nobody), there, patch={"metadata": {"labels": {"a": "b"}}})
     with pytest.raises(NotFoundError):
         await cluster.delete(resource, name_of(nobody), there)
+
+
+JOB_LABELS: list[tuple[str, Object, set[str]]] = [
+    ("those of its pods, if it has none", {}, {"team", "job-name"}),
+    ("its own", {"a": "b"}, {"a"}),
+]
+
+
+@cases("own, expected", JOB_LABELS)
+async def test_a_job_has_labels(cluster: Cluster, namespace: str, own: Object, expected: set[str]) -> None:
+    body = make(JOBS, "a", namespace, metadata={"labels": own})
+    body["spec"]["template"] = {**body["spec"]["template"], "metadata": {"labels": {"team": "a"}}}
+    made = await cluster.create(JOBS, body)
+    bare = await cluster.patch(JOBS, "a", namespace, patch={"metadata": {"labels": None}})
+    assert {name for name in made["metadata"]["labels"] if "/" not in name and "uid" not in name} == expected
+    assert bare["metadata"]["labels"] == bare["spec"]["template"]["metadata"]["labels"]

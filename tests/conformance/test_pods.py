@@ -16,6 +16,11 @@ DEFAULTS: list[tuple[str, Object, Object]] = [
     ("the scheduler", {}, {"schedulerName": "default-scheduler"}),
     ("the grace", {"terminationGracePeriodSeconds": None}, {"terminationGracePeriodSeconds": 30}),
     (
+        "a second, for less than none",
+        {"terminationGracePeriodSeconds": -5},
+        {"terminationGracePeriodSeconds": 1},
+    ),
+    (
         "what is said stays",
         {"schedulerName": "shoal", "restartPolicy": "Never"},
         {"schedulerName": "shoal", "restartPolicy": "Never"},

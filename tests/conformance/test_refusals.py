@@ -55,6 +55,11 @@ METADATA: list[tuple[str, Object, str]] = [
         "metadata.ownerReferences",
     ),
     (
+        "an event as an owner",
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "a", "uid": "x"}]},
+        "metadata.ownerReferences",
+    ),
+    (
         "an owner without a kind",
         {"ownerReferences": [{"apiVersion": "v1", "kind": "", "name": "a", "uid": "x"}]},
         "metadata.ownerReferences",
@@ -100,6 +105,23 @@ async def test_metadata_that_cannot_be_is_refused(
 async def test_metadata_that_may_be_is_kept(cluster: Cluster, namespace: str, metadata: Object) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=metadata))
     assert {**made["metadata"], **metadata} == made["metadata"]
+
+
+@kinds(CONFIG_MAPS, JOBS)
+async def test_a_finalizer_has_a_domain(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await cluster.create(resource, make(resource, "a", namespace, metadata={"finalizers": ["mine"]}))
+    assert [cause.path for cause in refused.value.causes] == ["metadata.finalizers[0]"]
+
+
+@kinds(TYJOBS, LEASES, BUDGETS)
+async def test_a_finalizer_of_some_kinds_needs_none(
+    cluster: Cluster, namespace: str, resource: Resource[Object]
+) -> None:
+    made = await cluster.create(
+        resource, make(resource, "a", namespace, metadata={"finalizers": ["mine"]}), dry_run=True
+    )
+    assert made["metadata"]["finalizers"] == ["mine"]
 
 
 # --- generated names -----------------------------------------------------------------------------------
@@ -155,10 +177,13 @@ async def test_a_body_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("missing", ["kind", "apiVersion"])
-async def test_an_object_need_not_say_what_it_is(cluster: Cluster, namespace: str, missing: str) -> None:
-    body = config_map("a", namespace)
+@kinds(CONFIG_MAPS, TYJOBS)
+async def test_an_object_need_not_say_what_it_is(
+    cluster: Cluster, namespace: str, resource: Resource[Object], missing: str
+) -> None:
+    body = make(resource, "a", namespace)
     del body[missing]
-    assert (await cluster.create(CONFIG_MAPS, body))["kind"] == "ConfigMap"
+    assert (await cluster.create(resource, body))["kind"] == resource.kind
 
 
 SPECS: list[tuple[str, Resource[Object], Object, str]] = [
@@ -215,7 +240,26 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         {"spec": {"clusterIP": "None", "ports": [{"port": 70000}]}},
         "spec.ports[0].port",
     ),
+    (
+        "a host in capitals",
+        PODS,
+        {"spec": {"containers": [CONTAINER], "hostname": "A"}},
+        "spec.hostname",
+    ),
+    (
+        "a deadline at once",
+        PODS,
+        {"spec": {"containers": [CONTAINER], "activeDeadlineSeconds": 0}},
+        "spec.activeDeadlineSeconds",
+    ),
+    (
+        "a taint twice",
+        NODES,
+        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
+        "metadata.taints[1]",
+    ),
     ("a key with a slash", CONFIG_MAPS, {"data": {"a/b": "c"}}, "data[a/b]"),
+    ("a key that leads elsewhere", CONFIG_MAPS, {"data": {"..": "c"}}, "data[..]"),
     (
         "a budget with two ways to count",
         BUDGETS,
@@ -233,6 +277,17 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         JOBS,
         {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}}},
         "spec.template.spec.restartPolicy",
+    ),
+    (
+        "a job with less than no tries",
+        JOBS,
+        {
+            "spec": {
+                "backoffLimit": -1,
+                "template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}},
+            }
+        },
+        "spec.backoffLimit",
     ),
     ("a job without a template", TYJOBS, {"spec": {}}, "spec"),
     ("a count below one", TYJOBS, {"spec": {"leader": {}, "workerSets": [{"counts": 0}]}}, "spec"),

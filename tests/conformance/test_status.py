@@ -130,6 +130,14 @@ async def test_null_removes_a_part_of_a_status(cluster: Cluster, namespace: str)
     assert patched["status"]["message"] == "so"
 
 
+async def test_the_address_of_a_pod_is_the_first_of_its_addresses(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(PODS, pod("a", namespace))
+    for address in ("10.0.0.1", "10.0.0.2"):
+        patch = {"status": {"podIP": address}}
+        told = await cluster.patch_status(PODS, "a", namespace, patch=patch)
+        assert told["status"]["podIPs"] == [{"ip": address}]
+
+
 async def test_finalizers_in_a_status_patch_are_ignored(cluster: Cluster, namespace: str) -> None:
     await cluster.create(TYJOBS, make(TYJOBS, "a", namespace))
     patch = {"metadata": {"finalizers": ["example.com/a"]}, "status": {"stage": "Running"}}

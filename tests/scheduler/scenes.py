@@ -167,15 +167,6 @@ async def until(missing: Callable[[], Awaitable[Sequence[str]]], what: str) -> N
         raise AssertionError(f"{what}: " + "; ".join(left)) from None
 
 
-async def until_holds(holds: Callable[[], object], what: str) -> None:
-    """Wait until something holds."""
-
-    async def missing() -> list[str]:
-        return [] if holds() else ["it never was so"]
-
-    await until(missing, what)
-
-
 async def new_stage(cluster: Cluster, clock: Callable[[], float]) -> Stage:
     """A stage with a namespace of its own."""
     made = await cluster.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})

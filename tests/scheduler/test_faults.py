@@ -5,8 +5,8 @@ import asyncio
 from shoal.cluster.resources import PODS, Object
 from shoal.cluster.simulated import Refuse, Slow, Twice
 from shoal.scheduling.config import SchedulerConfig
-from tests.builders import open_pool
-from tests.scheduler.cases import A, B, in_pool, small
+from tests.builders import batch_job, open_pool, pod_of, template
+from tests.scheduler.cases import CLASSES, HIGH, LOW, A, B, in_pool, small
 from tests.scheduler.machines import machines
 from tests.scheduler.scenes import Act, until
 from tests.scheduler.simulations import Run, simulated
@@ -83,3 +83,47 @@ def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
         nominated = nominated or (name == "a1" and pod["status"].get("nominatedNodeName") == "n1")
         assert nominated or name != "f" or "deletionTimestamp" not in meta
     assert nominated
+
+
+def test_pods_that_are_not_there_yet_neither_make_others_leave_nor_keep_room() -> None:
+    async def main(one: Run) -> None:
+        clock = one.simulation.clock
+        for thing in (*CLASSES, in_pool("a", "n1"), small("low", "none", on="n1", priority=LOW)):
+            await one.stage.create(thing)
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, clock):
+            await one.stage.create(batch_job("j", template(cpu=4, priority=HIGH)))
+            await asyncio.sleep(100)
+            act = Act(create=[small("later", "none", priority=LOW)], on={"low": "n1", "later": "n1"})
+            await one.stage.perform(act)
+            await until(lambda: one.stage.missing(act), "there is room, and nobody to wait for")
+
+    simulated(main)
+
+
+def test_a_gang_whose_pods_are_made_one_by_one_starts_whole() -> None:
+    async def main(one: Run) -> list[Object]:
+        clock = one.simulation.clock
+        shape = template(cpu=1, annotations={"shoal.io/gang": "g", "shoal.io/gang-min": "3"})
+        await one.stage.create(in_pool("a", "n1"))
+        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, clock):
+            await one.stage.create(batch_job("j", shape, parallelism=3))
+            job = one.stage.made[-1]
+            for number in range(3):
+                await asyncio.sleep(10)
+                assert not [pod for pod in one.store.all(PODS) if pod["spec"].get("nodeName")]
+                await one.stage.create(pod_of(f"j-{number}", shape, of=controller(job)))
+            act = Act(on={f"j-{number}": "n1" for number in range(3)})
+            await until(lambda: one.stage.missing(act), "all of it is there")
+        return one.store.all(PODS)
+
+    assert len(simulated(main)) == 3
+
+
+def controller(job: Object) -> Object:
+    return {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }

@@ -151,7 +151,7 @@ def test_a_job_says_how_it_stands() -> None:
                 TYJOBS,
                 "t",
                 one.stage.namespace,
-                patch={"status": {"conditions": [{"type": "Scheduled", "status": "False"}]}},
+                patch={"status": {"conditions": []}},
             )
             assert job["status"]["scheduleState"] == "ScheduledSucceed"
         async with running(one.store, SchedulerConfig(), clock=one.simulation.clock):

@@ -29,14 +29,14 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class _Work(msgspec.Struct, eq=False, kw_only=True):
-    """A decision under way. `noted` tells whether what had to be written down first has been."""
+    """A decision under way. `noted` tells whether what had to be written down first has been, if anything."""
 
     decision: Decision
     restated: Assumption | None
     marked: list[Assumption | None]
     bound: list[Assumption | None]
     leaving: list[Assumption | None]
-    noted: asyncio.Future[bool]
+    noted: asyncio.Future[bool] | None
 
 
 class Committer:
@@ -109,7 +109,7 @@ class Committer:
             marked=[world.assume_marked(mark.key, **mark.changes) for mark in decision.marks],
             bound=[world.assume_bound(bind.key, bind.node) for bind in decision.binds],
             leaving=[world.assume_leaving(one.key) for one in decision.evictions],
-            noted=asyncio.get_running_loop().create_future(),
+            noted=asyncio.get_running_loop().create_future() if write or decision.marks else None,
         )
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Committer:
             self._forget(work.restated, *work.marked, *work.bound, *work.leaving)
             self._rests.refuse(key)
         finally:
-            if not work.noted.done():
+            if work.noted is not None and not work.noted.done():
                 work.noted.set_result(False)
             del self._works[key]
             if key in self._waiting or key in self._rests.resting():
@@ -133,11 +133,11 @@ class Committer:
 
     async def _write_all(self, work: _Work, others: dict[str, _Work]) -> None:
         """Write what must be known first, then all the rest side by side."""
-        noted = await self._note(work)
-        work.noted.set_result(noted)
-        if not noted:
-            self._forget(*work.bound, *work.leaving)
-            return
+        if work.noted is not None:
+            work.noted.set_result(await self._note(work))
+            if not work.noted.result():
+                self._forget(*work.bound, *work.leaving)
+                return
         binds = zip(work.decision.binds, work.bound, strict=True)
         writes = [self._bind(work, bind, guess) for bind, guess in binds]
         await _side_by_side([*writes, self._send_away(work, others)] if work.leaving else writes)
@@ -172,7 +172,7 @@ class Committer:
         self, work: _Work, others: dict[str, _Work], eviction: Evict, guess: Assumption | None
     ) -> bool:
         beneficiary = others.get(eviction.doom.beneficiary)
-        if beneficiary is not None and not await asyncio.shield(beneficiary.noted):
+        if beneficiary and beneficiary.noted and not await asyncio.shield(beneficiary.noted):
             self._forget(guess)
             return False
         done = await self._write(work, "evict", partial(self._writes.evict, eviction), guess)

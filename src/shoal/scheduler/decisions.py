@@ -119,13 +119,19 @@ def _decision(world: World, made: Assembly, plan: Plan, workload: Workload, outc
         binds=tuple(
             Bind(pods[task].key, pods[task].uid, node)
             for task, node in outcome.placed.items()
-            if task not in outcome.unmade
+            if task not in outcome.unmade and not _is_too_early(workload, outcome)
         ),
         evictions=tuple(
             Evict(pods[one.task].key, pods[one.task].uid, _doom(workload, outcome, one))
             for one in outcome.evictions
         ),
     )
+
+
+def _is_too_early(workload: Workload, outcome: Outcome) -> bool:
+    """Whether a gang must wait until more of its pods are there: it starts whole."""
+    there = workload.done + len(workload.placed) + len(outcome.placed) - len(outcome.unmade)
+    return workload.kind == "Gang" and bool(outcome.unmade) and there < workload.minimum
 
 
 def _doom(workload: Workload, outcome: Outcome, eviction: Eviction) -> Doom:

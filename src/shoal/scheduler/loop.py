@@ -28,7 +28,7 @@ from shoal.scheduler.logs import tell
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.observer import Observer
 from shoal.scheduler.recording import Recorder, exact_moment
-from shoal.scheduler.rests import Rests, without
+from shoal.scheduler.rests import Rests, unmade, without
 from shoal.scheduler.telling import Telling
 from shoal.scheduler.timers import Timers
 from shoal.scheduler.writes import Patience, Writes
@@ -141,8 +141,8 @@ class Scheduler:
         changed, answer = bool(changes), self._counsellor.take()
         now = self._live.world.now = exact_moment(self._clock())
         made = self._assembler.assemble(now)
-        undecided = self._counsellor.undecided(made.snapshot, answer)
-        snapshot, absent = without(made.snapshot, self._rests.resting() | undecided)
+        idle = self._rests.resting() | self._counsellor.undecided(made.snapshot, answer)
+        snapshot, absent = without(made.snapshot, idle | unmade(self._live.world, made.snapshot))
 
         def planned() -> Step:
             return Step(snapshot, cycle(snapshot, self._config, answer.advice))

@@ -8,8 +8,9 @@ Each cycle has a directory of its own, named by its number; of those there are o
     000042/command         how to plan it again; it prints the same, to the byte
 
 The objects are those the watch told of, with all that was decided and is not told of yet: a cycle sees
-both. Who rests after a refusal, or waits for a policy, is left out, as it was left out of the cycle. A plan
-that followed the advice of a user's policy is the same again if the policy answers the same again.
+both. Who rests after a refusal, or waits for a policy, is left out, as it was left out of the cycle; so are
+pods that batch Jobs are still to make: their Jobs are shown as suspended. A plan that followed the advice
+of a user's policy is the same again if the policy answers the same again.
 """
 
 import shlex
@@ -29,6 +30,7 @@ from shoal.cluster.times import as_text
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import Step, report
 from shoal.scheduling.workload import Workload
+from shoal.world.book import GANG
 from shoal.world.changes import Key
 from shoal.world.pods import BROKEN_SINCE, PodRecord
 from shoal.world.world import JOB_KINDS, World
@@ -78,6 +80,8 @@ class Recorder:
             thing = merged(thing, _of_pod(thing, self._world.pods[key]))
         if kind in JOB_KINDS and key in self._world.jobs[kind]:
             thing = merged(thing, {"status": _of_job(thing, self._world.jobs[kind][key])})
+        if kind == "Job" and GANG not in thing["spec"]["template"].get("metadata", {}).get("annotations", {}):
+            thing = merged(thing, {"spec": {"suspend": True}})
         return thing
 
     def _forget(self) -> None:

@@ -144,12 +144,12 @@ class Telling:
         self._turns.put(pool, (workload.kind, key, ""), saying)
 
     def _misinformed(self, made: Assembly, plan: Plan, changes: Mapping[str, set[Key]]) -> Iterator[Workload]:
-        """Jobs for which there is nothing to do any more, and which still say that they wait."""
+        """Jobs for which there is nothing to do any more, and which do not say so."""
         stale = {
             f"{kind}/{key[0]}/{key[1]}"
             for kind in JOB_KINDS
             for key in changes[kind]
-            if (job := self._world.jobs[kind].get(key)) and _waits(job.status.conditions)
+            if (job := self._world.jobs[kind].get(key)) and not _is_content(job.status.conditions)
         }
         if stale:
             others = (w for w in made.snapshot.workloads if w.kind in JOB_KINDS and w not in plan.verdicts)
@@ -210,8 +210,8 @@ def _says(conditions: tuple[Condition, ...], wanted: Object) -> bool:
     )
 
 
-def _waits(conditions: tuple[Condition, ...]) -> bool:
-    return any(c.type == "Scheduled" and c.status == "False" for c in conditions)
+def _is_content(conditions: tuple[Condition, ...]) -> bool:
+    return any(c.type == "Scheduled" and c.status == "True" for c in conditions)
 
 
 def _reference(kind: str, key: Key, uid: str) -> Reference:

@@ -78,12 +78,12 @@ class KubernetesCluster:
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         _, namespace = _named(body)
         path = _collection(resource, namespace or self._namespace)
-        return await self._write(resource, "POST", path, body, _DRY_RUN if dry_run else {})
+        return await self._write(resource, "POST", path, _whole(resource, body), _DRY_RUN if dry_run else {})
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         name, namespace = _named(body)
         path = self._path(resource, name, namespace)
-        return await self._write(resource, "PUT", path, body, _DRY_RUN if dry_run else {})
+        return await self._write(resource, "PUT", path, _whole(resource, body), _DRY_RUN if dry_run else {})
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
@@ -165,6 +165,11 @@ def _named(body: Object) -> tuple[str, str]:
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+
+
+def _whole(resource: Resource[Any], body: Object) -> Object:
+    """The object, which says what it is: for kinds of others an API server insists."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind} | body
 
 
 def _selectors(where: Where) -> dict[str, str]:

@@ -62,7 +62,7 @@ def check_preconditions(rules: Rules, thing: Object, how: Deletion) -> None:
     metadata = thing["metadata"]
     for field, said, found, why in (
         ("UID", how.uid, metadata["uid"], "deleted and then recreated"),
-        ("ResourceVersion", how.version, metadata["resourceVersion"], "modified"),
+        ("ResourceVersion", how.version, metadata.get("resourceVersion"), "modified"),
     ):
         if said and said != found:
             raise ConflictError(
@@ -75,18 +75,19 @@ def _grace(rules: Rules, thing: Object, how: Deletion) -> int | None:
     """In how many seconds an object is to end; None if its end is already under way, and no later."""
     metadata = thing["metadata"]
     pending = metadata.get("deletionGracePeriodSeconds")
+    asked = how.grace if how.grace is None or how.grace >= 0 else 1
     if metadata.get("deletionTimestamp"):
         if not rules.graceful:
             return None
         if pending is None:
             return 0
-        return how.grace if how.grace is not None and how.grace < pending else None
+        return asked if asked is not None and asked < pending else None
     if not rules.graceful:
         return 0
     spec, status = thing["spec"], thing.get("status", {})
     if not spec.get("nodeName") or status.get("phase") in _FINISHED:
         return 0
-    grace = how.grace if how.grace is not None else spec.get("terminationGracePeriodSeconds", 0)
+    grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 0)
     return min(grace, _LONGEST) if grace >= 0 else 1
 
 

@@ -83,12 +83,10 @@ def evict(head: Head, key: Key, how: Deletion) -> Record:
     pod = decode(record.body)
     check_preconditions(_RULES, pod, how)
     phase = pod.get("status", {}).get("phase", "Pending")
-    if not pod["metadata"].get("deletionTimestamp"):
-        if phase not in _NO_BUDGET_NEEDED:
-            _charge_budget(head, pod)
-        if pod["spec"].get("nodeName") and phase in ("Pending", "Running"):
-            _set_condition(pod, _EVICTED | {"lastTransitionTime": as_text(head.clock())})
-            record = head.put(key, pod)
+    if not pod["metadata"].get("deletionTimestamp") and phase not in _NO_BUDGET_NEEDED:
+        _charge_budget(head, pod)
+    _set_condition(pod, _EVICTED | {"lastTransitionTime": as_text(head.clock())})
+    record = head.put(key, pod)
     return delete(head, _RULES, record, replace(how, version=""))
 
 

@@ -142,7 +142,9 @@ def _check_namespace(head: Head, rules: Rules, key: Key) -> None:
 def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> None:
     """Fill in what was left out, and refuse what is wrong."""
     name = str(thing["metadata"]["name"])
-    wrong = metadata_rules.errors(thing["metadata"], label_name=rules.resource is NAMESPACES)
+    wrong = metadata_rules.errors(
+        thing["metadata"], label_name=rules.resource is NAMESPACES, any_finalizers=rules.any_finalizers
+    )
     rules.default(thing)
     rules.check(name, [*wrong, *rules.errors(thing)])
     rules.admit(thing, old, head)

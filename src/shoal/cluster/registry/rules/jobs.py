@@ -13,6 +13,7 @@ _UID: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME: Final = ("batch.kubernetes.io/job-name", "job-name")
 _SCHEDULING: Final = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 """What of its pods a job that has not begun may still change."""
+_NOT_NEGATIVE: Final = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 _BACKOFF: Final = 6
 _UNLIMITED: Final = 2**31 - 1
 """The limit of a job whose indexes have limits of their own."""
@@ -39,12 +40,19 @@ def begin(job: Object) -> None:
     """Tie a new job to the pods it will make."""
     job["status"] = {}
     spec, metadata = job["spec"], job["metadata"]
-    if spec["manualSelector"]:
-        return
-    labels = dict.fromkeys(_UID, metadata["uid"]) | dict.fromkeys(_NAME, metadata["name"])
-    for labelled in (metadata, spec["template"].setdefault("metadata", {})):
+    if not spec["manualSelector"]:
+        labels = dict.fromkeys(_UID, metadata["uid"]) | dict.fromkeys(_NAME, metadata["name"])
+        labelled = spec["template"].setdefault("metadata", {})
         labelled["labels"] = labelled.get("labels", {}) | labels
-    spec["selector"] = {"matchLabels": {_UID[0]: metadata["uid"]}}
+        spec["selector"] = {"matchLabels": {_UID[0]: metadata["uid"]}}
+    carry(job, job)
+
+
+def carry(job: Object, old: Object) -> None:
+    """A job without labels has those of its pods."""
+    labels = old["spec"]["template"].get("metadata", {}).get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
 
 
 def errors(job: Object) -> Iterator[FieldError]:
@@ -52,6 +60,9 @@ def errors(job: Object) -> Iterator[FieldError]:
     template = job.get("spec", {}).get("template", {})
     if "spec" not in template:
         return
+    for field in _NOT_NEGATIVE:
+        if job["spec"].get(field, 0) < 0:
+            yield FieldError(f"spec.{field}", "must be at least 0")
     yield from spec_errors(template["spec"], "spec.template.spec")
     yield from _selector_errors(job["spec"], template.get("metadata", {}).get("labels", {}))
     if template["spec"]["restartPolicy"] == "Always":

@@ -38,6 +38,7 @@ _CARRIED: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 """What an update may leave out, and cannot change."""
 _DECIDED: Final = ("creationTimestamp", "generation")
 """What an update says nothing about, whatever it says."""
+_NO_OWNERS: Final = {("v1", "Event"), ("events.k8s.io/v1", "Event")}
 _MAY_BE_EMPTY: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -104,10 +105,21 @@ def tidy(metadata: Object) -> None:
             del metadata[field]
 
 
-def errors(metadata: Any, *, label_name: bool = False) -> list[FieldError]:  # noqa: ANN401 - whatever was sent
+def errors(
+    metadata: Any,  # noqa: ANN401 - whatever was sent
+    *,
+    label_name: bool = False,
+    any_finalizers: bool = False,
+) -> list[FieldError]:
     """All that is wrong with metadata; `label_name` for names that must be single DNS labels."""
+
+    def found(view: _Metadata) -> Iterator[FieldError]:
+        yield from _errors(view, label_name=label_name)
+        if not any_finalizers:
+            yield from _unqualified_errors(view.finalizers)
+
     try:
-        decode(_Metadata, metadata, "metadata", lambda view: _errors(view, label_name=label_name))
+        decode(_Metadata, metadata, "metadata", found)
     except InvalidObjectError as problem:
         return problem.errors
     return []
@@ -128,12 +140,16 @@ def _errors(view: _Metadata, *, label_name: bool) -> Iterator[FieldError]:
 
 def _finalizer_errors(finalizers: tuple[str, ...]) -> Iterator[FieldError]:
     for i, name in enumerate(finalizers):
-        path = f"metadata.finalizers[{i}]"
-        yield from qualified_name_errors(name, path)
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
-            yield FieldError(path, f"'{shown(name)}' is neither a standard name nor has it a domain: a.b/c")
+        yield from qualified_name_errors(name, f"metadata.finalizers[{i}]")
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         yield FieldError("metadata.finalizers", "orphan and foregroundDeletion cannot both be set")
+
+
+def _unqualified_errors(finalizers: tuple[str, ...]) -> Iterator[FieldError]:
+    for i, name in enumerate(finalizers):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            message = f"'{shown(name)}' is neither a standard name nor has it a domain: a.b/c"
+            yield FieldError(f"metadata.finalizers[{i}]", message)
 
 
 def _owner_errors(owners: tuple[_OwnerReference, ...]) -> Iterator[FieldError]:
@@ -146,6 +162,8 @@ def _owner_errors(owners: tuple[_OwnerReference, ...]) -> Iterator[FieldError]:
         ):
             if not value:
                 yield FieldError(f"metadata.ownerReferences[{i}].{field}", "must not be empty")
+        if (owner.api_version, owner.kind) in _NO_OWNERS:
+            yield FieldError(f"metadata.ownerReferences[{i}]", "an Event cannot own anything")
     if sum(owner.controller is True for owner in owners) > 1:
         yield FieldError("metadata.ownerReferences", "Only one reference can have Controller set to true")
 

@@ -12,7 +12,8 @@ from shoal.cluster.registry.rules.rules import unchanged
 from shoal.cluster.resources import Object
 
 _MOST_DATA: Final = 1024 * 1024
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
+_KEY: Final = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
+"""A name of a file, and of none that leads elsewhere."""
 _ABOUT_NODE: Final = (
     "machineID",
     "systemUUID",
@@ -35,6 +36,14 @@ def default_node(node: Object) -> None:
         status.setdefault("allocatable", dict(status["capacity"]))
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     status.setdefault("nodeInfo", dict.fromkeys(_ABOUT_NODE, ""))
+
+
+def taint_errors(node: Object) -> Iterator[FieldError]:
+    """Complain about taints that say the same twice."""
+    taints = [(taint.get("key"), taint.get("effect")) for taint in node["spec"].get("taints", ())]
+    for i, taint in enumerate(taints):
+        if taint in taints[:i]:
+            yield FieldError(f"metadata.taints[{i}]", "taints must be unique by key and effect")
 
 
 # --- data --------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ _MAY_CHANGE: Final = (
 
 def default(pod: Object) -> None:
     """Fill in what a user left out of a pod."""
+    _default_addresses(pod.get("status") or {})
     spec = pod.get("spec")
     if spec is None:
         return
@@ -36,6 +37,13 @@ def default(pod: Object) -> None:
         _default_requests(container["resources"])
         if spec.get("hostNetwork"):
             _default_host_ports(container)
+
+
+def _default_addresses(status: Object) -> None:
+    """The one address is the first of all; who names only one means that."""
+    address, others = status.get("podIP"), status.get("podIPs") or [{}]
+    if address and others[0].get("ip") != address:
+        status["podIPs"] = [{"ip": address}]
 
 
 def default_spec(spec: Object) -> None:
@@ -113,7 +121,9 @@ def _default_host_ports(container: Object) -> None:
 
 
 def begin(pod: Object) -> None:
-    """A new pod waits, whatever status it came with."""
+    """A new pod waits, whatever status it came with; less than no time to end is a second."""
+    if pod["spec"]["terminationGracePeriodSeconds"] < 0:
+        pod["spec"]["terminationGracePeriodSeconds"] = 1
     pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
@@ -161,6 +171,11 @@ def errors(pod: Object) -> Iterator[FieldError]:
 def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     """What the view of a pod spec does not look at: the names and images of containers."""
     names: set[str] = set()
+    for field in ("hostname", "subdomain"):
+        if spec.get(field):
+            yield from dns_label_errors(spec[field], f"{path}.{field}")
+    if spec.get("activeDeadlineSeconds", 1) < 1:
+        yield FieldError(f"{path}.activeDeadlineSeconds", "must be at least 1")
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field, ())):
             yield from _container_errors(container, names, f"{path}.{field}[{i}]")

@@ -63,6 +63,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """An update need not say which version it is of."""
     created_by_update: bool = False
     """An update of what is not there makes it."""
+    any_finalizers: bool = False
+    """Finalizers need not have a domain."""
     orphans: bool = False
     """Dependents stay unless the deletion says otherwise."""
     graceful: bool = False

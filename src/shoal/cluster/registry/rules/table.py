@@ -47,6 +47,11 @@ def _job_errors(job: Object) -> Iterable[FieldError]:
     yield from jobs.errors(job)
 
 
+def _node_errors(node: Object) -> Iterable[FieldError]:
+    yield from _of_view(NODES, node)
+    yield from plain.taint_errors(node)
+
+
 def _class_errors(thing: Object) -> Iterable[FieldError]:
     yield from _of_view(PRIORITY_CLASSES, thing)
     yield from priority.errors(thing)
@@ -62,7 +67,7 @@ _TABLE: Final = (
         frozen=pods.frozen,
         graceful=True,
     ),
-    Rules(resource=NODES, default=plain.default_node, errors=partial(_of_view, NODES), keeps_status=True),
+    Rules(resource=NODES, default=plain.default_node, errors=_node_errors, keeps_status=True),
     Rules(
         resource=NAMESPACES,
         default=namespaces.default,
@@ -89,12 +94,14 @@ _TABLE: Final = (
         resource=EVENTS,
         default=plain.default_event,
         errors=plain.event_errors,
+        any_finalizers=True,
         created_by_update=True,
     ),
     Rules(
         resource=LEASES,
         default=plain.default_lease,
         errors=plain.lease_errors,
+        any_finalizers=True,
         unconditional=False,
         created_by_update=True,
     ),
@@ -112,12 +119,14 @@ _TABLE: Final = (
         default=budgets.default,
         begin=budgets.begin,
         errors=partial(_of_view, BUDGETS),
+        any_finalizers=True,
         unconditional=False,
     ),
     Rules(
         resource=JOBS,
         default=jobs.default,
         begin=jobs.begin,
+        carry=jobs.carry,
         errors=_job_errors,
         frozen=jobs.frozen,
         orphans=True,
@@ -128,6 +137,7 @@ _TABLE: Final = (
             default=schema.filler(kind),
             errors=partial(schema.errors, kind),
             custom=True,
+            any_finalizers=True,
             unconditional=False,
         )
         for kind in OWN_KINDS

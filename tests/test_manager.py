@@ -1,0 +1,58 @@
+"""The manager: it stops in good order, and says how it is."""
+
+import asyncio
+
+from shoal.cluster.resources import PODS
+from shoal.cluster.simulated import Connection, Refuse, Slow
+from shoal.manager import Health, running
+from shoal.scheduler.loop import Manner
+from shoal.scheduling.config import SchedulerConfig
+from tests.scheduler.cases import in_pool, small
+from tests.scheduler.simulations import Run, simulated
+
+
+def after_a_stop(slow: float, patience: float) -> tuple[str, float]:
+    """The node of a pod whose binding was under way when the manager was stopped, and how long it took to."""
+
+    async def main(one: Run) -> tuple[str, float]:
+        loop, cluster = asyncio.get_running_loop(), Connection(one.store, one.faults)
+        await one.stage.create(in_pool("a", "n1"))
+        manner = Manner(stop=patience)
+        async with running(cluster, SchedulerConfig(), clock=one.simulation.clock, manner=manner) as manager:
+            await manager.ready()
+            await one.stage.create(small("p", "none"))
+            await asyncio.sleep(1)
+            told = loop.time()
+        took = loop.time() - told
+        pod = await one.store.get(PODS, "p", one.stage.namespace)
+        return pod["spec"].get("nodeName", ""), took
+
+    return simulated(main, Slow(nth=1, on="bind", seconds=slow))
+
+
+def test_what_has_been_begun_is_finished_before_it_stops() -> None:
+    node, took = after_a_stop(slow=5, patience=10)
+    assert node == "n1"
+    assert 3 < took < 6
+
+
+def test_it_does_not_wait_for_ever() -> None:
+    node, took = after_a_stop(slow=25, patience=10)
+    assert node == ""
+    assert 9 < took < 11
+
+
+def test_it_says_how_it_is() -> None:
+    async def main(one: Run) -> tuple[Health, Health]:
+        cluster = Connection(one.store, one.faults)
+        async with running(cluster, SchedulerConfig(), clock=one.simulation.clock) as manager:
+            before = manager.health()
+            await manager.ready()
+            await asyncio.sleep(1)
+            return before, manager.health()
+
+    before, after = simulated(main, Refuse(nth=1, on="list pods", code=500))
+    assert (before.ready, before.cycles) == (False, 0)
+    assert after.ready
+    assert after.cycles > 0
+    assert (after.troubles, after.unreadable) == ((), {})
