@@ -8,7 +8,7 @@ import click
 
 from shoal.cli import connection
 from shoal.cli.configuring import config_option, read_config
-from shoal.cli.stopping import told_to_stop
+from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
@@ -78,6 +78,7 @@ async def _manage(
     from shoal.server.monitor import monitoring
 
     stop = told_to_stop()
+    look_for_garbage_rarely()
     async with AsyncExitStack() as stack:
         cluster = KubernetesCluster(access)
         stack.push_async_callback(cluster.close)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from shoal.cli.configuring import config_option, read_config
+from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
 from shoal.cli.places import home_option
-from shoal.cli.stopping import told_to_stop
 
 if TYPE_CHECKING:
     from shoal.scheduling.config import SchedulerConfig
@@ -68,6 +68,7 @@ async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int
     from shoal.manager import running
 
     stop = told_to_stop()
+    look_for_garbage_rarely()
     _allow_many_connections()
     async with open_home(home) as registry:
         credentials = Credentials(home, [listen])
