@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from shoal.cluster.registry import Registry
 from shoal.cluster.resources import PODS
 from shoal.cluster.simulated import Connection, Refuse, Slow
 from shoal.manager import Health, running
@@ -56,3 +59,35 @@ def test_it_says_how_it_is() -> None:
     assert after.ready
     assert after.cycles > 0
     assert (after.troubles, after.unreadable) == ((), {})
+
+
+# --- by halves ---------------------------------------------------------------------------------------------
+
+
+class BrokenError(Exception):
+    """Raised by a part that is broken."""
+
+
+async def broken() -> None:
+    raise BrokenError
+
+
+async def wait_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a manager one part of which does not work."""
+    async with Registry() as registry, running(registry, SchedulerConfig()) as manager:
+        monkeypatch.setattr(getattr(manager, part), "run", broken)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("part", ["live", "house", "scheduler"])
+async def test_it_does_not_go_on_without_a_part_of_it(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        await wait_for_ever(part, monkeypatch)
+    assert caught.group_contains(BrokenError)
+
+
+async def test_what_goes_wrong_beside_it_is_told_as_it_is() -> None:
+    async with Registry() as registry:
+        with pytest.raises(BrokenError):
+            async with running(registry, SchedulerConfig()):
+                await broken()

@@ -10,7 +10,7 @@ It works on any home of objects; nothing in it asks which one it is.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -79,14 +79,13 @@ class Manager:
 
     async def run(self) -> None:
         """Run until cancelled. What has been begun by then is finished first, while the world is followed."""
-        loop = asyncio.get_running_loop()
-        beside = [loop.create_task(self.live.run()), loop.create_task(self.house.run())]
-        try:
-            await self.scheduler.run()
-        finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:  # none goes on without the others
+            beside = [group.create_task(self.live.run()), group.create_task(self.house.run())]
+            try:
+                await self.scheduler.run()
+            finally:
+                for task in beside:
+                    task.cancel()
 
     async def ready(self) -> None:
         """Wait until everything has been seen once."""
@@ -131,10 +130,26 @@ async def running(  # noqa: PLR0913 - as the manager has them
             record=record,
             native=native,
         )
-        task = asyncio.get_running_loop().create_task(manager.run())
-        try:
+        async with _beside(manager.run()):
             yield manager
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Work that goes on beside a block, and ends with it; if it fails, the block ends with its failure."""
+    owner, task = asyncio.current_task(), asyncio.get_running_loop().create_task(work)
+
+    def failed() -> bool:
+        return task.done() and not task.cancelled() and task.exception() is not None
+
+    task.add_done_callback(lambda _: owner.cancel() if owner and failed() else None)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if owner is None or not failed():
+            raise
+        owner.uncancel()  # it was we who asked for it; the failure itself is raised below
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

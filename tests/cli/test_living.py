@@ -15,6 +15,7 @@ from shoal.cluster.resources import BY_KIND, Object
 from tests import builders
 from tests.cli.daemon import up
 from tests.cli.running import shoal
+from tests.cluster.embedded.api.running import embedded_api
 from tests.k8s.controlplane import ControlPlane
 
 NOW = "2030-01-01T00:00:00Z"
@@ -49,10 +50,10 @@ async def fill(kubeconfig: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = tmp_path_factory.mktemp("home")
-    with up(place):
-        asyncio.run(fill(place / "kubeconfig"))
-        yield place
+    """A cluster that nobody schedules."""
+    with embedded_api(tmp_path_factory.mktemp("home")) as api:
+        asyncio.run(fill(api.kubeconfig()))
+        yield api.kubeconfig().parent
 
 
 def planned(*arguments: str, stdin: bytes = b"") -> dict[str, Any]:

@@ -17,8 +17,9 @@ import shoal
 
 _COMMANDS: Final = {
     "crds": "Print the CustomResourceDefinitions.",
+    "manager": "Schedule a cluster.",
     "plan": "Plan the objects in files: what would run where, and why not.",
-    "up": "Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks.",
+    "up": "Serve an embedded cluster, and schedule it.",
     "validate": "Check the objects in files.",
 }
 _INTERRUPTED: Final = 130

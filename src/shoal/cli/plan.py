@@ -1,6 +1,6 @@
 """`shoal plan`: what the scheduler would do with a cluster, or with the objects in files, and why."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -8,16 +8,14 @@ from typing import Final
 import click
 import msgspec
 
-from shoal.api.decode import decode
-from shoal.api.fields import FieldError, InvalidObjectError, shown
-from shoal.api.intake import Unreadable
+from shoal.api.fields import shown
 from shoal.api.meta import Time
 from shoal.cli import connection, files
+from shoal.cli.configuring import config_option, read_config
 from shoal.cli.living import live_world
 from shoal.policies.contract import Policy
-from shoal.policies.registry import policy_errors
 from shoal.policies.worker import PolicyProcess
-from shoal.scheduling.config import FULFILMENT, SchedulerConfig, config_errors, seconds
+from shoal.scheduling.config import FULFILMENT, SchedulerConfig, seconds
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 
@@ -66,9 +64,7 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
     metavar="TIME",
     help="The time to plan for (RFC 3339); by default now, or of files the newest time in them.",
 )
-@click.option(
-    "--config", type=click.Path(path_type=Path), help="The scheduler's configuration (scheduler.yaml)."
-)
+@config_option
 @click.option(
     "--explain",
     metavar="JOB",
@@ -110,7 +106,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
-    settings = _read_config(config) if config else SchedulerConfig()
+    settings = read_config(config)
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
     views = [view for _, view in intake.views]
@@ -142,28 +138,3 @@ def _policy(settings: SchedulerConfig) -> AbstractContextManager[Policy | None]:
     if settings.elastic_policy == FULFILMENT:
         return nullcontext()
     return PolicyProcess(settings.elastic_policy)
-
-
-def _config_errors(settings: SchedulerConfig) -> Iterator[FieldError]:
-    yield from config_errors(settings)
-    yield from policy_errors(settings)
-
-
-def _read_config(path: Path) -> SchedulerConfig:
-    """The configuration in a file; exits with 2 and everything that is wrong with it otherwise."""
-    try:
-        return decode(SchedulerConfig, _mapping_in(path), check=_config_errors)
-    except InvalidObjectError as problem:
-        for error in problem.errors:
-            click.echo(f"error: {path}: {error}", err=True)
-        raise click.exceptions.Exit(2) from None
-
-
-def _mapping_in(path: Path) -> object:
-    found = [raw for _, raw in files.read([str(path)])]
-    problems = [raw.problem for raw in found if isinstance(raw, Unreadable)]
-    if not problems and (len(found) > 1 or not isinstance(found[0], Mapping)):
-        problems = ["must have one mapping, and nothing else"]
-    if problems:
-        raise InvalidObjectError(FieldError("", problem) for problem in problems)
-    return found[0]

@@ -1,0 +1,1 @@
+"""What Shoal serves over HTTP beside the objects themselves."""
