@@ -13,6 +13,7 @@ Promise = Callable[[Sight, Step], Iterator[str]]
 
 TURN = 120.0
 """Seconds, without faults, within which a scheduler has had its turn."""
+_PLACES = ("nodes", "pools.resource.aibee.cn")
 RECOVERY = 300.0
 """Seconds that a gang has to be whole again: `gangRecoverySeconds`."""
 
@@ -77,6 +78,38 @@ def nothing_is_kept_for_a_gang_that_cannot_start(sight: Sight, step: Step) -> It
     there, least = len(sight.members[pod.gang]), _least([pod])
     if there < least:
         yield f"room is kept for {pod.title}, and only {there} of {least} pods of its gang were ever made"
+
+
+def nobody_takes_room_that_is_kept(sight: Sight, step: Step) -> Iterator[str]:
+    """Who is bound where room is kept for another leaves that other its room, or it gets another soon.
+
+    A binding may have been under way when the room was nominated. But whoever then still waits when the
+    scheduler had its turn was robbed; unless the node, or some pool, is not what it was.
+    """
+    if isinstance(step.after, Pod):
+        for uid in _intruded(sight, step.before, step.after):
+            sight.robbed.setdefault(uid, (sight.now(), step.after))
+    elif step.kind in _PLACES:
+        sight.robbed.clear()
+    for uid, (since, thief) in list(sight.robbed.items()):
+        pod = sight.known[uid]
+        if not pod.waits or uid in sight.gone:
+            del sight.robbed[uid]
+        elif sight.now() - max(since, sight.calm_since) > TURN:
+            yield f"{pod.title} waits: its room on {thief.node} was given to {thief.title}"
+
+
+def _intruded(sight: Sight, before: Pod | None, pod: Pod) -> Iterator[str]:
+    """The uids of those for whom room was kept on the node that a pod is bound to, if there is none now."""
+    name = pod.node
+    if not name or (before and (before.node or before.status.nominated_node_name == name)):
+        return
+    kept, node = sight.kept[name], sight.nodes.get(name)
+    total = Counter(sight.used[name])
+    for one in kept.values():
+        total.update(one.asks())
+    if node and any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
+        yield from (one.metadata.uid for one in kept.values())
 
 
 def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:
@@ -149,6 +182,7 @@ PROMISES: tuple[Promise, ...] = (
     no_node_runs_more_than_it_has,
     a_gang_is_whole_or_absent,
     nothing_is_kept_for_a_gang_that_cannot_start,
+    nobody_takes_room_that_is_kept,
     nobody_disappears,
     no_task_runs_twice_at_once,
     what_is_finished_is_not_run_again,
@@ -236,4 +270,11 @@ def _is_wanted(sight: Sight, pod: Pod) -> bool:
     if pod.job is None:
         return True
     job = sight.jobs.get(pod.job.uid)
-    return bool(job and not job.ending and not job.spec.suspend and not job.metadata.deletion_timestamp)
+    if not job or job.ending or job.spec.suspend or job.metadata.deletion_timestamp:
+        return False
+    family = [one for one in sight.pods.values() if one.job == pod.job]
+    others = [one for one in family if not one.ended and not one.leaving]
+    if pod.task:
+        return pod.task not in sight.done and not any(one.task == pod.task for one in others)
+    done = max(job.status.succeeded, sum(one.status.phase == "Succeeded" for one in family))
+    return len(others) < min(job.spec.parallelism, (job.spec.completions or 1) - done)

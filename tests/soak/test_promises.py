@@ -78,6 +78,10 @@ N1, N2 = seen(node("n1", cpu=4, pods=3)), seen(node("n2", cpu=4, pods=3))
 
 PAIR = (member("a"), member("b", kept="n1"), member("a", "n1"), member("b", "n1"))
 """A gang that is bound as it should be."""
+KEPT = (
+    one("a", status={"conditions": [FULL]}),
+    one("a", status={"conditions": [FULL], "nominatedNodeName": "n1"}),
+)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,13 @@ STORIES = {
     ),
     "room is kept for the only one of a gang": Story(
         [N1, member("a", kept="n1")], "nothing_is_kept_for_a_gang_that_cannot_start"
+    ),
+    "room is kept, and there is more": Story([N1, *KEPT, one("b", "n1"), SILENT, N1]),
+    "room that was kept is taken by another": Story(
+        [N1, *KEPT, one("b", "n1", 3), SILENT, one("c", "n1", 1)], "nobody_takes_room_that_is_kept"
+    ),
+    "who loses its room gets another": Story(
+        [N1, N2, *KEPT, one("b", "n1", 3), one("a", "n2"), SILENT, one("c", "n1", 1)]
     ),
     "a pod that was told why is deleted": Story(
         [
