@@ -7,7 +7,7 @@ come to rest (`IN_THE_END`). What may be seen between two writes, and what may n
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.soak.sight import GANG_MIN, Job, Key, Pod, Sight, Step
+from tests.soak.sight import GANG_MIN, Budget, Job, Key, Pod, Sight, Step
 
 Promise = Callable[[Sight, Step], Iterator[str]]
 
@@ -169,6 +169,15 @@ def jobs_count_what_happened(sight: Sight, step: Step) -> Iterator[str]:
         yield f"Job {after.metadata.name} counts {after.status.succeeded} successes, and had {done}"
 
 
+def budgets_add_up(_: Sight, step: Step) -> Iterator[str]:
+    """A budget allows nobody to be taken of whom it needs all."""
+    if isinstance(step.after, Budget):
+        status = step.after.status
+        spare = max(status.current_healthy - status.desired_healthy, 0)
+        if not 0 <= status.disruptions_allowed <= spare:
+            yield f"budget {step.after.metadata.name} allows {status.disruptions_allowed} of {spare} to spare"
+
+
 def who_waits_says_why(sight: Sight, _: Step) -> Iterator[str]:
     """A pod without a node says why, once the scheduler had its turn."""
     for uid, since in sight.mute.items():
@@ -187,6 +196,7 @@ PROMISES: tuple[Promise, ...] = (
     no_task_runs_twice_at_once,
     what_is_finished_is_not_run_again,
     jobs_count_what_happened,
+    budgets_add_up,
     who_waits_says_why,
 )
 

@@ -83,14 +83,14 @@ def soaked(soak: Soak, schedule: Schedule | None = None, chronicle: Chronicle | 
     return run(lambda simulation: _Run(simulation, soak, chosen).outcome(chronicle), seed=soak.seed)
 
 
-def told(soak: Soak, broken: str) -> str:
+def told(soak: Soak, schedule: Schedule, broken: str) -> str:
     """What a run broke, the fewest faults that it takes, and how to see it again."""
     promise = broken.partition(":")[0]
 
-    def still_fails(schedule: Schedule) -> bool:
-        return soaked(soak, schedule).broken.startswith(promise)
+    def still_fails(fewer: Schedule) -> bool:
+        return soaked(soak, fewer).broken.startswith(promise)
 
-    blamed = shrunk(soak.schedule(), still_fails)
+    blamed = shrunk(schedule, still_fails)
     again = f"python -m tests.soak --seed {soak.seed} --days {soak.days:g}"
     again += f" --faults {soak.faults} --arrivals {soak.arrivals}"
     return f"{broken}\nIt takes these faults:\n{blamed}To see it again: {again}"

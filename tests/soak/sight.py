@@ -197,8 +197,21 @@ class Pool(_View, frozen=True):
     metadata: Meta
 
 
+class _BudgetStatus(_View, frozen=True):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+
+
+class Budget(_View, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta
+    status: _BudgetStatus = _BudgetStatus()
+
+
 class Step(NamedTuple):
-    """One change: of a pod, a node, a Job, or of the mind of a Pool."""
+    """One change: of a pod, a node, a Job, a budget, or of the mind of a Pool."""
 
     kind: str
     before: Any
@@ -214,6 +227,7 @@ _READERS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
     "pods": msgspec.json.Decoder(Pod),
     "nodes": msgspec.json.Decoder(Node),
     "jobs.batch": msgspec.json.Decoder(Job),
+    "poddisruptionbudgets.policy": msgspec.json.Decoder(Budget),
     "pools.resource.aibee.cn": msgspec.json.Decoder(Pool),
 }
 

@@ -9,11 +9,16 @@ import pytest
 
 from shoal.cluster.registry.records import Change, Key, Record
 from shoal.cluster.simulated import START, Faults, Schedule, WallClock, run
-from tests.builders import INDEX, Object, node, pod
+from tests.builders import INDEX, Object, budget, node, pod
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 
-RESOURCES = {"Pod": "pods", "Node": "nodes", "Job": "jobs.batch"}
+RESOURCES = {
+    "Pod": "pods",
+    "Node": "nodes",
+    "Job": "jobs.batch",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
+}
 GONE: Object = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TOLD: Object = {"type": "DisruptionTarget", "status": "True"}
 FULL: Object = {"type": "PodScheduled", "status": "False", "message": "full"}
@@ -68,6 +73,12 @@ def job(succeeded: int = 0, *ends: str, parallelism: int = 2) -> Object:
     status = {"succeeded": succeeded, "conditions": conditions}
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": "default"}}
     return seen(made, spec={"completions": 3, "parallelism": parallelism}, status=status)
+
+
+def guard(allowed: int) -> Object:
+    """A budget for three pods, of which two must serve."""
+    status = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2}
+    return seen(budget("guard", guards={}), status=status)
 
 
 def gone(thing: Object) -> Object:
@@ -184,6 +195,8 @@ STORIES = {
         [N1, job(), rank("a", 0, "Succeeded"), job(1), job(0)], "jobs_count_what_happened"
     ),
     "a Job takes its verdict back": Story([job(0, "Failed"), job(0)], "jobs_count_what_happened"),
+    "a budget allows what it can spare": Story([guard(allowed=1)]),
+    "a budget allows more than it can spare": Story([guard(allowed=2)], "budgets_add_up"),
     "a pod has just come": Story([one("a"), 10.0, N1]),
     "a pod waits and says why": Story([one("a", status={"conditions": [FULL]}), SILENT, N1]),
     "a pod waits and does not say why": Story([one("a"), SILENT, N1], "who_waits_says_why"),
