@@ -66,7 +66,8 @@ async def test_templates_are_kept_as_they_are(cluster: Cluster, namespace: str) 
     template = {
         "spec": {"containers": [{"name": "a", "image": "b", "fieldOfTomorrow": {"x": [1, None, "y"]}}]}
     }
-    body = whole(kind, {**raw, "spec": {**raw["spec"], "template": template}}, namespace)
+    metadata = {"name": "a", "namespace": namespace}
+    body = whole(kind, {"metadata": metadata, "spec": {**raw["spec"], "template": template}}, namespace)
     made = await cluster.create(BY_KIND[kind.api_version, kind.kind], body)
     assert made["spec"]["template"] == template
 
