@@ -8,7 +8,18 @@ import msgspec
 import pytest
 
 from shoal.cluster.port import Cluster, Where
+from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import EVENTS, JOBS, LEASES, NODES, PODS, Object
+from shoal.cluster.simulated import (
+    Connection,
+    Cut,
+    Faults,
+    Schedule,
+    SimulatedCluster,
+    Simulation,
+    run,
+)
+from shoal.cluster.simulated.machines import LoopClock, kubelet
 from shoal.cluster.times import as_text, moment
 from shoal.controllers.changes import Changes, Delete, Patch, PatchStatus
 from shoal.controllers.jobs.controller import job_controller
@@ -237,6 +248,23 @@ def test_a_node_is_lost_and_found(lease: bool) -> None:  # noqa: FBT001 - a case
             return found
 
     assert virtually(scene) == [("True", []), ("True", []), LOST, ("True", [])]
+
+
+def test_who_is_deaf_takes_no_node_for_lost() -> None:
+    async def main(simulation: Simulation) -> list[tuple[str, list[str]]]:
+        cut = Cut(at=5.0, seconds=5 * PATIENCE)
+        steady, pace = LoopClock(simulation.clock), Pace(dice=simulation.dice("kubelet"))
+        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+            port = Connection(store, Faults(Schedule((cut,)), simulation.clock))
+            async with kubelet(store, ["n1"], clock=steady, pace=pace) as machines, at_work(port, [nodes]):
+                await asyncio.sleep(4 * PATIENCE)
+                deaf = await condition(store)
+                await asyncio.sleep(4 * PATIENCE)
+                machines.lose("n1", 4 * PATIENCE)
+                await asyncio.sleep(3 * PATIENCE)
+                return [deaf, await condition(store)]
+
+    assert run(main) == [("True", []), LOST]
 
 
 def test_pods_of_a_lost_node_are_made_again_and_do_not_come_back() -> None:

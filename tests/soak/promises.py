@@ -13,6 +13,8 @@ Promise = Callable[[Sight, Step], Iterator[str]]
 
 TURN = 120.0
 """Seconds, without faults, within which a scheduler has had its turn."""
+_OFTEN = 10
+"""How often a pod may be made again within a turn."""
 _PLACES = ("nodes", "pools.resource.aibee.cn")
 RECOVERY = 300.0
 """Seconds that a gang has to be whole again: `gangRecoverySeconds`."""
@@ -169,6 +171,19 @@ def jobs_count_what_happened(sight: Sight, step: Step) -> Iterator[str]:
         yield f"Job {after.metadata.name} counts {after.status.succeeded} successes, and had {done}"
 
 
+def nobody_is_made_over_and_over(sight: Sight, step: Step) -> Iterator[str]:
+    """Pods are made again when they were taken, but not as fast as they can be."""
+    pod = step.after
+    if step.before is not None or not isinstance(pod, Pod) or not pod.job:
+        return
+    lately = sight.made[pod.job.uid]
+    while lately[0] < sight.now() - TURN:
+        lately.popleft()
+    job = sight.jobs.get(pod.job.uid)
+    if job and len(lately) > _OFTEN * job.spec.parallelism:
+        yield f"{len(lately)} pods were made for Job {pod.job.name} in {TURN:.0f} s"
+
+
 def budgets_add_up(_: Sight, step: Step) -> Iterator[str]:
     """A budget allows nobody to be taken of whom it needs all."""
     if isinstance(step.after, Budget):
@@ -196,6 +211,7 @@ PROMISES: tuple[Promise, ...] = (
     no_task_runs_twice_at_once,
     what_is_finished_is_not_run_again,
     jobs_count_what_happened,
+    nobody_is_made_over_and_over,
     budgets_add_up,
     who_waits_says_why,
 )

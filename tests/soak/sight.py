@@ -4,7 +4,7 @@ It is told of every commit, in order, and keeps what the promises need up to dat
 each commit costs about as much as the commit.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -261,6 +261,8 @@ class Sight:
         """Pods that wait and do not say why, by uid, and since when."""
         self.halved: Final[dict[Key, float]] = {}
         """Gangs that are neither whole nor absent, and since when."""
+        self.made: Final[defaultdict[str, deque[float]]] = defaultdict(deque)
+        """When pods of each Job were made lately, by its uid."""
         self.done: Final[dict[tuple[str, str], str]] = {}
         """Tasks of Jobs that succeeded, and the uid of the pod that did it."""
         self.calm_since = 0.0
@@ -296,6 +298,8 @@ class Sight:
         pod = after or before
         assert pod is not None
         _put(self.pods, pod.key, after)
+        if before is None and pod.job:
+            self.made[pod.job.uid].append(self.now())
         self.known[pod.metadata.uid] = pod
         if after is None:
             self.gone[pod.metadata.uid] = pod

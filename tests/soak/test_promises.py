@@ -195,6 +195,10 @@ STORIES = {
         [N1, job(), rank("a", 0, "Succeeded"), job(1), job(0)], "jobs_count_what_happened"
     ),
     "a Job takes its verdict back": Story([job(0, "Failed"), job(0)], "jobs_count_what_happened"),
+    "pods are made once": Story([job(), *(rank(f"p{n}", n % 3, "Failed") for n in range(20))]),
+    "pods are made over and over": Story(
+        [job(), *(rank(f"p{n}", n % 3, "Failed") for n in range(21))], "nobody_is_made_over_and_over"
+    ),
     "a budget allows what it can spare": Story([guard(allowed=1)]),
     "a budget allows more than it can spare": Story([guard(allowed=2)], "budgets_add_up"),
     "a pod has just come": Story([one("a"), 10.0, N1]),

@@ -10,8 +10,9 @@ given up. When it comes back it says itself that it is ready, and finds that the
 end them, and nobody makes them come back. Until then nothing tells a silent node from a dead one.
 
 Silence is measured by whoever listens, from one sign of life to the next: clocks that differ or jump lose no
-node, and after a restart every node has its time to be heard. A node that never gave a sign of life is
-nobody's to judge, and is left alone.
+node, and after a restart every node has its time to be heard. Who hears nothing may be deaf: whatever is done
+about a silent node is done only if its Lease is still the one that was heard of last. A node that never gave
+a sign of life is nobody's to judge, and is left alone.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from msgspec.structs import replace
 from shoal.cluster.events import Note
 from shoal.cluster.mirror import Key
 from shoal.cluster.port import Deletion
-from shoal.cluster.resources import NODES, PODS
+from shoal.cluster.resources import LEASES, NODES, PODS
 from shoal.cluster.times import moment
 from shoal.controllers.changes import NOTHING, Changes, Delete, Patch, PatchStatus
 from shoal.controllers.runtime import Controller, Wake
@@ -57,6 +58,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     node: Node
     pods: tuple[Pod, ...] = ()
+    lease: Lease | None = None
     silent: float | None
     """None if it never gave a sign of life."""
     patience: float
@@ -68,6 +70,11 @@ def reconcile(view: View, now: float) -> Changes:
         return NOTHING
     if view.silent < view.patience:
         return replace(_found(view.node), again=now + view.patience - view.silent)
+    lost = _about_lost(view, now)
+    return replace(lost, stages=(_unless_it_lives(view.lease), *lost.stages)) if any(lost.stages) else lost
+
+
+def _about_lost(view: View, now: float) -> Changes:
     node, about = view.node, reference(NODES, view.node.metadata)
     if any(_is_trusted(one) for one in node.status.conditions):
         note = Note(about=about, reason="NodeLost", message=_SILENCE, type="Warning")
@@ -80,6 +87,18 @@ def reconcile(view: View, now: float) -> Changes:
 
 
 # --- nodes -------------------------------------------------------------------------------------------------
+
+
+def _unless_it_lives(lease: Lease | None) -> tuple[Patch, ...]:
+    """Changes nothing, and is refused if the node has given a sign of life that was not heard here."""
+    if lease is None:
+        return ()
+    meta = lease.metadata
+    return (
+        Patch(
+            resource=LEASES, name=meta.name, namespace=meta.namespace, patch={}, version=meta.resource_version
+        ),
+    )
 
 
 def _found(node: Node) -> Changes:
@@ -204,8 +223,9 @@ def node_controller(stores: Stores, patience: float, ears: Ears | None = None) -
         if node is None:
             ears.silence(name, None)
             return None
-        silent = ears.silence(name, last_beat(node, leases.items.get((_LEASES, name))))
-        return View(node=node, pods=tuple(on_node[name]), silent=silent, patience=patience)
+        lease = leases.items.get((_LEASES, name))
+        silent = ears.silence(name, last_beat(node, lease))
+        return View(node=node, pods=tuple(on_node[name]), lease=lease, silent=silent, patience=patience)
 
     return Controller(
         name="node-controller",
