@@ -1,6 +1,7 @@
 """Shoal as it is to be: all of it in one process, which begins anew after every crash."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -11,6 +12,11 @@ from shoal.cluster.simulated import Faults, SimulatedCluster, Simulation, lastin
 from shoal.manager import Manager
 from shoal.scheduling.config import SchedulerConfig
 from tests.soak.witness import Witness
+
+
+def unhurried(dice: random.Random) -> Pace:
+    """A pace with long watches: those that end early are ended by faults."""
+    return Pace(dice=dice, shortest=3600.0, longest=7200.0)
 
 
 @asynccontextmanager
@@ -25,7 +31,7 @@ async def enduring(
     births = count()
 
     async def program(cluster: Cluster) -> None:
-        pace = Pace(dice=simulation.dice(f"shoal {next(births)}"))
+        pace = unhurried(simulation.dice(f"shoal {next(births)}"))
         await Manager(cluster, config, clock=simulation.clock, pace=pace, native=True).run()
 
     async def live() -> None:

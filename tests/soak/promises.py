@@ -7,12 +7,13 @@ come to rest (`IN_THE_END`). What may be seen between two writes, and what may n
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.soak.sight import GANG_MIN, Job, Key, Pod, Sight, Step
+from tests.soak.sight import GANG_MIN, Budget, Job, Key, Pod, Sight, Step
 
 Promise = Callable[[Sight, Step], Iterator[str]]
 
 TURN = 120.0
 """Seconds, without faults, within which a scheduler has had its turn."""
+_PLACES = ("nodes", "pools.resource.aibee.cn")
 RECOVERY = 300.0
 """Seconds that a gang has to be whole again: `gangRecoverySeconds`."""
 
@@ -79,6 +80,38 @@ def nothing_is_kept_for_a_gang_that_cannot_start(sight: Sight, step: Step) -> It
         yield f"room is kept for {pod.title}, and only {there} of {least} pods of its gang were ever made"
 
 
+def nobody_takes_room_that_is_kept(sight: Sight, step: Step) -> Iterator[str]:
+    """Who is bound where room is kept for another leaves that other its room, or it gets another soon.
+
+    A binding may have been under way when the room was nominated. But whoever then still waits when the
+    scheduler had its turn was robbed; unless the node, or some pool, is not what it was.
+    """
+    if isinstance(step.after, Pod):
+        for uid in _intruded(sight, step.before, step.after):
+            sight.robbed.setdefault(uid, (sight.now(), step.after))
+    elif step.kind in _PLACES:
+        sight.robbed.clear()
+    for uid, (since, thief) in list(sight.robbed.items()):
+        pod = sight.known[uid]
+        if not pod.waits or uid in sight.gone:
+            del sight.robbed[uid]
+        elif sight.now() - max(since, sight.calm_since) > TURN:
+            yield f"{pod.title} waits: its room on {thief.node} was given to {thief.title}"
+
+
+def _intruded(sight: Sight, before: Pod | None, pod: Pod) -> Iterator[str]:
+    """The uids of those for whom room was kept on the node that a pod is bound to, if there is none now."""
+    name = pod.node
+    if not name or (before and (before.node or before.status.nominated_node_name == name)):
+        return
+    kept, node = sight.kept[name], sight.nodes.get(name)
+    total = Counter(sight.used[name])
+    for one in kept.values():
+        total.update(one.asks())
+    if node and any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
+        yield from (one.metadata.uid for one in kept.values())
+
+
 def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:
     """A pod that has not ended goes when a user or its Job wants it to, or after it was told why."""
     before, after = step.before, step.after
@@ -136,6 +169,15 @@ def jobs_count_what_happened(sight: Sight, step: Step) -> Iterator[str]:
         yield f"Job {after.metadata.name} counts {after.status.succeeded} successes, and had {done}"
 
 
+def budgets_add_up(_: Sight, step: Step) -> Iterator[str]:
+    """A budget allows nobody to be taken of whom it needs all."""
+    if isinstance(step.after, Budget):
+        status = step.after.status
+        spare = max(status.current_healthy - status.desired_healthy, 0)
+        if not 0 <= status.disruptions_allowed <= spare:
+            yield f"budget {step.after.metadata.name} allows {status.disruptions_allowed} of {spare} to spare"
+
+
 def who_waits_says_why(sight: Sight, _: Step) -> Iterator[str]:
     """A pod without a node says why, once the scheduler had its turn."""
     for uid, since in sight.mute.items():
@@ -149,10 +191,12 @@ PROMISES: tuple[Promise, ...] = (
     no_node_runs_more_than_it_has,
     a_gang_is_whole_or_absent,
     nothing_is_kept_for_a_gang_that_cannot_start,
+    nobody_takes_room_that_is_kept,
     nobody_disappears,
     no_task_runs_twice_at_once,
     what_is_finished_is_not_run_again,
     jobs_count_what_happened,
+    budgets_add_up,
     who_waits_says_why,
 )
 
@@ -236,4 +280,11 @@ def _is_wanted(sight: Sight, pod: Pod) -> bool:
     if pod.job is None:
         return True
     job = sight.jobs.get(pod.job.uid)
-    return bool(job and not job.ending and not job.spec.suspend and not job.metadata.deletion_timestamp)
+    if not job or job.ending or job.spec.suspend or job.metadata.deletion_timestamp:
+        return False
+    family = [one for one in sight.pods.values() if one.job == pod.job]
+    others = [one for one in family if not one.ended and not one.leaving]
+    if pod.task:
+        return pod.task not in sight.done and not any(one.task == pod.task for one in others)
+    done = max(job.status.succeeded, sum(one.status.phase == "Succeeded" for one in family))
+    return len(others) < min(job.spec.parallelism, (job.spec.completions or 1) - done)

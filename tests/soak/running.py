@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Deletion
-from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import BY_KIND, PODS, Object, Resource
 from shoal.cluster.simulated import (
     Chronicle,
@@ -24,10 +23,10 @@ from shoal.cluster.simulated import (
 )
 from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives, kubelet
 from shoal.scheduling.config import SchedulerConfig
-from tests.soak.enduring import enduring
+from tests.soak.enduring import enduring, unhurried
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
-from tests.soak.worlds import DAY, HABITS, HOUR, NAMESPACE, Deed, World, drawn_world
+from tests.soak.worlds import DAY, HABITS, HOUR, LONGEST_TTL, NAMESPACE, Deed, World, drawn_world
 
 CONFIG = SchedulerConfig(optimise_period="10m", node_lost_seconds=200)
 HEARTBEAT = 90.0
@@ -84,14 +83,14 @@ def soaked(soak: Soak, schedule: Schedule | None = None, chronicle: Chronicle | 
     return run(lambda simulation: _Run(simulation, soak, chosen).outcome(chronicle), seed=soak.seed)
 
 
-def told(soak: Soak, broken: str) -> str:
+def told(soak: Soak, schedule: Schedule, broken: str) -> str:
     """What a run broke, the fewest faults that it takes, and how to see it again."""
     promise = broken.partition(":")[0]
 
-    def still_fails(schedule: Schedule) -> bool:
-        return soaked(soak, schedule).broken.startswith(promise)
+    def still_fails(fewer: Schedule) -> bool:
+        return soaked(soak, fewer).broken.startswith(promise)
 
-    blamed = shrunk(soak.schedule(), still_fails)
+    blamed = shrunk(schedule, still_fails)
     again = f"python -m tests.soak --seed {soak.seed} --days {soak.days:g}"
     again += f" --faults {soak.faults} --arrivals {soak.arrivals}"
     return f"{broken}\nIt takes these faults:\n{blamed}To see it again: {again}"
@@ -148,7 +147,7 @@ class _Run:
                     capacity=group.capacity,
                     labels={"pool": group.pool},
                     heartbeat=HEARTBEAT,
-                    pace=Pace(dice=simulation.dice(f"kubelet {group.pool}")),
+                    pace=unhurried(simulation.dice(f"kubelet {group.pool}")),
                 )
                 self._kubelets.append(await stack.enter_async_context(playing))
             yield
@@ -170,6 +169,8 @@ class _Run:
             await asyncio.sleep(max(deed.at - self._sight.now(), 0))
             await self._do(store, deed)
         await self._witness.must_rest_within(_LONGEST)
+        await asyncio.sleep(LONGEST_TTL)
+        await self._witness.must_be_quiet_for(2 * HOUR)
         tidying.cancel()
 
     async def _do(self, store: SimulatedCluster, deed: Deed) -> None:

@@ -40,6 +40,7 @@ class Meta(_View, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[Owner, ...] = ()
     deletion_timestamp: str | None = None
+    generation: int = 0
 
 
 class Condition(_View, frozen=True):
@@ -190,8 +191,27 @@ class Job(_View, frozen=True):
         return bool(kinds & {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
+class Pool(_View, frozen=True):
+    """A Pool, as far as it matters whether it changes its mind."""
+
+    metadata: Meta
+
+
+class _BudgetStatus(_View, frozen=True):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+
+
+class Budget(_View, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta
+    status: _BudgetStatus = _BudgetStatus()
+
+
 class Step(NamedTuple):
-    """One change: of a pod, a node or a Job."""
+    """One change: of a pod, a node, a Job, a budget, or of the mind of a Pool."""
 
     kind: str
     before: Any
@@ -207,6 +227,8 @@ _READERS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
     "pods": msgspec.json.Decoder(Pod),
     "nodes": msgspec.json.Decoder(Node),
     "jobs.batch": msgspec.json.Decoder(Job),
+    "poddisruptionbudgets.policy": msgspec.json.Decoder(Budget),
+    "pools.resource.aibee.cn": msgspec.json.Decoder(Pool),
 }
 
 
@@ -233,6 +255,8 @@ class Sight:
         """What the pods of each node hold, until they have ended or are gone."""
         self.kept: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
         """Pods that are nominated for each node, and do not have it yet."""
+        self.robbed: Final[dict[str, tuple[float, Pod]]] = {}
+        """Pods whose room may be another's by now, by uid: since when, and whose."""
         self.mute: Final[dict[str, float]] = {}
         """Pods that wait and do not say why, by uid, and since when."""
         self.halved: Final[dict[Key, float]] = {}
@@ -254,14 +278,15 @@ class Sight:
             if reader is not None:
                 before = reader.decode(change.before.body) if change.before else None
                 after = None if record.deleted else reader.decode(record.body)
-                yield self._noted(record.key.resource, before, after)
+                if not isinstance(after, Pool) or not before or _changes_its_mind(before, after):
+                    yield self._noted(record.key.resource, before, after)
 
     def _noted(self, resource: str, before: Any, after: Any) -> Step:  # noqa: ANN401 - of any kind
         if resource == "pods":
             self._note_pod(before, after)
         elif resource == "nodes":
             _put(self.nodes, (before or after).metadata.name, after)
-        else:
+        elif resource == "jobs.batch":
             _put(self.jobs, (before or after).metadata.uid, after)
         return Step(resource, before, after)
 
@@ -297,6 +322,10 @@ class Sight:
             self.mute.setdefault(pod.metadata.uid, self.now())
         else:
             self.mute.pop(pod.metadata.uid, None)
+
+
+def _changes_its_mind(before: Pool, after: Pool) -> bool:
+    return before.metadata.generation != after.metadata.generation
 
 
 def _put(things: dict[Any, T], key: object, thing: T | None) -> None:

@@ -9,11 +9,16 @@ import pytest
 
 from shoal.cluster.registry.records import Change, Key, Record
 from shoal.cluster.simulated import START, Faults, Schedule, WallClock, run
-from tests.builders import INDEX, Object, node, pod
+from tests.builders import INDEX, Object, budget, node, pod
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 
-RESOURCES = {"Pod": "pods", "Node": "nodes", "Job": "jobs.batch"}
+RESOURCES = {
+    "Pod": "pods",
+    "Node": "nodes",
+    "Job": "jobs.batch",
+    "PodDisruptionBudget": "poddisruptionbudgets.policy",
+}
 GONE: Object = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TOLD: Object = {"type": "DisruptionTarget", "status": "True"}
 FULL: Object = {"type": "PodScheduled", "status": "False", "message": "full"}
@@ -70,6 +75,12 @@ def job(succeeded: int = 0, *ends: str, parallelism: int = 2) -> Object:
     return seen(made, spec={"completions": 3, "parallelism": parallelism}, status=status)
 
 
+def guard(allowed: int) -> Object:
+    """A budget for three pods, of which two must serve."""
+    status = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2}
+    return seen(budget("guard", guards={}), status=status)
+
+
 def gone(thing: Object) -> Object:
     return {**thing, "gone": True}
 
@@ -78,6 +89,10 @@ N1, N2 = seen(node("n1", cpu=4, pods=3)), seen(node("n2", cpu=4, pods=3))
 
 PAIR = (member("a"), member("b", kept="n1"), member("a", "n1"), member("b", "n1"))
 """A gang that is bound as it should be."""
+KEPT = (
+    one("a", status={"conditions": [FULL]}),
+    one("a", status={"conditions": [FULL], "nominatedNodeName": "n1"}),
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,13 @@ STORIES = {
     "room is kept for the only one of a gang": Story(
         [N1, member("a", kept="n1")], "nothing_is_kept_for_a_gang_that_cannot_start"
     ),
+    "room is kept, and there is more": Story([N1, *KEPT, one("b", "n1"), SILENT, N1]),
+    "room that was kept is taken by another": Story(
+        [N1, *KEPT, one("b", "n1", 3), SILENT, one("c", "n1", 1)], "nobody_takes_room_that_is_kept"
+    ),
+    "who loses its room gets another": Story(
+        [N1, N2, *KEPT, one("b", "n1", 3), one("a", "n2"), SILENT, one("c", "n1", 1)]
+    ),
     "a pod that was told why is deleted": Story(
         [
             N1,
@@ -173,6 +195,8 @@ STORIES = {
         [N1, job(), rank("a", 0, "Succeeded"), job(1), job(0)], "jobs_count_what_happened"
     ),
     "a Job takes its verdict back": Story([job(0, "Failed"), job(0)], "jobs_count_what_happened"),
+    "a budget allows what it can spare": Story([guard(allowed=1)]),
+    "a budget allows more than it can spare": Story([guard(allowed=2)], "budgets_add_up"),
     "a pod has just come": Story([one("a"), 10.0, N1]),
     "a pod waits and says why": Story([one("a", status={"conditions": [FULL]}), SILENT, N1]),
     "a pod waits and does not say why": Story([one("a"), SILENT, N1], "who_waits_says_why"),

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from shoal.cluster.simulated import Chronicle
+from shoal.cluster.simulated import Chronicle, Lose, Schedule
 from tests.soak.running import Soak, soaked, told
 
 SHORT = range(1, 4)
@@ -14,7 +14,7 @@ LONG = range(100, 100 + int(os.environ.get("SHOAL_SEEDS", "20")))
 def check(soak: Soak) -> None:
     broken = soaked(soak).broken
     if broken:
-        pytest.fail(told(soak, broken))
+        pytest.fail(told(soak, soak.schedule(), broken))
 
 
 @pytest.mark.parametrize("seed", SHORT)
@@ -38,3 +38,12 @@ def test_a_seed_is_played_again_to_the_byte() -> None:
     soak, first, second = Soak(seed=5, days=0.05, faults=400, arrivals=300), Chronicle(), Chronicle()
     assert soaked(soak, chronicle=first) == soaked(soak, chronicle=second)
     assert first.text() == second.text()
+
+
+def test_a_failure_tells_the_fault_that_it_takes_and_how_to_see_it_again() -> None:
+    soak = Soak(seed=3, days=0.03, faults=100, arrivals=300)
+    to_blame = Lose(nth=1, on="event pods")
+    schedule = Schedule((*soak.schedule().faults, to_blame))
+    text = told(soak, schedule, soaked(soak, schedule).broken)
+    assert text.startswith("who_waits_says_why: pod soak/")
+    assert "It takes these faults:\n" + str(Schedule((to_blame,))) + "To see it again" in text

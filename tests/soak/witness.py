@@ -12,6 +12,7 @@ from tests.soak.sight import Sight
 
 _LONGEST_FAULT = 400.0
 """Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
+_SOUNDS = ("leases.coordination.k8s.io", "events")
 _LOOKS = 60.0
 """Seconds between two looks whether all has come to its end."""
 
@@ -26,9 +27,12 @@ class Witness:
         """Set when a promise was broken: there is no use in going on."""
         self.commits = 0
         self._faced = 0
+        self._noise: list[str] = []
+        """What was written lately, but for signs of life, and for what grows old."""
 
     def __call__(self, changes: Sequence[Change]) -> None:
         self.commits += 1
+        self._noise += [f"{one.record.key}" for one in changes if one.record.key.resource not in _SOUNDS]
         if self.broken:
             return
         if len(self._faults.story) > self._faced:
@@ -50,6 +54,13 @@ class Witness:
             await asyncio.sleep(_LOOKS)
         for promise, story in unrest:
             self.breaks(promise, story)
+
+    async def must_be_quiet_for(self, seconds: float) -> None:
+        """Nothing happens any more: whoever writes all the same, but for a sign of life, breaks a promise."""
+        self._noise = []
+        await asyncio.sleep(seconds)
+        for what in self._noise:
+            self.breaks("nothing_is_written_for_nothing", f"{what} is written, and nothing has happened")
 
     def _unrest(self) -> list[tuple[str, str]]:
         return [(promise.__name__, story) for promise in IN_THE_END for story in promise(self.sight)]

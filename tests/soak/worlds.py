@@ -25,6 +25,8 @@ from tests.builders import (
 HOUR, DAY = 3600.0, 86400.0
 NAMESPACE = "soak"
 HABITS = Habits(running=2400.0, creating=5.0, dying=20.0, failing=0.05, stumbling=0.05)
+LONGEST_TTL = 7200
+"""Seconds that a Job stays after its end."""
 _APPS = ("red", "blue", "green")
 
 
@@ -189,7 +191,7 @@ def _job(dice: random.Random, name: str, home: Group) -> Object:
         "parallelism": dice.randint(1, completions),
         "completionMode": dice.choice(("Indexed", "NonIndexed")),
         "backoffLimit": dice.choice((0, 2, 6)),
-        "ttlSecondsAfterFinished": dice.choice((600, 7200)),
+        "ttlSecondsAfterFinished": dice.choice((600, LONGEST_TTL)),
         "template": made,
     }
     if dice.random() < 0.1:
