@@ -20,7 +20,7 @@ from shoal.api.kinds import KINDS, Kind
 from shoal.api.meta import Object as View
 from shoal.api.repair import custom
 from shoal.cluster.errors import ClusterError, NotFoundError
-from shoal.cluster.mirror import Change, Gone, Key, Mirror, Put, entries_of
+from shoal.cluster.mirror import Change, Gone, Key, Mirror, Put, entries_of, number
 from shoal.cluster.paging import list_all
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflector, Reflectors
@@ -185,8 +185,3 @@ def _read(kind: Kind, text: Text) -> Any:  # noqa: ANN401 - the view of the kind
         if view and not any(kind.errors(view)):
             return view
     return kinds.read(kind, msgspec.json.decode(text))
-
-
-def number(version: str) -> int:
-    """A version as a number, which is what Kubernetes has them compared as."""
-    return int(version) if version.isdecimal() else 0

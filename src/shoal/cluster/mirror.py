@@ -141,3 +141,8 @@ class Cache(Generic[T]):
                 del self.items[change.key]
             else:
                 self.items[change.key] = change.item
+
+
+def number(version: str) -> int:
+    """A version as a number, which is what Kubernetes has them compared as."""
+    return int(version) if version.isdecimal() else 0

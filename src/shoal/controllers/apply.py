@@ -14,11 +14,10 @@ import msgspec
 
 from shoal.api.meta import OwnerReference, View
 from shoal.cluster.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
-from shoal.cluster.mirror import Key
+from shoal.cluster.mirror import Key, number
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Object, Resource, Text
 from shoal.controllers.changes import Create, Delete, Patch, PatchStatus, Write
-from shoal.controllers.stores import as_number
 
 
 class NameTakenError(ClusterError):
@@ -76,9 +75,7 @@ class Shell:
     async def version(self, resource: Resource[Any], key: Key) -> int:
         """The version that an object has now; -1 if it is not there."""
         try:
-            return as_number(
-                (await self._cluster.get(resource.read_as(_head), key[1], key[0])).resource_version
-            )
+            return number((await self._cluster.get(resource.read_as(_head), key[1], key[0])).resource_version)
         except NotFoundError:
             return -1
 
@@ -141,4 +138,4 @@ def _at(patch: Object, version: str) -> Object:
 
 
 def _written(resource: Resource[Any], made: _Metadata) -> Written:
-    return Written(resource.full_name, (made.namespace, made.name), as_number(made.resource_version))
+    return Written(resource.full_name, (made.namespace, made.name), number(made.resource_version))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from shoal.cluster.mirror import Change, Gone, Key
+from shoal.cluster.mirror import Change, Gone, Key, number
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import Resource
 
@@ -70,7 +70,7 @@ class Store(Generic[T]):
                 self._versions.pop(change.key, None)
                 self._tell(change.key, self.items.pop(change.key, None), None)
             else:
-                self._versions[change.key] = as_number(change.version)
+                self._versions[change.key] = number(change.version)
                 old = self.items.get(change.key)
                 self.items[change.key] = change.item
                 self._tell(change.key, old, change.item)
@@ -96,8 +96,3 @@ class Stores:
         """Have everything kept up to date."""
         for resource, store in self._all.values():
             reflectors.follow(resource, store)
-
-
-def as_number(version: str) -> int:
-    """A version as a number, which is what Kubernetes has them compared as."""
-    return int(version) if version.isdecimal() else 0

@@ -23,7 +23,7 @@ from shoal.cluster.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
-from shoal.cluster.live import number
+from shoal.cluster.mirror import number
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource, Text
 from shoal.cluster.times import as_text
