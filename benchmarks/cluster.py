@@ -31,7 +31,7 @@ ROWS: dict[str, Measure] = {
     "durable writes, one after another": lambda place, scale: writes(place, 2_000 // scale, writers=1),
     "durable writes, 64 at a time": lambda place, scale: writes(place, 10_000 // scale, writers=64),
     "the same beside inserts that nobody waits for, 64 a commit": lambda place, scale: writes(
-        place, 10_000 // scale, writers=64, at_once=64, goal=""
+        place, 10_000 // scale, writers=64, at_once=64
     ),
     "listing 5,000 pods over HTTPS": lambda place, scale: listing(place, 5_000 // scale),
     "creating pods in a real API server": lambda place, scale: creates(place, 2_000 // scale),

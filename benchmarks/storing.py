@@ -17,7 +17,7 @@ from shoal.cluster.resources import PODS
 _TABLE = "CREATE TABLE records (version INTEGER PRIMARY KEY, namespace TEXT, name TEXT, body BLOB) STRICT"
 
 
-async def writes(place: Path, count: int, *, writers: int, at_once: int = 1, goal: str = "≥ 0.5") -> Row:
+async def writes(place: Path, count: int, *, writers: int, at_once: int = 1) -> Row:
     """So many pods created by writers who each wait for one to be safe before they send the next.
 
     The bare loop commits `at_once` inserts at a time.
@@ -32,7 +32,7 @@ async def writes(place: Path, count: int, *, writers: int, at_once: int = 1, goa
             lambda: _insert(bare, [kept] * count, at_once),
         )
     bare.close()
-    return rates(count, taken, floor, "writes", goal)
+    return rates(count, taken, floor, "writes", "≥ 0.5")
 
 
 async def _create(home: Registry, pods: Sequence[Raw], writers: int) -> None:
