@@ -28,7 +28,7 @@ _STOP: Final = 10.0
 class House:
     """Controllers, and the stores that they look at, which reflectors fill."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what controllers work with
         self,
         cluster: Cluster,
         reflectors: Reflectors,
