@@ -6,9 +6,9 @@
     await live.synced()
 
 Pods and nodes are many and change often. They are read in one step from text to view, and of a pod only its
-record is kept (`podreader`). An object that is not right is read a second time, thoroughly, to know all that is wrong with
-it; it is left out, and does not stop the others. A kind that the cluster does not have, because its CRD is
-not installed, is as good as one without objects, and is asked for again now and then.
+record is kept (`podreader`). An object that is not right is read a second time, thoroughly, to know all that
+is wrong with it; it is left out, and does not stop the others. A kind that the cluster does not have, because
+its CRD is not installed, is as good as one without objects, and is asked for again now and then.
 """
 
 from collections.abc import Callable, Sequence

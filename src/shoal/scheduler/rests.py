@@ -1,6 +1,6 @@
 """Rests: who was refused a write is left alone for a while, longer from one refusal to the next.
 
-And how a cycle is run as if some were not there: those who rest, and those whom a policy has yet to decide on.
+And how a cycle is run as if some were not there: those who rest, and those who wait for a policy.
 """
 
 import asyncio
