@@ -28,7 +28,7 @@ def set_cordon(session: Session, name: str, *, closed: bool, dry_run: str) -> No
     node = session.client.get(NODES, name)
     done = "cordoned" if closed else "uncordoned"
     if bool(node.get("spec", {}).get("unschedulable")) is closed:
-        click.echo(f"node/{name} already {done}")
+        click.echo(f"node/{name} already {done}{rehearsal(dry_run)}")
         return
     if dry_run != "client":
         patch = {"spec": {"unschedulable": True if closed else None}}

@@ -34,7 +34,7 @@ class Columns:
 
 def cell(value: object) -> str:
     """What stands in a cell: one line, the first of several."""
-    text = "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     first, *rest = _BREAK.split(text, maxsplit=1)
     return f"{first}..." if rest else first
 

@@ -95,7 +95,7 @@ def _changed(session: Session, one: Named, thing: Object, tagging: _Tagging) -> 
         if key not in before:
             click.echo(f'{words.singular} "{key}" not found.')
     if not patch:
-        return thing, f"not {words.done}"
+        return thing, f"not {words.done}" if words.field == "labels" else words.done
     done = words.done if tags.set else f"un{words.done}" if words.field == "labels" else words.done
     if how.dry_run == "client":
         return thing, done

@@ -98,5 +98,7 @@ def _wait(session: Session, one: Named, test: tuple[str, Test], timeout: float, 
         held = said == "delete"
     if held:
         click.echo(f"{name_of(one.resource, one.name)} condition met")
+    elif not timeout:
+        failures.say(f"error: condition not met for {one.resource.full_name}/{one.name}")
     else:
         failures.say(f"error: timed out waiting for the condition on {one.resource.full_name}/{one.name}")

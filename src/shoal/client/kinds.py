@@ -84,7 +84,7 @@ def _means(name: str, resource: Resource[Any]) -> bool:
     names = (resource.plural, resource.kind.lower(), *resource.short_names)
     if said not in names:
         return False
-    return group in ("", resource.group, f"{resource.version}.{resource.group}".rstrip("."))
+    return group.rstrip(".") in ("", resource.group, f"{resource.version}.{resource.group}".rstrip("."))
 
 
 def _hint(name: str, known: Iterable[Resource[Any]]) -> str:

@@ -65,7 +65,7 @@ def fields(paper: Paper, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - 
     """Everything that is left, as it is; fields are written as titles, users' names as they are."""
     for name, inner in value.items() if isinstance(value, Mapping) else ():
         title = title_of(name)
-        if name in _OF_USERS and isinstance(inner, Mapping):
+        if name in _OF_USERS and isinstance(inner, Mapping) and not any(map(_is_deep, inner.values())):
             paper.pairs(title, dict(inner), sign=": ", depth=depth)
         elif isinstance(inner, Mapping) and inner:
             paper.heading(title, depth)
@@ -75,6 +75,10 @@ def fields(paper: Paper, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - 
             _members(paper, inner, depth + 1)
         else:
             paper.line(title, NONE if inner in (None, {}, []) else as_text(inner), depth)
+
+
+def _is_deep(value: object) -> bool:
+    return isinstance(value, Mapping | list)
 
 
 def _members(paper: Paper, members: list[Any], depth: int) -> None:
