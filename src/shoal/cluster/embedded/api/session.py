@@ -6,6 +6,7 @@ command.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from shoal.cluster.embedded.api.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, ended, size_of
 from shoal.cluster.embedded.api.failures import status_of
 from shoal.cluster.embedded.api.kubelet import Execution, Run
-from shoal.cluster.errors import ClusterError, UnavailableError
+from shoal.cluster.errors import ClusterError, InternalError, UnavailableError
 
+_log: Final = logging.getLogger(__name__)
 _PIECE: Final = 32 * 1024
 """As much as kubectl reads at once."""
 
@@ -43,32 +45,39 @@ class Session:
         self._run, self._command, self._protocol, self._stopping = run, command, protocol, stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the command, as long as both sides are there."""
+        """Run the command while both sides are there; however it ends, the client is told."""
         socket = WebSocket(scope, receive, send)
         with contextlib.suppress(WebSocketDisconnect):
             await socket.accept(self._protocol)
             try:
-                command = self._command
-                execution = await self._run.execute(command.argv, tty=command.tty, stdin=command.stdin)
-                await self._tie(socket, execution)
+                await self._run_for(socket)
             except ClusterError as error:
                 await _say(socket, status_of(error))
+            except WebSocketDisconnect:
+                raise
+            except Exception:  # noqa: BLE001 - a fault of ours is told of like any other
+                _log.exception("a command failed: %r", self._command.argv)
+                await _say(socket, status_of(InternalError("an error on the server: its log says more")))
             await socket.close()
+
+    async def _run_for(self, socket: WebSocket) -> None:
+        command = self._command
+        execution = await self._run.execute(command.argv, tty=command.tty, stdin=command.stdin)
+        await self._tie(socket, execution)
 
     async def _tie(self, socket: WebSocket, execution: Execution) -> None:
         """Until the command has told everything, the client has gone, or the server is to end."""
-        telling = _tell(socket, execution, self._command)
-        hearing = _hear(socket, execution)
-        tasks = [asyncio.ensure_future(work) for work in (telling, hearing, self._stopping.wait())]
+        telling = asyncio.ensure_future(_tell(socket, execution, self._command))
+        hearing = asyncio.ensure_future(_hear(socket, execution))
+        stopping = asyncio.ensure_future(self._stopping.wait())
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([telling, hearing, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             execution.kill()
-            await _cancelled(tasks)
-        if not tasks[0].cancelled():
-            tasks[0].result()
-        elif self._stopping.is_set():
+            await _cancelled([telling, hearing, stopping])
+        if telling.cancelled() and hearing.cancelled():
             raise UnavailableError("the server is ending, and so was the command")
+        (hearing if telling.cancelled() else telling).result()
 
 
 async def _cancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
@@ -94,8 +103,11 @@ async def _copy(source: asyncio.StreamReader | None, socket: WebSocket, channel:
 
 
 async def _hear(socket: WebSocket, execution: Execution) -> None:
-    """All that the client sends, until it has gone."""
-    while (message := await socket.receive())["type"] == "websocket.receive":
+    """All that the client sends, until WebSocketDisconnect says that it has gone."""
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message["code"])
         data = message.get("bytes") or b""
         channel, said = data[:1], data[1:]
         if channel == RESIZE and (size := size_of(said)):
