@@ -16,7 +16,6 @@ _PERIOD: Final = 100_000
 """Microseconds over which a limit of CPU is kept."""
 _V1: Final = ("cpu", "memory", "cpuacct")
 _V2: Final = ("cpu", "memory")
-_OURS: Final = "shoal"
 
 
 class Hierarchies(NamedTuple):
@@ -31,8 +30,11 @@ class Cgroups:
     """The cgroups of the containers of one home."""
 
     def __init__(self, hierarchies: Hierarchies) -> None:
-        self.version: Final = hierarchies.version
         self._bases = hierarchies.bases
+
+    def close(self) -> None:
+        """Leave nothing behind, unless some container lives on."""
+        remove([str(base) for base in self._bases])
 
     def make(self, name: str, limits: Limits) -> list[str]:
         """Cgroups for one run; OSError if the system refuses."""
@@ -79,7 +81,7 @@ def _numbers(path: Path) -> dict[str, int]:
 
 def _settings(limits: Limits) -> Mapping[str, str]:
     """What is written for limits, in the order in which it must be; files that are not there are left out."""
-    settings = {}
+    settings: dict[str, str] = {}
     if limits.cpu is not None:
         quota = max(1000, round(limits.cpu * _PERIOD))  # less the kernel does not take
         settings |= {"cpu.max": f"{quota} {_PERIOD}", "cpu.cfs_period_us": str(_PERIOD)}
@@ -94,15 +96,15 @@ def _settings(limits: Limits) -> Mapping[str, str]:
 # --- where -------------------------------------------------------------------------------------------------
 
 
-def find() -> Hierarchies:
-    """Where we may make cgroups, found by making some."""
+def find(name: str) -> Hierarchies:
+    """Where we may make cgroups, found by making some of this name."""
     mounts, own = _mounts(), _own()
     if unified := mounts.get(""):
-        base = _first_usable(unified, own.get("", "/"), _V2)
+        base = _first_usable(unified, own.get("", "/"), name, _V2)
         if base:
             return Hierarchies("v2", (base,))
-    places = {name: mounts[name] for name in _V1 if name in mounts}
-    bases = {_first_usable(place, own.get(name, "/"), ()) for name, place in places.items()}
+    places = {kind: mounts[kind] for kind in _V1 if kind in mounts}
+    bases = {_first_usable(place, own.get(kind, "/"), name, ()) for kind, place in places.items()}
     if places and None not in bases:
         return Hierarchies("v1", tuple(sorted(base for base in bases if base)))
     reason = "this user may make none here" if unified or places else "the system has none"
@@ -127,12 +129,12 @@ def _own() -> dict[str, str]:
     return {name: path for _, names, path in lines for name in names.split(",")}
 
 
-def _first_usable(root: Path, own: str, controllers: tuple[str, ...]) -> Path | None:
+def _first_usable(root: Path, own: str, name: str, controllers: tuple[str, ...]) -> Path | None:
     """A directory of ours in the cgroup that we are in, or in the nearest above it where that works."""
     start = root / own.lstrip("/")
     for place in _upwards(start if start.is_dir() else root, root):
         with suppress(OSError):
-            base = place / _OURS
+            base = place / name
             base.mkdir(exist_ok=True)
             if _usable(place, base, controllers):
                 return base

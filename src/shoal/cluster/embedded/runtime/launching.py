@@ -59,8 +59,6 @@ def identity(spec: ContainerSpec) -> dict[str, Any]:
 
 
 def _plan(directory: RunDirectory, spec: ContainerSpec, cgroups: list[str]) -> dict[str, Any]:
-    if spec.mounts:
-        directory.path.joinpath("root").mkdir(exist_ok=True)  # where a new root is put together
     return {
         **identity(spec),
         "directory": str(directory.path),

@@ -1,4 +1,4 @@
-"""What a shim that was killed leaves behind: its container dies with it, but not all that the container started."""
+"""What a killed shim leaves behind: its container dies with it, but not all that the container started."""
 
 import os
 import signal

@@ -35,7 +35,7 @@ class Log:
         limit: int | None = None,
         timestamps: bool = False,
     ) -> AsyncIterator[bytes]:
-        """What was written: the last lines only, from a time on, so many bytes at most; to its end, if followed."""
+        """What was written: the last lines, from a time on, so many bytes; to the end, if followed."""
         text = _Text(since, timestamps=timestamps)
         left = limit
         with _Cursor(self._path, self._files, tail) as cursor:

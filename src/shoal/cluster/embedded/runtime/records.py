@@ -85,7 +85,7 @@ class RunDirectory:
         write_whole(str(self.path / "exit.json"), msgspec.json.encode(end), durable=True)
 
     def shorten_stop(self, deadline: float) -> None:
-        """Say until when, by the monotonic clock, the container may take to end; never later than was said."""
+        """Say by when, on the monotonic clock, the container must have ended; never later than was said."""
         path = self.path / "stop.json"
         earlier = _read(path, float)
         until = deadline if earlier is None else min(deadline, earlier)

@@ -7,11 +7,13 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from shoal.cluster.embedded.runtime.launching import Launched, marker
+from shoal.cluster.embedded.runtime import cgroups
+from shoal.cluster.embedded.runtime.execution import Execution, execute
+from shoal.cluster.embedded.runtime.launching import Launched, identity, marker
 from shoal.cluster.embedded.runtime.leftovers import kill_leftovers
 from shoal.cluster.embedded.runtime.logs import Log
 from shoal.cluster.embedded.runtime.records import RunDirectory, ShimRecord
-from shoal.cluster.embedded.runtime.spec import ContainerSpec, Exit
+from shoal.cluster.embedded.runtime.spec import ContainerSpec, Exit, Usage
 
 _LOST_CODE: Final = 137
 _NEVER_RAN_CODE: Final = 128
@@ -51,12 +53,29 @@ class Run:
         return self.exit
 
     def stop(self, grace: float) -> None:
-        """End it: SIGTERM now, SIGKILL after the grace. The shim keeps the time; a later call can only hurry."""
+        """End it: SIGTERM, and SIGKILL after the grace, which the shim keeps; a later call can only hurry."""
         if self.exit is not None:
             return
         with suppress(OSError):  # on a full disk the container's own grace counts
             self.directory.shorten_stop(time.monotonic() + grace)
         self._signal()
+
+    async def execute(
+        self, argv: list[str], *, tty: bool = False, stdin: bool = False, size: tuple[int, int] | None = None
+    ) -> Execution:
+        """Start another command where the container is; ProcessLookupError if it does not run."""
+        record = self._record
+        if record is None or record.container is None or self.exit is not None:
+            raise ProcessLookupError(f"container {self.spec.container} is not running")
+        where = {"pid": record.container, "start": record.container_start, "cgroups": record.cgroups}
+        plan = {**identity(self.spec), **where, "argv": argv}
+        return execute(marker(self.spec), plan, tty=tty, stdin=stdin, size=size)
+
+    def usage(self) -> Usage | None:
+        """What it has used so far; nothing if it does not run."""
+        if self._record is None or self.exit is not None:
+            return None
+        return cgroups.usage(self._record.cgroups)
 
     # --- watching the shim ---------------------------------------------------------------------------------
 
@@ -96,7 +115,9 @@ class Run:
     async def _lost(self) -> Exit:
         assert self._record is not None  # noqa: S101 - whoever has no record never ran
         gone = await asyncio.to_thread(kill_leftovers, self._record, marker(self.spec))
-        message = "its shim was killed" if gone else "its shim was killed, and some of its processes cannot be"
+        message = (
+            "its shim was killed" if gone else "its shim was killed, and some of its processes cannot be"
+        )
         end = Exit(_LOST_CODE, signal.SIGKILL, self._record.started, time.time(), "Lost", message)
         return await self._kept(end)
 
@@ -116,10 +137,14 @@ class Run:
     async def _look(self) -> None:
         if not await self._conclude():
             message = "its shim could not be started"
-            self._settle(await self._kept(Exit(_NEVER_RAN_CODE, None, None, time.time(), "StartError", message)))
+            self._settle(
+                await self._kept(Exit(_NEVER_RAN_CODE, None, None, time.time(), "StartError", message))
+            )
 
     def _settle(self, end: Exit) -> None:
         self.exit = end
+        if self._record:
+            cgroups.remove(self._record.cgroups)
         self._over.set()
 
     def let_go(self) -> None:

@@ -1,16 +1,21 @@
 """Containers as local processes, each looked after by a shim of its own."""
 
 import asyncio
+import os
 import shutil
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from shoal.cluster.embedded.runtime.launching import launch
+from shoal.cluster.embedded.runtime import cgroups
+from shoal.cluster.embedded.runtime.abilities import probe
+from shoal.cluster.embedded.runtime.cgroups import Cgroups
+from shoal.cluster.embedded.runtime.launching import Launched, launch, marker
 from shoal.cluster.embedded.runtime.records import PODS, RunDirectory, known_pods, known_runs
 from shoal.cluster.embedded.runtime.run import Run
-from shoal.cluster.embedded.runtime.spec import Abilities, ContainerSpec
+from shoal.cluster.embedded.runtime.spec import ContainerSpec
 
 _AT_ONCE: Final = 8
 """Shims that may be starting at one time: more would only keep each other waiting."""
@@ -31,8 +36,11 @@ class Runtime:
     """All runs of one home."""
 
     def __init__(self, home: Path) -> None:
-        self.abilities: Final = Abilities(mounts=False, cgroups="", users=False, notes=[])
+        home.joinpath(PODS).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._home = home
+        hierarchies = cgroups.find(f"shoal-{zlib.crc32(os.fsencode(home.resolve())):08x}")
+        self._cgroups = Cgroups(hierarchies)
+        self.abilities: Final = probe(home, hierarchies)
         self._runs: dict[str, dict[tuple[str, int], Run]] = {}
         self._starts: dict[Run, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -62,13 +70,17 @@ class Runtime:
     async def _launch(self, run: Run) -> None:
         try:
             async with self._room:
-                launched = await asyncio.to_thread(launch, run.directory, run.spec, [])
+                launched = await asyncio.to_thread(self._spawn, run)
                 await run.follow(launched)
         except BaseException:
             del self._runs[run.spec.pod][run.spec.key]
             raise
         finally:
             del self._starts[run]
+
+    def _spawn(self, run: Run) -> Launched:
+        groups = self._cgroups.make(marker(run.spec).replace("/", "."), run.spec.limits)
+        return launch(run.directory, run.spec, groups)
 
     def runs(self, pod: str) -> list[Run]:
         """All runs of a pod, by container and attempt."""
@@ -92,6 +104,7 @@ class Runtime:
         for runs in self._runs.values():
             for run in runs.values():
                 run.let_go()
+        self._cgroups.close()
 
 
 def _intents(home: Path) -> list[tuple[RunDirectory, ContainerSpec]]:

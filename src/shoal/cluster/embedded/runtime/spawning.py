@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from shoal.cluster.embedded.shim import files
 
-_PROGRAM: Final = (sys.executable, "-I", "-S", str(Path(files.__file__).with_name("start.py")))
+PROGRAM: Final = (sys.executable, "-I", "-S", str(Path(files.__file__).with_name("start.py")))
 _PLAN: Final = 3
 _ABOVE: Final = 16
 """Descriptors that are passed on are moved up to here first: none may lie where another is to go."""
@@ -24,9 +24,9 @@ def spawn(
     *,
     blocked: Collection[signal.Signals] = (),
 ) -> int:
-    """Start the program in a session of its own; its number. `descriptors`: what it sees, and what that is here.
+    """Start the program in a session of its own, and return its number.
 
-    The name is for people who look at the list of processes.
+    `descriptors` maps those that it sees to ours. The name is for people who look at the list of processes.
     """
     copy = files.give_plan(plan)
     copies: dict[int, int] = {}
@@ -37,7 +37,7 @@ def spawn(
             *((os.POSIX_SPAWN_OPEN, target, os.devnull, os.O_RDWR, 0) for target in range(_PLAN)),
             *((os.POSIX_SPAWN_DUP2, source, target) for target, source in copies.items()),
         ]
-        arguments = [*_PROGRAM, mode, name]
+        arguments = [*PROGRAM, mode, name]
         return os.posix_spawn(
             arguments[0], arguments, {}, file_actions=actions, setsid=True, setsigmask=blocked
         )

@@ -4,7 +4,7 @@
 def join(directories: "list[str]") -> None:
     """Move this process into its cgroups: what it starts is in them too."""
     for directory in directories:
-        with open(f"{directory}/cgroup.procs", "w", encoding="ascii") as file:  # noqa: PTH123
+        with open(f"{directory}/cgroup.procs", "w", encoding="ascii") as file:
             file.write("0")
 
 
@@ -25,7 +25,7 @@ def ran_out_of_memory(directories: "list[str]") -> bool:
 def _read(directory: str, name: str) -> str:
     """What a file says; nothing if there is none: every version has its own."""
     try:
-        with open(f"{directory}/{name}", encoding="ascii") as file:  # noqa: PTH123
+        with open(f"{directory}/{name}", encoding="ascii") as file:
             return file.read()
     except OSError:
         return ""

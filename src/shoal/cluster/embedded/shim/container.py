@@ -1,4 +1,4 @@
-"""From a fork to the command of a container: session, cgroup, mounts, user, directory, and the command itself.
+"""The last steps to a command: user, directory, signals, and the command itself, found by its PATH.
 
 All of it happens in the child. What fails is told in one sentence, and then there never was a container.
 """
@@ -9,7 +9,6 @@ from shoal.cluster.embedded.shim import signals, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
 
 NOT_FOUND = 127

@@ -49,4 +49,4 @@ def _enter(plan: "dict[str, Any]") -> None:
 
 
 def _namespace(pid: "int | str", name: str) -> int:
-    return os.stat(f"/proc/{pid}/ns/{name}").st_ino  # noqa: PTH116
+    return os.stat(f"/proc/{pid}/ns/{name}").st_ino

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def take_plan(descriptor: int) -> "dict[str, Any]":
     """What the daemon wrote into the file that it left open for us."""
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+    with open(descriptor, "rb") as file:
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - of the daemon that started us
         return plan
 
@@ -37,9 +37,9 @@ def write_whole(path: str, text: bytes, *, durable: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(aside, path)  # noqa: PTH104 - pathlib is slow to import
+    os.rename(aside, path)
     if durable:
-        sync_directory(os.path.dirname(path))  # noqa: PTH120
+        sync_directory(os.path.dirname(path))
 
 
 def sync_directory(path: str) -> None:

@@ -4,6 +4,7 @@ A log must never hold up what it tells of. What cannot be written is dropped and
 stands in the log as soon as there is room again.
 """
 
+import itertools
 import os
 import time
 
@@ -39,7 +40,9 @@ class LogFile:
         """Say how much is missing, if anything is; false if there is still no room even for that."""
         if not self.dropped:
             return True
-        text = f"{timestamp(time.time_ns())} stderr F shoal: {self.dropped} lines were dropped: {self.problem}\n"
+        text = (
+            f"{timestamp(time.time_ns())} stderr F shoal: {self.dropped} lines were dropped: {self.problem}\n"
+        )
         if not self._append(text.encode()):
             return False
         self.dropped = 0
@@ -67,17 +70,19 @@ class LogFile:
         if self._descriptor >= 0 and self._size and self._size + length > self._limit:
             self._rotate()
         if self._descriptor < 0:
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(
+                self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            )
             self._size = os.fstat(self._descriptor).st_size
 
     def _rotate(self) -> None:
         """The file becomes the first of the older ones; the oldest goes."""
         names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._files))]
-        for newer, older in reversed(list(zip(names, names[1:], strict=False))):
-            if os.path.exists(newer):  # noqa: PTH110
-                os.rename(newer, older)  # noqa: PTH104
+        for newer, older in reversed(list(itertools.pairwise(names))):
+            if os.path.exists(newer):
+                os.rename(newer, older)
         if len(names) == 1:
-            os.unlink(self._path)  # noqa: PTH108
+            os.unlink(self._path)
         os.close(self._descriptor)
         self._descriptor = -1
 

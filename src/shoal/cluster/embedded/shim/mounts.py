@@ -16,14 +16,14 @@ Mount = tuple[str, str, bool]
 
 
 def enter(mounts: list[Mount], scratch: str) -> None:
-    """Leave for a mount namespace of our own, and bind everything there; `scratch` is an empty directory."""
+    """Leave for a mount namespace of our own, and bind everything there; `scratch` is any directory."""
     _unshare()
     system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
     _Tree(scratch).bind(sorted(mounts, key=lambda mount: mount[1].rstrip("/").split("/")))
 
 
 def _unshare() -> None:
-    """Where root is needed and we are not, a user namespace in which everybody is who they were gives the right."""
+    """Who is not root needs a user namespace for the right to mount; in it everybody is who they were."""
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         system.unshare(system.CLONE_NEWNS)
@@ -34,7 +34,7 @@ def _unshare() -> None:
         ("uid_map", f"{user} {user} 1"),
         ("gid_map", f"{group} {group} 1"),
     ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
 
 
@@ -47,8 +47,8 @@ class _Tree:
         """Directories in which we may make entries: shadows, what we made in them, and mounted volumes."""
 
     def bind(self, mounts: "list[Mount]") -> None:
-        """Bind everything; a new root comes first, since what was opened below the old one is lost with it."""
-        if not all(os.path.exists("/" + target.split("/")[1]) for _, target, _ in mounts):  # noqa: PTH110
+        """Bind everything; a new root comes first: what was opened below the old one is lost with it."""
+        if not all(os.path.exists("/" + target.split("/")[1]) for _, target, _ in mounts):
             self._shadow("/")
         sources = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source, _, _ in mounts]
         for source, (_, target, read_only) in zip(sources, mounts, strict=True):
@@ -59,14 +59,14 @@ class _Tree:
             os.close(source)
 
     def _make_target(self, path: str, *, directory: bool) -> None:
-        if os.path.exists(path):  # noqa: PTH110
+        if os.path.exists(path):
             return
-        above = os.path.dirname(path)  # noqa: PTH120
+        above = os.path.dirname(path)
         self._make_target(above, directory=True)
         if not self._is_ours(above):
             self._shadow(above)
         if directory:
-            os.mkdir(path)  # noqa: PTH102
+            os.mkdir(path)
         else:
             os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o644))
 
@@ -80,7 +80,7 @@ class _Tree:
         place = self._scratch if root else path
         kept = os.fstat(there)
         system.mount("shoal", place, "tmpfs", 0, f"mode={stat.S_IMODE(kept.st_mode):o}")
-        for entry in os.listdir(f"/proc/self/fd/{there}"):  # noqa: PTH208
+        for entry in os.listdir(f"/proc/self/fd/{there}"):
             _mirror(f"/proc/self/fd/{there}/{entry}", f"{place}/{entry}")
         os.close(there)
         if root:
@@ -92,10 +92,10 @@ def _mirror(source: str, target: str) -> None:
     """Make one entry of a directory appear in its shadow."""
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
-        os.symlink(os.readlink(source), target)  # noqa: PTH115, PTH211
+        os.symlink(os.readlink(source), target)
         return
     if stat.S_ISDIR(mode):
-        os.mkdir(target)  # noqa: PTH102
+        os.mkdir(target)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_CLOEXEC))
     system.mount(source, target, "", system.MS_BIND | system.MS_REC)

@@ -41,5 +41,3 @@ def kill_quietly(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return
-
-

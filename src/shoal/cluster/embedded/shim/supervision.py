@@ -1,6 +1,6 @@
-"""What a shim does: it starts one container, looks after it until nothing of it is left, and says how it ended.
+"""What a shim does: start one container, look after it until nothing is left of it, say how it ended.
 
-In the directory of the run it writes `shim.json` (who it is) before it forks, and `exit.json` at the very end.
+In the directory of the run it writes `shim.json` (who it is) before it forks, and `exit.json` at the end.
 The file `lock` is open on descriptor 4 and locked for as long as this process lives; descriptor 5 is closed
 once the container runs, or will never run.
 """
@@ -85,9 +85,9 @@ class Shim:
         for descriptor in writers:
             os.close(descriptor)
         for name, descriptor in (("stdout", readers[0]), ("stderr", readers[1])):
-            os.set_blocking(descriptor, False)  # noqa: FBT003 - positional only
+            os.set_blocking(descriptor, False)
             self._streams.append(Stream(name, descriptor, self._log))
-        with open(readers[2], "rb") as file:  # noqa: PTH123 - a descriptor has no path
+        with open(readers[2], "rb") as file:
             refusal = file.read().decode("utf-8", "replace")
         if refusal:
             os.waitpid(self._pid, 0)
@@ -115,7 +115,7 @@ class Shim:
         from shoal.cluster.embedded.shim import mounts  # noqa: PLC0415 - most containers have none
 
         with said("cannot mount its volumes"):
-            mounts.enter(self._plan["mounts"], f"{self._directory}/root")
+            mounts.enter(self._plan["mounts"], self._directory)
 
     # --- watching ------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Shim:
             self._kill()
 
     def _swept(self) -> bool:
-        """Ask after the dead; once the first process is among them, the others follow. Whether nobody is left."""
+        """Ask after the dead; once the first process is one, the others follow. True if nobody is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -197,7 +197,7 @@ class Shim:
 
     def _wanted_deadline(self) -> float:
         try:
-            with open(f"{self._directory}/stop.json", encoding="ascii") as file:  # noqa: PTH123
+            with open(f"{self._directory}/stop.json", encoding="ascii") as file:
                 return float(file.read())
         except (OSError, ValueError):  # not from the daemon: the container's own grace counts
             return time.monotonic() + float(self._plan["grace"])
@@ -207,12 +207,18 @@ class Shim:
     def _introduce(self, *, durable: bool) -> None:
         """Write down who we are and, once it runs, who the container is."""
         me = os.getpid()
-        fields = {"boot": process.boot_id(), "pid": me, "start": _start_time(me)}
-        container = {"container": None, "containerStart": None, "started": self._started}
-        if self._pid:
-            container.update(container=self._pid, containerStart=_start_time(self._pid))
-        fields.update(container, cgroups=self._plan["cgroups"])
-        write_whole(f"{self._directory}/shim.json", as_json(fields), durable=durable)
+        text = as_json(
+            {
+                "boot": process.boot_id(),
+                "pid": me,
+                "start": process.start_time(me),
+                "container": self._pid or None,
+                "containerStart": process.start_time(self._pid) if self._pid else None,
+                "started": self._started,
+                "cgroups": self._plan["cgroups"],
+            }
+        )
+        write_whole(f"{self._directory}/shim.json", text, durable=durable)
 
     def _reserve(self) -> None:
         descriptor = os.open(f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -251,20 +257,17 @@ class Shim:
     def _written(self, text: bytes) -> bool:
         """Write into the room that was kept for it."""
         try:
-            descriptor = os.open(f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(
+                f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             try:
                 os.write(descriptor, text)
                 os.ftruncate(descriptor, len(text))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            os.rename(f"{self._directory}/exit.new", f"{self._directory}/exit.json")  # noqa: PTH104
+            os.rename(f"{self._directory}/exit.new", f"{self._directory}/exit.json")
             sync_directory(self._directory)
         except OSError:
             return False
         return True
-
-
-def _start_time(pid: int) -> "int | None":
-    found = process.stat(pid)
-    return found and found.started

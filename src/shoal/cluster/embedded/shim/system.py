@@ -43,18 +43,22 @@ def adopt_orphans() -> None:
 
 
 def unshare(flags: int) -> None:
+    """Leave namespaces for new ones."""
     _call("unshare", flags)
 
 
 def setns(descriptor: int, flags: int) -> None:
+    """Join namespaces of a process, given by its pidfd."""
     _call("setns", descriptor, flags)
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Put a file system, or a part of one, somewhere."""
     _call("mount", *(os.fsencode(text) for text in (source, target, kind)), flags, os.fsencode(data))
 
 
 def unmount(target: str, flags: int) -> None:
+    """Take it away again."""
     _call("umount2", os.fsencode(target), flags)
 
 
