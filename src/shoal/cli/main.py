@@ -17,9 +17,12 @@ import shoal
 
 _COMMANDS: Final = {
     "crds": "Print the CustomResourceDefinitions.",
+    "down": "Stop the embedded cluster.",
     "manager": "Schedule a cluster.",
+    "node": "Play that a node of the embedded cluster is lost.",
     "plan": "Plan the objects in files: what would run where, and why not.",
-    "up": "Serve an embedded cluster, and schedule it.",
+    "status": "Show how the embedded cluster is.",
+    "up": "Run a cluster on this machine.",
     "validate": "Check the objects in files.",
 }
 _INTERRUPTED: Final = 130

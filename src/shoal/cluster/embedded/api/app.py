@@ -9,7 +9,8 @@ import contextlib
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.cluster.embedded.api import deleting, executing, logs, metrics, placing, reading, writing
 from shoal.cluster.embedded.api.about import OPEN, about
+from shoal.cluster.embedded.api.answers import json_answer
 from shoal.cluster.embedded.api.asking import NAME, Ask
 from shoal.cluster.embedded.api.failures import failure, not_allowed, not_found
 from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
@@ -41,6 +43,7 @@ from shoal.cluster.errors import (
     UnauthorizedError,
 )
 from shoal.cluster.registry import Registry
+from shoal.cluster.resources import Object
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
@@ -49,6 +52,7 @@ _AS_SOMEBODY_ELSE: Final = "impersonate-"
 _HANDSHAKE: Final = {"type": "http", "method": "GET"}
 
 Answer = Callable[[Ask], Awaitable[ASGIApp]]
+Pages = Mapping[str, Callable[[], Object]]
 
 
 class Api:
@@ -60,9 +64,12 @@ class Api:
         token: str,
         *,
         kubelet: Kubelet = NOBODY,
+        pages: Pages = MappingProxyType({}),
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`pages` are what else there is to know, by path: for whoever serves the API."""
         self._registry, self._token, self._kubelet, self._clock = registry, token.encode(), kubelet, clock
+        self._pages: Final = pages
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -107,7 +114,8 @@ class Api:
             raise ForbiddenError("nobody can be impersonated: there is one user, who may do everything")
 
     def _about(self, request: Request) -> Response | None:
-        found = about(request)
+        page = self._pages.get(request.scope["path"])
+        found = about(request) if page is None else json_answer(page())
         if found is not None and request.method not in ("GET", "HEAD"):
             raise not_allowed()
         return found

@@ -12,12 +12,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 import uvicorn
 
 from shoal.api.fields import shown
-from shoal.cluster.embedded.api.app import Api
+from shoal.cluster.embedded.api.app import Api, Pages
 from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
@@ -39,16 +40,17 @@ class ListenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def serving(  # noqa: PLR0913 - the last have their usual values
     registry: Registry,
     credentials: Credentials,
     host: str = "127.0.0.1",
     port: int = 0,
     *,
     kubelet: Kubelet = NOBODY,
+    pages: Pages = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Serve the API until the block ends; its address. Port 0 is any that is free."""
-    api = Api(registry, credentials.token, kubelet=kubelet)
+    api = Api(registry, credentials.token, kubelet=kubelet, pages=pages)
     with listening(host, port) as listener:
         server = _server(api, credentials)
         await server.startup(sockets=[listener])
