@@ -130,12 +130,12 @@ async def running(  # noqa: PLR0913 - as the manager has them
             record=record,
             native=native,
         )
-        async with _beside(manager.run()):
+        async with beside(manager.run()):
             yield manager
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Work that goes on beside a block, and ends with it; if it fails, the block ends with its failure."""
     owner, task = asyncio.current_task(), asyncio.get_running_loop().create_task(work)
 

@@ -57,6 +57,11 @@ def report(intake: Intake) -> None:
     """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
     for name, count in sorted(intake.unknown.items()):
         click.echo(f"skipped: {name} ({many(count, 'object')}): not a kind that is read", err=True)
+    report_problems(intake)
+
+
+def report_problems(intake: Intake) -> None:
+    """Say on standard error what is doubtful and what is wrong; exit 2 if anything is."""
     for warning in intake.warnings:
         click.echo(f"warning: {warning}", err=True)
     for error in intake.errors:

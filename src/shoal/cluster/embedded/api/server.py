@@ -12,12 +12,14 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 import uvicorn
 
 from shoal.api.fields import shown
-from shoal.cluster.embedded.api.app import Api
+from shoal.cluster.embedded.api.app import Api, Pages
+from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
 
@@ -38,11 +40,17 @@ class ListenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    registry: Registry, credentials: Credentials, host: str = "127.0.0.1", port: int = 0
+async def serving(  # noqa: PLR0913 - the last have their usual values
+    registry: Registry,
+    credentials: Credentials,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    kubelet: Kubelet = NOBODY,
+    pages: Pages = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Serve the API until the block ends; its address. Port 0 is any that is free."""
-    api = Api(registry, credentials.token)
+    api = Api(registry, credentials.token, kubelet=kubelet, pages=pages)
     with listening(host, port) as listener:
         server = _server(api, credentials)
         await server.startup(sockets=[listener])
@@ -85,6 +93,7 @@ def _why(error: OSError, host: str, port: int) -> str:
 
 
 def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         api,
         ssl_certfile=credentials.certificate,
@@ -93,7 +102,9 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         log_config=None,
         log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
-        ws="none",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,  # nobody gains from it on one machine
+        ws_ping_timeout=None,  # a command that does not take its input keeps pongs from being read
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_LAST_SECONDS,
@@ -102,6 +113,11 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     return server
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Uvicorn takes it for a fault that a WebSocket was refused with an answer, which it offers itself."""
+    return record.msg != "ASGI callable returned without completing handshake."
 
 
 async def _end(server: uvicorn.Server, listener: socket.socket) -> None:

@@ -25,6 +25,7 @@ from typing import Final
 
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.mirror import Change, Key, Put
+from shoal.cluster.nodes import HEARTBEAT, Nodes, node
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflector
 from shoal.cluster.resources import PODS, Object
@@ -32,10 +33,6 @@ from shoal.cluster.simulated.machines import statuses
 from shoal.cluster.simulated.machines.clocks import Clock, LoopClock
 from shoal.cluster.simulated.machines.lives import Life
 from shoal.cluster.simulated.machines.machine import Machine, Script, Surroundings
-from shoal.cluster.simulated.machines.nodes import Nodes
-
-HEARTBEAT: Final = 10.0
-"""Seconds from one sign of life to the next, as kubelets have it."""
 
 
 @contextlib.asynccontextmanager
@@ -67,7 +64,7 @@ class Kubelet:
         self._cluster: Final = cluster
         self._clock: Final = clock
         self._around: Final = Surroundings(cluster, clock, script)
-        self._nodes: Final = Nodes(cluster, clock)
+        self._nodes: Final = Nodes(cluster, clock.now)
         self._machines: Final = {name: Machine(name, self._around) for name in sorted(nodes)}
         self._at: Final[dict[Key, Machine]] = {}
         """Who has a pod."""
@@ -86,7 +83,7 @@ class Kubelet:
     async def register(self, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
         """Make the nodes, or make them ready again if they are there."""
         for name in self._machines:
-            await self._nodes.register(name, capacity, labels)
+            await self._nodes.register(node(name, capacity, labels, self._clock.now()))
 
     async def set_ready(self, name: str, *, ready: bool) -> None:
         """Say whether a node is ready."""
