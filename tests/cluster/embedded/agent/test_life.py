@@ -29,15 +29,17 @@ NOW = 1_000_000.0
 def ended(code: int = 0, attempt: int = 0, *, ago: float = 1.0, lasted: float = 1.0) -> Turn:
     """A turn that is over."""
     finished = NOW - ago
-    reason = "Error" if code else "Completed"
-    return Turn(attempt, finished - lasted, Exit(code, None, finished - lasted, finished, reason))
+    exit_ = Exit(code, None, finished - lasted, finished, "Error" if code else "Completed")
+    return Turn(attempt, finished - lasted, exit_)
 
 
 def runs(attempt: int = 0) -> Turn:
     return Turn(attempt, NOW - 1)
 
 
-def pod(*mains: str, init: tuple[str, ...] = (), **spec: Any) -> Object:
+def pod(
+    *mains: str, init: tuple[str, ...] = (), policy: str = "Never", deadline: int | None = None
+) -> Object:
     """A pod by the names of its containers; a name with a plus is a sidecar's."""
     inits = [
         {"name": name.rstrip("+")} | ({"restartPolicy": "Always"} if "+" in name else {}) for name in init
@@ -47,8 +49,8 @@ def pod(*mains: str, init: tuple[str, ...] = (), **spec: Any) -> Object:
         "spec": {
             "containers": [{"name": name} for name in mains or ("m",)],
             "initContainers": inits,
-            "restartPolicy": "Never",
-            **spec,
+            "restartPolicy": policy,
+            "activeDeadlineSeconds": deadline,
         },
     }
 
@@ -57,12 +59,11 @@ def deleted(thing: Object) -> Object:
     return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": "2020-01-01T00:00:00Z"}}
 
 
-def seen(thing: Object, **more: Any) -> Seen:
+def seen(thing: Object, **more: Any) -> Seen:  # noqa: ANN401 - as a Seen has them
     return Seen(pod=thing, now=NOW, **more)
 
 
-ALWAYS = {"restartPolicy": "Always"}
-FAILURE = {"restartPolicy": "OnFailure"}
+ALWAYS, FAILURE = "Always", "OnFailure"
 LONG_AGO: Object = {"status": {"startTime": "1970-01-01T00:00:00Z"}}
 
 CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
@@ -79,15 +80,15 @@ CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
     ),
     "one of two failed": (seen(pod("a", "b"), turns={"a": [ended(1)], "b": [ended()]}), "Failed", [], []),
     "what failed begins again at once": (
-        seen(pod(**FAILURE), turns={"m": [ended(1)]}),
+        seen(pod(policy=FAILURE), turns={"m": [ended(1)]}),
         "Running",
         ["m"],
         [],
     ),
-    "what ended well does not": (seen(pod(**FAILURE), turns={"m": [ended()]}), "Succeeded", [], []),
-    "unless it always does": (seen(pod(**ALWAYS), turns={"m": [ended()]}), "Running", ["m"], []),
+    "what ended well does not": (seen(pod(policy=FAILURE), turns={"m": [ended()]}), "Succeeded", [], []),
+    "unless it always does": (seen(pod(policy=ALWAYS), turns={"m": [ended()]}), "Running", ["m"], []),
     "the second time it waits": (
-        seen(pod(**FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1)]}),
+        seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1)]}),
         "Running",
         [],
         [],
@@ -108,13 +109,13 @@ CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
     ),
     "an init container that fails": (seen(pod(init=("i",)), turns={"i": [ended(1)]}), "Failed", [], []),
     "an init container that is tried again": (
-        seen(pod(init=("i",), **FAILURE), turns={"i": [ended(1)]}),
+        seen(pod(init=("i",), policy=FAILURE), turns={"i": [ended(1)]}),
         "Pending",
         ["i"],
         [],
     ),
     "an init container that ended well, in a pod that always restarts": (
-        seen(pod(init=("i",), **ALWAYS), turns={"i": [ended()]}),
+        seen(pod(init=("i",), policy=ALWAYS), turns={"i": [ended()]}),
         "Pending",
         ["m"],
         [],
@@ -151,7 +152,7 @@ CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
         [],
     ),
     "what is ailing is stopped": (
-        seen(pod(**ALWAYS), turns={"m": [runs()]}, health={"m": Health(ailing="sick")}),
+        seen(pod(policy=ALWAYS), turns={"m": [runs()]}, health={"m": Health(ailing="sick")}),
         "Running",
         [],
         ["m"],
@@ -172,7 +173,7 @@ CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
         [],
     ),
     "past its deadline": (
-        seen(pod(activeDeadlineSeconds=1) | LONG_AGO, turns={"m": [runs()]}),
+        seen(pod(deadline=1) | LONG_AGO, turns={"m": [runs()]}),
         "Running",
         [],
         ["m"],
@@ -194,14 +195,14 @@ def test_cases(known: Seen, phase: str, start: list[str], stop: list[str]) -> No
 
 
 def test_a_deadline_is_looked_at_in_time_and_said() -> None:
-    plan = judge(seen(pod(activeDeadlineSeconds=100), turns={"m": [runs()]}))
+    plan = judge(seen(pod(deadline=100), turns={"m": [runs()]}))
     assert plan.again == NOW - 1 + 100
-    over = judge(seen(pod(activeDeadlineSeconds=1) | LONG_AGO, turns={"m": [ended(143)]}))
+    over = judge(seen(pod(deadline=1) | LONG_AGO, turns={"m": [ended(143)]}))
     assert (over.phase, over.reason) == ("Failed", "DeadlineExceeded")
 
 
 def test_what_ended_in_time_has_not_missed_its_deadline() -> None:
-    plan = judge(seen(pod(activeDeadlineSeconds=10), turns={"m": [ended(ago=100)]}))
+    plan = judge(seen(pod(deadline=10), turns={"m": [ended(ago=100)]}))
     assert (plan.phase, plan.reason) == ("Succeeded", "")
 
 
@@ -221,7 +222,7 @@ def test_how_long_what_fails_waits(turns: list[Turn], wait: float) -> None:
 
 
 def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
-    known = seen(pod(**FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1, ago=4)]})
+    known = seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1, ago=4)]})
     plan = judge(known)
     assert plan.waiting["m"][0] == "CrashLoopBackOff"
     assert plan.again == NOW + 6
@@ -241,7 +242,7 @@ known = st.builds(
         st.just("m"),
         st.just("n"),
         init=st.sampled_from([(), ("i",), ("s+",), ("i", "s+")]),
-        restartPolicy=st.sampled_from(["Always", "OnFailure", "Never"]),
+        policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     ).flatmap(lambda made: st.sampled_from([made, deleted(made)])),
     turns=st.dictionaries(st.sampled_from(NAMES), turn.map(lambda one: [one])),
     health=st.dictionaries(st.sampled_from(NAMES), st.builds(Health, st.booleans(), st.booleans())),
@@ -309,7 +310,9 @@ def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of()
 
 
 def test_readiness_gates_are_waited_for() -> None:
-    known = seen(pod(readinessGates=[{"conditionType": "mine"}]), turns={"m": [runs()]})
+    thing = pod()
+    thing["spec"]["readinessGates"] = [{"conditionType": "mine"}]
+    known = seen(thing, turns={"m": [runs()]})
     found = {one["type"]: one for one in status_of(known, judge(known), "")["conditions"]}
     assert (found["ContainersReady"]["status"], found["Ready"]["status"]) == ("True", "False")
     assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
