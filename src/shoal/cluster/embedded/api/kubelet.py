@@ -1,47 +1,10 @@
 """Who runs the pods, as far as the API must ask: for their logs, for commands in them, for what they use."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from shoal.cluster.embedded.consumption import NOTHING, Consumption
+from shoal.cluster.embedded.runtime import Run
 from shoal.cluster.errors import NotFoundError
-
-
-class Log(Protocol):
-    """What a run of a container has written."""
-
-    def read(
-        self,
-        *,
-        follow: bool,
-        tail: int | None,
-        since: float | None,
-        limit: int | None,
-        timestamps: bool,
-    ) -> AsyncIterator[bytes]: ...
-
-
-class Execution(Protocol):
-    """A command beside a container's own."""
-
-    @property
-    def stdin(self) -> asyncio.StreamWriter | None: ...
-    @property
-    def stdout(self) -> asyncio.StreamReader: ...
-    @property
-    def stderr(self) -> asyncio.StreamReader | None: ...
-    async def wait(self) -> int: ...
-    def resize(self, rows: int, columns: int) -> None: ...
-    def kill(self) -> None: ...
-
-
-class Run(Protocol):
-    """One run of a container."""
-
-    @property
-    def log(self) -> Log: ...
-    async def execute(self, argv: Sequence[str], *, tty: bool, stdin: bool) -> Execution: ...
 
 
 class Kubelet(Protocol):

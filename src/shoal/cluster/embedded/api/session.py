@@ -16,7 +16,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from shoal.cluster.embedded.api.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, ended, size_of
 from shoal.cluster.embedded.api.failures import status_of
-from shoal.cluster.embedded.api.kubelet import Execution, Run
+from shoal.cluster.embedded.runtime import Run
+from shoal.cluster.embedded.runtime.execution import Execution
+from shoal.cluster.embedded.runtime.feeding import Stdin
 from shoal.cluster.errors import ClusterError, InternalError, UnavailableError
 
 _log: Final = logging.getLogger(__name__)
@@ -112,26 +114,22 @@ async def _hear(socket: WebSocket, execution: Execution) -> None:
         channel, said = data[:1], data[1:]
         if channel == RESIZE and (size := size_of(said)):
             execution.resize(size.height, size.width)
-        elif execution.stdin is None or execution.stdin.is_closing():
-            continue
-        elif channel == STDIN:
+        elif channel == STDIN and execution.stdin:
             await _feed(execution.stdin, said, socket)
-        elif data == CLOSE + STDIN:
+        elif data == CLOSE + STDIN and execution.stdin:
             execution.stdin.close()
 
 
-async def _feed(stdin: asyncio.StreamWriter, data: bytes, socket: WebSocket) -> None:
-    """Give a command its input, and come back once it has taken it."""
-    stdin.write(data)
-    taken = asyncio.ensure_future(stdin.drain())
+async def _feed(stdin: Stdin, data: bytes, socket: WebSocket) -> None:
+    """Give a command its input, and come back once it has taken it, or wants no more."""
+    giving = asyncio.ensure_future(stdin.write(data))
     try:
-        while not (await asyncio.wait([taken], timeout=_STALL))[0]:
+        while not (await asyncio.wait([giving], timeout=_STALL))[0]:
             await _send(socket, ERROR)
-        taken.result()
-    except OSError:
-        stdin.close()  # it wants no more
     finally:
-        taken.cancel()
+        giving.cancel()
+    with contextlib.suppress(BrokenPipeError):
+        giving.result()
 
 
 async def _say(socket: WebSocket, status: dict[str, Any]) -> None:

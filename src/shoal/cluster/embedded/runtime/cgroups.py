@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from shoal.cluster.embedded.runtime.spec import Limits, Usage
+from shoal.cluster.embedded.runtime.spec import Limits
 
 _PERIOD: Final = 100_000
 """Microseconds over which a limit of CPU is kept."""
@@ -54,29 +54,6 @@ def remove(directories: list[str]) -> None:
     for directory in directories:
         with suppress(OSError):
             os.rmdir(directory)  # noqa: PTH106 - its files go with it
-
-
-def usage(directories: list[str]) -> Usage | None:
-    """What a run has used, by its cgroups; None if they do not tell."""
-    numbers = {}
-    for directory in map(Path, directories):
-        for file in ("cpu.stat", "cpuacct.usage", "memory.current", "memory.usage_in_bytes", "memory.stat"):
-            numbers.update(_numbers(directory / file))
-    cpu = numbers.get("usage_usec", 0) / 1e6 or numbers.get("cpuacct.usage", 0) / 1e9
-    memory = numbers.get("memory.current", numbers.get("memory.usage_in_bytes"))
-    if memory is None:
-        return None
-    idle = numbers.get("total_inactive_file", numbers.get("inactive_file", 0))
-    return Usage(cpu, max(0, memory - idle))
-
-
-def _numbers(path: Path) -> dict[str, int]:
-    """What a file counts: by name, or by its own name if it is one number only."""
-    try:
-        lines = [line.split() for line in path.read_text("ascii").splitlines()]
-    except OSError:
-        return {}
-    return {line[0] if len(line) > 1 else path.name: int(line[-1]) for line in lines}
 
 
 def _settings(limits: Limits) -> Mapping[str, str]:

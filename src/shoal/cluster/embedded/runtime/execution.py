@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from shoal.cluster.embedded.runtime.feeding import Output, Stdin
 from shoal.cluster.embedded.runtime.spawning import spawn
+from shoal.cluster.embedded.runtime.watching import Watched
 
 _SIZE: Final = (24, 80)
 """Rows and columns of a terminal of which nobody says how large it is."""
@@ -24,32 +25,32 @@ class Execution:
         self.stdout: Final = outputs[0].reader
         self.stderr: Final = outputs[1].reader if len(outputs) > 1 else None
         self._pid, self._outputs, self._terminal = pid, outputs, terminal
-        self._process = os.pidfd_open(pid)
-        self._loop = asyncio.get_running_loop()
-        self._code: asyncio.Future[int] = self._loop.create_future()
-        self._loop.add_reader(self._process, self._ended)
+        self._process = Watched(os.pidfd_open(pid))
+        self._care = asyncio.create_task(self._look_after())
 
     async def wait(self) -> int:
         """Its exit code, as a shell has it: 128 and the signal, if one ended it."""
-        return await asyncio.shield(self._code)
+        return await self._process.ended()
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the terminal its size, and whoever is in front of it that it has changed."""
         if self._terminal is not None:
             _resize(self._terminal, rows, columns)
 
-    def kill(self) -> None:
-        """End it with all of its group; what it has written and nobody read is lost."""
-        if not self._code.done():
+    def terminate(self) -> None:
+        """End it with all of its group; what it has written can still be read."""
+        if not self._process.over:
             with suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End it when nobody reads any more."""
+        self.terminate()
         for output in self._outputs:
             output.close()
 
-    def _ended(self) -> None:
-        self._loop.remove_reader(self._process)
-        self._code.set_result(_exit_code(self._process))
-        os.close(self._process)
+    async def _look_after(self) -> None:
+        await self._process.ended()
         for output in self._outputs:
             output.end()
         if self.stdin:
@@ -100,9 +101,3 @@ def _with_pipes(name: str, plan: dict[str, Any], *, stdin: bool) -> Execution:
 
 def _resize(terminal: int, rows: int, columns: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _exit_code(process: int) -> int:
-    result = os.waitid(os.P_PIDFD, process, os.WEXITED)
-    assert result is not None  # noqa: S101 - only with WNOHANG
-    return result.si_status if result.si_code == os.CLD_EXITED else 128 + result.si_status

@@ -3,7 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from shoal.cluster.embedded.runtime.launching import MARKER
@@ -19,43 +20,41 @@ def kill_leftovers(record: ShimRecord, marker: str) -> bool:
     if record.boot != process.boot_id():
         return True
     for _ in range(_ROUNDS):
-        found = [pid for pid in process.everybody() if _belongs(pid, record, marker)]
+        found = _members(record, marker)
         if not found:
             return True
-        for pid in found:
-            _kill(pid, record, marker)
+        for pid, started in found.items():
+            _kill(pid, started)
         time.sleep(_PAUSE)
     return False
 
 
-def _kill(pid: int, record: ShimRecord, marker: str) -> None:
-    """Kill it only if it is still the one that was found."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        if _belongs(pid, record, marker):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
+def _members(record: ShimRecord, marker: str) -> dict[int, int]:
+    """Who lives and is of this run, by cgroup, session or environment; and when each was started."""
+    grouped = cgroup.members(record.cgroups)
+    found = {}
+    for pid in process.everybody():
+        stat = process.stat(pid)
+        if stat is None or not stat.alive or stat.started < record.start:
+            continue
+        if pid in grouped or stat.session == record.container or _is_marked(pid, marker):
+            found[pid] = stat.started
+    return found
 
 
-def _belongs(pid: int, record: ShimRecord, marker: str) -> bool:
-    """Whether a process is alive and of this run: by its cgroup, its session, or its environment."""
-    found = process.stat(pid)
-    if found is None or not found.alive or found.started < record.start or pid == os.getpid():
+def _is_marked(pid: int, marker: str) -> bool:
+    try:
+        return f"{MARKER}={marker}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or not ours
         return False
-    if record.container is not None and found.session == record.container:
-        return True
-    return pid in cgroup.members(record.cgroups) or any(_variables(pid, marker))
 
 
-def _variables(pid: int, marker: str) -> Iterator[bool]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - as everywhere with /proc
-            yield f"{MARKER}={marker}".encode() in file.read().split(b"\0")
-    except OSError:
-        return
+def _kill(pid: int, started: int) -> None:
+    """Kill it only if it is still the one that was found."""
+    with suppress(ProcessLookupError, PermissionError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if process.start_time(pid) == started:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)

@@ -6,6 +6,9 @@ import signal
 import time
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
+
+import msgspec
 
 from shoal.cluster.embedded.runtime import cgroups
 from shoal.cluster.embedded.runtime.execution import Execution, execute
@@ -14,11 +17,14 @@ from shoal.cluster.embedded.runtime.leftovers import kill_leftovers
 from shoal.cluster.embedded.runtime.logs import Log
 from shoal.cluster.embedded.runtime.records import RunDirectory, ShimRecord
 from shoal.cluster.embedded.runtime.spec import ContainerSpec, Exit, Usage
+from shoal.cluster.embedded.runtime.usage import usage
+from shoal.cluster.embedded.runtime.watching import Watched, text_of
 
-_LOST_CODE: Final = 137
-_NEVER_RAN_CODE: Final = 128
+_LOST: Final = 137
+_NEVER_RAN: Final = 128
 _LOOK: Final = 0.01
 """Seconds between two looks for the name of a shim that was just started when its daemon died."""
+_LOOKS: Final = 6000
 
 
 class Run:
@@ -28,12 +34,13 @@ class Run:
         self.spec: Final = spec
         self.exit: Exit | None = None
         self.directory: Final = directory
-        self._record: ShimRecord | None = None
-        self._shim = -1
         self._over = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._losing: asyncio.Task[None] | None = None
         self.log: Final = Log(directory.log, spec.log_files, self._over)
+        self._record: ShimRecord | None = None
+        self._shim: Watched | None = None
+        self._care: asyncio.Task[None] | None = None
+        self._stop_by: float | None = None
+        self._executions: WeakSet[Execution] = WeakSet()
 
     @property
     def pid(self) -> int | None:
@@ -54,11 +61,9 @@ class Run:
 
     def stop(self, grace: float) -> None:
         """End it: SIGTERM, and SIGKILL after the grace, which the shim keeps; a later call can only hurry."""
-        if self.exit is not None:
-            return
-        with suppress(OSError):  # on a full disk the container's own grace counts
-            self.directory.shorten_stop(time.monotonic() + grace)
-        self._signal()
+        if self.exit is None:
+            self._stop_by = time.monotonic() + grace
+            self._tell_to_stop()
 
     async def execute(
         self, argv: list[str], *, tty: bool = False, stdin: bool = False, size: tuple[int, int] | None = None
@@ -69,109 +74,97 @@ class Run:
             raise ProcessLookupError(f"container {self.spec.container} is not running")
         where = {"pid": record.container, "start": record.container_start, "cgroups": record.cgroups}
         plan = {**identity(self.spec), **where, "argv": argv}
-        return execute(marker(self.spec), plan, tty=tty, stdin=stdin, size=size)
+        execution = execute(marker(self.spec), plan, tty=tty, stdin=stdin, size=size)
+        self._executions.add(execution)
+        return execution
 
     def usage(self) -> Usage | None:
         """What it has used so far; nothing if it does not run."""
-        if self._record is None or self.exit is not None:
-            return None
-        return cgroups.usage(self._record.cgroups)
+        return None if self._record is None or self.exit is not None else usage(self._record)
 
-    # --- watching the shim ---------------------------------------------------------------------------------
+    # --- looking after it ----------------------------------------------------------------------------------
 
-    async def follow(self, launched: Launched) -> None:
-        """Watch a shim that was just started; returns once its container runs, or never will."""
-        self._watch(os.pidfd_open(launched.pid))
-        try:
-            await self._readable(launched.ready)
-        finally:
-            os.close(launched.ready)
-        self._record = self.directory.shim()
-        if self.directory.stopping():
-            self._signal()
+    async def begin(self, launched: Launched) -> None:
+        """Look after a shim that was just started; returns once its container runs, or never will."""
+        shim = self._watch(os.pidfd_open(launched.pid))
+        told = await text_of(launched.ready)
+        if told.startswith(b"{"):
+            self._record = msgspec.json.decode(told, type=ShimRecord)
+            if self._stop_by is not None:
+                self._tell_to_stop()
+            self._care = asyncio.create_task(self._look_after(shim))
+        else:
+            await self._look_after(shim, f"its shim could not be started: {told.decode()}")
 
     async def adopt(self) -> bool:
-        """Watch what an earlier daemon has started, or say how it ended; false if it never ran."""
-        while self.directory.is_locked():
-            self._record = self.directory.shim()
-            shim = self._record.open() if self._record else None
-            if shim is not None:
-                self._watch(shim)
-                if self.directory.stopping():  # the daemon may have died before it could say so
-                    self._signal()
-                return True
-            await asyncio.sleep(_LOOK)
-        return await self._conclude()
-
-    async def _conclude(self) -> bool:
-        """Nobody looks after it any more: find out what became of it. False if it never ran."""
-        self._record = self.directory.shim()
-        end = self.directory.exit()
-        if end is None and self._record is None:
-            return False
-        self._settle(end or await self._lost())
+        """Look after what an earlier daemon has begun, or say how it ended; false if it never ran."""
+        shim = None if self.directory.exit() else await self._living_shim()
+        if shim is None:
+            return await self._conclude()
+        watched = self._watch(shim)
+        if self.directory.stopping():  # the earlier daemon may have died before it could say so
+            watched.send(signal.SIGTERM)
+        self._care = asyncio.create_task(self._look_after(watched))
         return True
 
-    async def _lost(self) -> Exit:
-        assert self._record is not None  # noqa: S101 - whoever has no record never ran
-        gone = await asyncio.to_thread(kill_leftovers, self._record, marker(self.spec))
-        message = (
-            "its shim was killed" if gone else "its shim was killed, and some of its processes cannot be"
-        )
-        end = Exit(_LOST_CODE, signal.SIGKILL, self._record.started, time.time(), "Lost", message)
-        return await self._kept(end)
+    async def let_go(self) -> None:
+        """Look after it no longer; the shim goes on."""
+        if self._shim:
+            self._shim.let_go()
+        if self._care:
+            self._care.cancel()
+            await asyncio.wait([self._care])
 
-    async def _kept(self, end: Exit) -> Exit:
-        with suppress(OSError):  # the next daemon comes to the same end
-            await asyncio.to_thread(self.directory.write_exit, end)
-        return end
+    async def _living_shim(self) -> int | None:
+        """A descriptor of the shim's process, if it lives; who it is may not be written yet."""
+        for _ in range(_LOOKS):
+            locked = self.directory.is_locked()
+            self._record = self.directory.shim()
+            if self._record or not locked:
+                return self._record.open() if self._record else None
+            await asyncio.sleep(_LOOK)
+        raise BlockingIOError(f"{self.directory.path} is locked by somebody who is not its shim")
 
-    def _watch(self, shim: int) -> None:
-        self._shim = shim
-        self._loop.add_reader(shim, self._shim_ended)
+    def _watch(self, descriptor: int) -> Watched:
+        self._shim = Watched(descriptor)
+        return self._shim
 
-    def _shim_ended(self) -> None:
-        self._let_go(reap=True)
-        self._losing = self._loop.create_task(self._look())
-
-    async def _look(self) -> None:
+    async def _look_after(self, shim: Watched, refusal: str = "") -> None:
+        await shim.ended()
         if not await self._conclude():
-            message = "its shim could not be started"
-            self._settle(
-                await self._kept(Exit(_NEVER_RAN_CODE, None, None, time.time(), "StartError", message))
-            )
+            await self._settle_for_it(Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal))
+
+    def _tell_to_stop(self) -> None:
+        if self._shim is None or self._stop_by is None:  # not started yet: it is told then
+            return
+        with suppress(OSError):  # on a full disk the container's own grace counts
+            self.directory.shorten_stop(self._stop_by)
+        self._shim.send(signal.SIGTERM)
+
+    # --- how it ended --------------------------------------------------------------------------------------
+
+    async def _conclude(self) -> bool:
+        """Its shim is gone: find out what became of it. False if it never ran."""
+        self._record = self.directory.shim() or self._record
+        if end := self.directory.exit():
+            self._settle(end)
+        elif self._record:
+            gone = await asyncio.to_thread(kill_leftovers, self._record, marker(self.spec))
+            message = "its shim died" + ("" if gone else ", and not all of its processes could be")
+            started = self._record.started
+            await self._settle_for_it(Exit(_LOST, signal.SIGKILL, started, time.time(), "Lost", message))
+        return self.exit is not None
+
+    async def _settle_for_it(self, end: Exit) -> None:
+        """Write what the shim has not written."""
+        with suppress(OSError):  # the next daemon will come to the same end
+            await asyncio.to_thread(self.directory.write_exit, end)
+        self._settle(end)
 
     def _settle(self, end: Exit) -> None:
         self.exit = end
+        for execution in self._executions:
+            execution.terminate()
         if self._record:
             cgroups.remove(self._record.cgroups)
         self._over.set()
-
-    def let_go(self) -> None:
-        """Look after it no longer; the shim goes on."""
-        self._let_go(reap=False)
-        if self._losing:
-            self._losing.cancel()
-
-    def _let_go(self, *, reap: bool) -> None:
-        if self._shim < 0:
-            return
-        self._loop.remove_reader(self._shim)
-        if reap:
-            with suppress(ChildProcessError):  # an adopted shim is not our child
-                os.waitid(os.P_PIDFD, self._shim, os.WEXITED | os.WNOHANG)
-        os.close(self._shim)
-        self._shim = -1
-
-    def _signal(self) -> None:
-        if self._shim >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._shim, signal.SIGTERM)
-
-    async def _readable(self, descriptor: int) -> None:
-        event = asyncio.Event()
-        self._loop.add_reader(descriptor, event.set)
-        try:
-            await event.wait()
-        finally:
-            self._loop.remove_reader(descriptor)

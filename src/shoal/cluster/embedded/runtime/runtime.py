@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import shutil
 import zlib
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ _AT_ONCE: Final = 8
 @asynccontextmanager
 async def opened_runtime(home: Path) -> AsyncIterator["Runtime"]:
     """The runtime of a home, with everything that an earlier one has begun."""
+    _allow_many_files()
     runtime = Runtime(home)
     try:
         await runtime.adopt()
@@ -71,7 +73,7 @@ class Runtime:
         try:
             async with self._room:
                 launched = await asyncio.to_thread(self._spawn, run)
-                await run.follow(launched)
+                await run.begin(launched)
         except BaseException:
             del self._runs[run.spec.pod][run.spec.key]
             raise
@@ -99,12 +101,16 @@ class Runtime:
 
     async def close(self) -> None:
         """Let go of everything; shims live on."""
-        for starting in list(self._starts.values()):
-            await asyncio.wait([starting])
-        for runs in self._runs.values():
-            for run in runs.values():
-                run.let_go()
+        if self._starts:
+            await asyncio.wait(self._starts.values())
+        await asyncio.gather(*(run.let_go() for runs in self._runs.values() for run in runs.values()))
         self._cgroups.close()
+
+
+def _allow_many_files() -> None:
+    """Every run takes a descriptor: use all that we may have, and not the few that are usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _intents(home: Path) -> list[tuple[RunDirectory, ContainerSpec]]:

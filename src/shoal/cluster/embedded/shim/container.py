@@ -50,7 +50,8 @@ def become(plan: "dict[str, Any]", parent: int) -> "NoReturn":
 
 
 def _take_identity(user: "int | None", group: "int | None", groups: "list[int]") -> None:
-    if user is None and group is None and not groups:
+    """Become another user; whoever is that user already needs no right to."""
+    if user in {None, os.geteuid()} and group in {None, os.getegid()} and not groups:
         return
     os.setgroups(groups)
     if group is not None:

@@ -8,7 +8,7 @@ DEAD = "ZX"
 class Stat:
     """One line of /proc/PID/stat, as far as it matters here."""
 
-    __slots__ = ("parent", "session", "started", "state")
+    __slots__ = ("pages", "parent", "session", "started", "state", "ticks")
 
     def __init__(self, line: str) -> None:
         """Read a line: the name, in parentheses, may hold anything."""
@@ -17,6 +17,10 @@ class Stat:
         self.parent = int(fields[1])
         self.session = int(fields[3])
         self.started = int(fields[19])
+        self.pages = int(fields[21])
+        self.ticks = sum(
+            int(field) for field in fields[11:15]
+        )  # those of children that it asked for included
 
     @property
     def alive(self) -> bool:
@@ -43,14 +47,28 @@ def everybody() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def children() -> list[int]:
-    """Our own children, adopted ones too; the dead that nobody has asked for yet included."""
-    me = os.getpid()
+def children(pid: int) -> list[int]:
+    """The children of a process, adopted ones too; the dead that nobody has asked for yet included."""
     try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as file:
-            return [int(pid) for pid in file.read().split()]
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        return [pid for pid in everybody() if (found := stat(pid)) and found.parent == me]
+        return [child for thread in os.listdir(f"/proc/{pid}/task") for child in _children_of(pid, thread)]
+    except (FileNotFoundError, ProcessLookupError):
+        if stat(pid) is None:
+            return []
+    return [other for other in everybody() if (found := stat(other)) and found.parent == pid]
+
+
+def _children_of(pid: int, thread: str) -> list[int]:
+    """FileNotFoundError if the thread is gone, or the kernel is without CONFIG_PROC_CHILDREN."""
+    with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, their children, and so on."""
+    found = children(pid)
+    for child in found:
+        found.extend(children(child))
+    return found
 
 
 def boot_id() -> str:

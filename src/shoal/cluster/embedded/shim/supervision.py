@@ -1,8 +1,8 @@
 """What a shim does: start one container, look after it until nothing is left of it, say how it ended.
 
 In the directory of the run it writes `shim.json` (who it is) before it forks, and `exit.json` at the end.
-The file `lock` is open on descriptor 4 and locked for as long as this process lives; descriptor 5 is closed
-once the container runs, or will never run.
+The file `lock` is open on descriptor 4 and locked for as long as this process lives; through descriptor 5 the
+daemon is told who the container is, once it runs.
 """
 
 import os
@@ -10,8 +10,9 @@ import select
 import time
 
 from shoal.cluster.embedded.shim import cgroup, process, signals, system
+from shoal.cluster.embedded.shim.account import Account
 from shoal.cluster.embedded.shim.container import StartError, become, said
-from shoal.cluster.embedded.shim.files import as_json, sync_directory, take_plan, write_whole
+from shoal.cluster.embedded.shim.files import take_plan
 from shoal.cluster.embedded.shim.logfile import LogFile, Stream
 
 TYPE_CHECKING = False
@@ -24,10 +25,6 @@ IDLE = 0.1
 """Seconds after which a line without an end is written as it is."""
 _AGAIN = 0.02
 """Seconds between two looks at processes that were killed and are not gone."""
-_RETRY = 1.0
-"""Seconds between two attempts to write how it ended."""
-_ROOM = 4096
-"""Bytes that are kept free for exit.json from the start: a full disk must not cost an exit code."""
 _NEVER_RAN = 128
 
 
@@ -35,37 +32,44 @@ def main() -> None:
     """Run one container from beginning to end."""
     for descriptor in (LOCK, READY):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
-    Shim(take_plan(PLAN)).run()
+    os.chdir("/")  # nobody's directory is kept in use
+    plan = take_plan(PLAN)
+    account = Account(plan["directory"], plan["cgroups"])
+    try:
+        account.open()
+    except OSError as problem:
+        os.write(READY, str(problem).encode())
+        return
+    Shim(plan, account).run()
 
 
 class Shim:
     """One container, from the moment before it starts to the moment after it has ended."""
 
-    def __init__(self, plan: "dict[str, Any]") -> None:
-        self._plan = plan
+    def __init__(self, plan: "dict[str, Any]", account: Account) -> None:
+        self._plan, self._account = plan, account
         self._directory: str = plan["directory"]
         self._log = LogFile(f"{self._directory}/log", plan["log_size"], plan["log_files"])
         self._streams: list[Stream] = []
         self._pid = 0
-        self._status: int | None = None
-        self._finished = 0.0
+        self._running = False
         self._started: float | None = None
         self._deadline: float | None = None
-        self._running = False
         self._killed = False
+        self._status: int | None = None
+        self._finished = 0.0
         self._wakeup = signals.catch(self._told)
 
     def run(self) -> None:
+        """Start it, watch it, say how it ended."""
         system.adopt_orphans()
-        self._reserve()
-        self._introduce(durable=True)
         try:
             self._start()
         except StartError as problem:
             self._settle(_NEVER_RAN, None, "StartError", str(problem))
             return
         self._running = True
-        self._introduce(durable=False)
+        os.write(READY, self._account.tell_of(self._pid, self._started))
         os.close(READY)
         if self._deadline is not None:  # told to stop before there was anything to stop
             self._terminate()
@@ -179,7 +183,7 @@ class Shim:
         """Kill the group, everybody we are the parent of, and who else is in the cgroup."""
         if self._status is None:
             signals.kill_quietly(-self._pid, signals.SIGKILL)
-        for pid in {*process.children(), *cgroup.members(self._plan["cgroups"])}:
+        for pid in {*process.children(os.getpid()), *cgroup.members(self._plan["cgroups"])}:
             signals.kill_quietly(pid, signals.SIGKILL)
 
     def _told(self, number: int) -> None:
@@ -202,72 +206,20 @@ class Shim:
         except (OSError, ValueError):  # not from the daemon: the container's own grace counts
             return time.monotonic() + float(self._plan["grace"])
 
-    # --- telling -------------------------------------------------------------------------------------------
+    # --- the end -------------------------------------------------------------------------------------------
 
-    def _introduce(self, *, durable: bool) -> None:
-        """Write down who we are and, once it runs, who the container is."""
-        me = os.getpid()
-        text = as_json(
-            {
-                "boot": process.boot_id(),
-                "pid": me,
-                "start": process.start_time(me),
-                "container": self._pid or None,
-                "containerStart": process.start_time(self._pid) if self._pid else None,
-                "started": self._started,
-                "cgroups": self._plan["cgroups"],
-            }
-        )
-        write_whole(f"{self._directory}/shim.json", text, durable=durable)
-
-    def _reserve(self) -> None:
-        descriptor = os.open(f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.write(descriptor, b" " * _ROOM)
-        os.fsync(descriptor)
-        os.close(descriptor)
-
-    def _verdict(self) -> "tuple[int, int | None, str, str]":
-        """Exit code, signal, reason and message, as Kubernetes has them."""
+    def _verdict(self) -> "tuple[int, int | None, str]":
+        """Exit code, signal and reason, as Kubernetes has them."""
         assert self._status is not None  # noqa: S101 - for types: nothing is left once the first has ended
         code = os.waitstatus_to_exitcode(self._status)
         number = -code if code < 0 else None
         code = 128 - code if code < 0 else code
         if code and cgroup.ran_out_of_memory(self._plan["cgroups"]):
-            return code, number, "OOMKilled", ""
-        return code, number, "Error" if code else "Completed", ""
+            return code, number, "OOMKilled"
+        return code, number, "Error" if code else "Completed"
 
-    def _settle(self, code: int, number: "int | None", reason: str, message: str) -> None:
-        """Write down how it ended, and try again for as long as that cannot be written."""
+    def _settle(self, code: int, number: "int | None", reason: str, message: str = "") -> None:
         if self._log.dropped_ever:
-            lost = f"{self._log.dropped_ever} lines of its log were dropped: {self._log.problem}"
-            message = f"{message}; {lost}" if message else lost
-        text = as_json(
-            {
-                "code": code,
-                "signal": number,
-                "started": self._started,
-                "finished": self._finished or time.time(),
-                "reason": reason,
-                "message": message[: _ROOM // 8],
-            }
-        )
-        while not self._written(text):
-            time.sleep(_RETRY)
-
-    def _written(self, text: bytes) -> bool:
-        """Write into the room that was kept for it."""
-        try:
-            descriptor = os.open(
-                f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
-            try:
-                os.write(descriptor, text)
-                os.ftruncate(descriptor, len(text))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.rename(f"{self._directory}/exit.new", f"{self._directory}/exit.json")
-            sync_directory(self._directory)
-        except OSError:
-            return False
-        return True
+            message = f"{self._log.dropped_ever} lines of its log were dropped: {self._log.problem}"
+        times = {"started": self._started, "finished": self._finished or time.time()}
+        self._account.close({"code": code, "signal": number, **times, "reason": reason}, message)
