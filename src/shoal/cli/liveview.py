@@ -34,6 +34,9 @@ from shoal.world.world import World
 _PERIOD: Final = 0.25
 """Seconds from one picture to the next, at least."""
 _NEWS: Final = 8
+"""Lines of news."""
+_WAITS: Final = "FailedScheduling"
+"""That somebody waits, and why, is to be seen in the picture itself."""
 
 
 class Follower:
@@ -75,7 +78,8 @@ class Follower:
             yield self._unread.popleft()
 
     def _hear(self, changes: Sequence[Change[Object]]) -> None:
-        told = sorted(_told(change.item) for change in changes if isinstance(change, Put))
+        events = (change.item for change in changes if isinstance(change, Put))
+        told = sorted(_told(event) for event in events if event.get("reason") != _WAITS)
         self.news.extend(line for _, line in told)
         self._unread.extend(line for _, line in told)
         self.changed.set()

@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "validate": "Check the objects in files.",
     "version": "Print the versions of Shoal and of the server.",
     "wait": "Wait until something holds of objects.",
+    "watch": "Watch a cluster at work.",
 }
 _PLUGIN: Final = "kubectl-shoal"
 _INTERRUPTED: Final = 130

@@ -148,11 +148,15 @@ def _seats(
 
 
 def _jobs(world: World, snapshot: Snapshot, plan: Plan, parts: Mapping[str, list[_Part]]) -> Iterator[JobRow]:
-    ended = _ended(world)
+    ended, homes = _ended(world), {_job_of(pod): pod.blueprint.pool for pod in world.pods.values()}
     wanted = {f"Job/{'/'.join(key)}": job.spec.completions for key, job in world.batch_jobs.items()}
     for job in sorted({*parts, *ended, *wanted}):
         done, failed = ended.get(job, (0, 0))
-        row = _row(job, snapshot, plan, parts.get(job, []))
+        row = (
+            _row(job, snapshot, plan, parts[job])
+            if job in parts
+            else JobRow(job=job, pool=homes.get(job, ""))
+        )
         yield msgspec.structs.replace(row, done=done, failed=failed, wanted=wanted.get(job))
 
 
@@ -167,7 +171,7 @@ def _row(job: str, snapshot: Snapshot, plan: Plan, parts: list[_Part]) -> JobRow
     waiting = [part for part in parts if part.task.column == NOWHERE]
     return JobRow(
         job=job,
-        pool=snapshot.pools[parts[0].workload.pool].name if parts else "",
+        pool=snapshot.pools[parts[0].workload.pool].name,
         working=len(there),
         borrowed=sum(part.task.column not in snapshot.pools[part.workload.pool].span for part in there),
         waiting=len(waiting),
