@@ -26,6 +26,7 @@ from shoal.scheduler.advisor import Advisor, in_thread
 from shoal.scheduler.loop import Manner, Scheduler
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.recording import Recorder
+from shoal.scheduler.settings import publish
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.world.world import World
 
@@ -141,6 +142,7 @@ async def running(  # noqa: PLR0913 - as the manager has them
             record=record,
             native=native,
         )
+        await publish(cluster, config)
         async with beside(manager.run()):
             yield manager
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from shoal.cli import connection
-from shoal.cli.configuring import config_option, read_config
-from shoal.cli.living import live_world
+from shoal.cli.configuring import config_option
+from shoal.cli.living import look
 from shoal.cli.planning import policy_of
 from shoal.world.rehearsal import rehearse
 
@@ -39,8 +39,7 @@ def explain(  # noqa: PLR0913 - one parameter an option
     """
     from shoal.cli.explaining import explained, print_explanation
 
-    settings = read_config(config)
-    world = live_world(connection.find(home, kubeconfig, context), None)
+    world, settings = look(connection.find(home, kubeconfig, context), config)
     with policy_of(settings) as policy:
         steps = rehearse(world, settings, policy=policy)
         print_explanation(explained(_in_namespace(job, namespace), world, steps, settings, policy), output)

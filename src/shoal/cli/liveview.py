@@ -17,6 +17,7 @@ from shoal.api.fields import many, printable
 from shoal.api.meta import Time
 from shoal.cli.drawing import console
 from shoal.cli.lasting import told_to_stop
+from shoal.cli.living import settings_of
 from shoal.cli.scene import Scene, scene_of
 from shoal.cli.scenedrawing import drawn
 from shoal.cluster.kubernetes.access import Access
@@ -24,7 +25,7 @@ from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.live import LiveWorld
 from shoal.cluster.mirror import Change, Put
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Reflector
+from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import EVENTS, Object
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
@@ -47,23 +48,22 @@ class Follower:
         self.news: Final = deque[str](maxlen=_NEWS)
         self._unread: Final = deque[str]()
         self._config: Final = config
-        self._live: Final = LiveWorld(cluster, World(time.time()))
+        self._reflectors: Final = Reflectors(cluster)
+        self._live: Final = LiveWorld(self._reflectors, World(time.time()))
         self._assembler: Final = Assembler(self._live.world, config)
         self._noted: Final = self._live.world.follow(self.changed.set)
-        self._events: Final = Reflector(cluster, EVENTS, self._hear)
+        self._reflectors.follow(EVENTS, self._hear)
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Follow while the block lasts; everything has been seen once when it begins."""
-        tasks = [asyncio.create_task(work) for work in (self._live.run(), self._events.run())]
+        task = asyncio.create_task(self._reflectors.run())
         try:
-            await self._live.synced()
-            await self._events.synced.wait()
+            await self._reflectors.synced()
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def scene(self) -> Scene:
         """What there is to see; whatever comes later is a change again."""
@@ -101,18 +101,20 @@ def _clock(when: str) -> str:
     return "        "
 
 
-def watch_cluster(access: Access, config: SchedulerConfig, *, until_idle: bool) -> None:
+def watch_cluster(access: Access, config: SchedulerConfig | None, *, until_idle: bool) -> None:
     """Draw the cluster until Ctrl-C, or until nothing runs and nothing waits.
+
+    Without a configuration it goes by the one of the cluster's own scheduler.
 
     Where there is no terminal, news are printed as they come and one picture at the end.
     """
     asyncio.run(_watch(access, config, until_idle=until_idle))
 
 
-async def _watch(access: Access, config: SchedulerConfig, *, until_idle: bool) -> None:
+async def _watch(access: Access, config: SchedulerConfig | None, *, until_idle: bool) -> None:
     cluster, paper, stop = KubernetesCluster(access), console(), told_to_stop()
     try:
-        follower = Follower(cluster, config)
+        follower = Follower(cluster, config or await settings_of(cluster))
         async with follower.following():
             show = _show if paper.is_terminal else _print
             await show(follower, paper, stop, until_idle=until_idle)

@@ -11,7 +11,7 @@ from shoal.api.fields import shown
 from shoal.api.meta import Time
 from shoal.cli import connection, files
 from shoal.cli.configuring import config_option, read_config
-from shoal.cli.living import live_world
+from shoal.cli.living import look
 from shoal.cli.options import duration
 from shoal.cli.planning import policy_of
 from shoal.scheduling.report import report
@@ -96,14 +96,13 @@ def plan(  # noqa: PLR0913 - one parameter an option
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
-    settings = read_config(config)
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
     views = [view for _, view in intake.views]
     if filenames and not kubeconfig and not context:
-        world = world_of(views, now)
+        world, settings = world_of(views, now), read_config(config)
     else:
-        world = live_world(connection.find(home, kubeconfig, context), now)
+        world, settings = look(connection.find(home, kubeconfig, context), config, now)
         world.put(*views)
     with policy_of(settings) as policy:
         steps = rehearse(world, settings, cycles=cycles, step=step, policy=policy)

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.cli import connection, pooltable
-from shoal.cli.configuring import read_config
 from shoal.cli.drawing import console
-from shoal.cli.living import live_world
+from shoal.cli.living import look
 from shoal.cli.planning import policy_of
 from shoal.cli.session import opened
 from shoal.cli.tables import columns
@@ -18,8 +17,7 @@ from shoal.world.rehearsal import rehearse
 
 def draw_pools(home: Path, kubeconfig: str, context: str, config: Path | None, *, usage: bool) -> None:
     """Plan the cluster once, and draw what its pools have."""
-    settings = read_config(config)
-    world = live_world(connection.find(home, kubeconfig, context), None)
+    world, settings = look(connection.find(home, kubeconfig, context), config)
     with policy_of(settings) as policy:
         steps = rehearse(world, settings, policy=policy)
     answer = report(steps, settings)

@@ -26,5 +26,5 @@ def watch(home: Path, kubeconfig: str, context: str, config: Path | None, *, unt
     """
     from shoal.cli.liveview import watch_cluster
 
-    settings = read_config(config, schedulerNames=["*"])
+    settings = read_config(config) if config else None
     watch_cluster(connection.find(home, kubeconfig, context), settings, until_idle=until_idle)
