@@ -8,7 +8,7 @@ from rich.console import Console
 
 from shoal.api.intake import take
 from shoal.cli.scene import Scene, scene_of
-from shoal.cli.scenedrawing import drawn
+from shoal.cli.scenedrawing import Palette, drawn
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.world.assembly import assemble
@@ -35,7 +35,7 @@ def scene(objects: Sequence[Object]) -> Scene:
 def lines(objects: Sequence[Object], *, news: Sequence[str] = (), height: int = 40) -> list[str]:
     """What is drawn, with blanks drawn together."""
     page = io.StringIO()
-    picture = drawn(scene(objects), news, title="lab", height=height)
+    picture = drawn(scene(objects), news, Palette(), title="lab", height=height)
     Console(file=page, width=110).print(picture)
     return [" ".join(line.split()) for line in page.getvalue().splitlines()]
 

@@ -19,7 +19,7 @@ from shoal.cli.drawing import console
 from shoal.cli.lasting import told_to_stop
 from shoal.cli.living import settings_of
 from shoal.cli.scene import Scene, scene_of
-from shoal.cli.scenedrawing import drawn
+from shoal.cli.scenedrawing import Palette, drawn
 from shoal.cluster.kubernetes.access import Access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.live import LiveWorld
@@ -123,9 +123,10 @@ async def _watch(access: Access, config: SchedulerConfig | None, *, until_idle: 
 
 
 async def _show(follower: Follower, paper: Console, stop: asyncio.Event, *, until_idle: bool) -> None:
+    colours = Palette()
     with Live(console=paper, auto_refresh=False) as screen:
         async for scene in _scenes(follower, stop, until_idle=until_idle):
-            picture = drawn(scene, follower.news, title=_title(scene), height=paper.height)
+            picture = drawn(scene, follower.news, colours, title=title_of(scene), height=paper.height)
             screen.update(picture, refresh=True)
 
 
@@ -137,7 +138,13 @@ async def _print(follower: Follower, paper: Console, stop: asyncio.Event, *, unt
                 click.echo(printable(line))
     scene = follower.scene()
     paper.print(
-        drawn(scene, (), title=_title(scene), height=2 * (len(scene.nodes) + len(scene.jobs) + _NEWS))
+        drawn(
+            scene,
+            (),
+            Palette(),
+            title=title_of(scene),
+            height=2 * (len(scene.nodes) + len(scene.jobs) + _NEWS),
+        )
     )
 
 
@@ -155,6 +162,7 @@ async def _scenes(follower: Follower, stop: asyncio.Event, *, until_idle: bool) 
             task.cancel()
 
 
-def _title(scene: Scene) -> str:
+def title_of(scene: Scene) -> str:
+    """The figures of all jobs together."""
     working, waiting = sum(job.working for job in scene.jobs), sum(job.waiting for job in scene.jobs)
     return f"{many(len(scene.nodes), 'node')}, {many(working, 'pod')} at work, {waiting} waiting"

@@ -161,8 +161,9 @@ def _jobs(world: World, snapshot: Snapshot, plan: Plan, parts: Mapping[str, list
 
 
 def _ended(world: World) -> dict[str, tuple[int, int]]:
-    """How many pods of each job have succeeded, and how many have failed."""
-    phases = Counter((_job_of(pod), pod.phase) for pod in world.pods.values() if pod.finished)
+    """How many pods of each job have succeeded and failed; who was sent away has done neither."""
+    ended = (pod for pod in world.pods.values() if pod.finished and not pod.leaving)
+    phases = Counter((_job_of(pod), pod.phase) for pod in ended)
     return {job: (phases[job, "Succeeded"], phases[job, "Failed"]) for job, _ in phases}
 
 

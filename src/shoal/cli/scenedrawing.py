@@ -1,6 +1,5 @@
 """A scene for the eye: machines filled with the colours of jobs, jobs in figures, the last news."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -28,9 +27,15 @@ _HOME, _GUEST, _LEAVING, _FREE = "█", "▒", "░", "·"
 LEGEND: Final = f"{_HOME} at home  {_GUEST} borrowed  {_LEAVING} leaving  {_FREE} free"
 
 
-def drawn(scene: Scene, news: Iterable[str], *, title: str, height: int) -> RenderableType:
+class Palette(dict[str, str]):
+    """The colours of jobs: each keeps the one that it was first seen in."""
+
+    def __missing__(self, job: str) -> str:
+        return self.setdefault(job, _COLOURS[len(self) % len(_COLOURS)])
+
+
+def drawn(scene: Scene, news: Iterable[str], colours: Palette, *, title: str, height: int) -> RenderableType:
     """The whole picture, in at most `height` lines: what is too much is counted, not shown."""
-    colours = _colours(scene.jobs)
     lines = list(news)
     room = max(height - len(lines) - 8, 6)
     jobs = _few(scene.jobs, room // 2, lambda job: not job.active)
@@ -45,10 +50,6 @@ def drawn(scene: Scene, news: Iterable[str], *, title: str, height: int) -> Rend
     )
 
 
-def _colours(jobs: Sequence[JobRow]) -> dict[str, str]:
-    return {job.job: colour for job, colour in zip(jobs, itertools.cycle(_COLOURS), strict=False)}
-
-
 def _few(rows: Sequence[R], most: int, idle: Callable[[R], bool]) -> list[R]:
     """As many rows as there is room for, the busy ones first, in the order that all have."""
     chosen = sorted(sorted(range(len(rows)), key=lambda number: (idle(rows[number]), number))[:most])
@@ -59,7 +60,7 @@ def _more(hidden: int, what: str) -> Text:
     return Text(f"… and {many(hidden, f'other {what}')}" if hidden else "", style="dim")
 
 
-def _node_table(nodes: Iterable[NodeRow], colours: dict[str, str]) -> Table:
+def _node_table(nodes: Iterable[NodeRow], colours: Palette) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("POOL", "NODE", "", "WHO"):
         table.add_column(column, no_wrap=True)
@@ -73,7 +74,7 @@ def _node_table(nodes: Iterable[NodeRow], colours: dict[str, str]) -> Table:
     return table
 
 
-def _bar(node: NodeRow, colours: dict[str, str]) -> Text:
+def _bar(node: NodeRow, colours: Palette) -> Text:
     """One cell for each unit of the node, or for as many as fit into a bar."""
     cells = min(_units(node), _MOST_CELLS)
     filled = Text()
@@ -82,7 +83,7 @@ def _bar(node: NodeRow, colours: dict[str, str]) -> Text:
         taken += seat.amount
         upto = min(round(taken / node.total * cells), cells) if node.total else 0
         sign = _LEAVING if seat.leaving else _GUEST if seat.home else _HOME
-        filled.append(sign * (upto - len(filled)), style=colours.get(seat.job, ""))
+        filled.append(sign * (upto - len(filled)), style=colours[seat.job])
     return filled.append(_FREE * (cells - len(filled)), style="dim")
 
 
@@ -91,18 +92,18 @@ def _units(node: NodeRow) -> int:
     return node.total // 1000 if node.resource == "cpu" else node.total
 
 
-def _who(node: NodeRow, colours: dict[str, str]) -> Text:
+def _who(node: NodeRow, colours: Palette) -> Text:
     return Text(", ").join(_seated(node.seats, colours))
 
 
-def _seated(seats: Iterable[Seat], colours: dict[str, str]) -> Iterator[Text]:
+def _seated(seats: Iterable[Seat], colours: Palette) -> Iterator[Text]:
     for seat in seats:
         count = f" ×{seat.pods}" if seat.pods > 1 else ""
         note = " leaving" if seat.leaving else f" of {seat.home}" if seat.home else ""
-        yield Text.assemble((_short(seat.job), colours.get(seat.job, "")), count, (note, "dim"))
+        yield Text.assemble((_short(seat.job), colours[seat.job]), count, (note, "dim"))
 
 
-def _job_table(jobs: Iterable[JobRow], colours: dict[str, str]) -> Table:
+def _job_table(jobs: Iterable[JobRow], colours: Palette) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     table.add_column("JOB", no_wrap=True)
     table.add_column("POOL", no_wrap=True)
