@@ -108,9 +108,9 @@ async def _film(home: Path) -> list[RenderableType]:
     try:
         async with follower.following():
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
-            first = await _moment(follower, colours, lambda scene: _at_work(scene, allreduce=4, sweep=4))
+            first = await _moment(follower, colours, lambda scene: _at_work(scene, allreduce=4, sweep=2))
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "decode.yaml"))
-            second = await _moment(follower, colours, lambda scene: _at_work(scene, decode=4, sweep=4))
+            second = await _moment(follower, colours, lambda scene: _at_work(scene, decode=4))
     finally:
         await cluster.close()
     return [first, second]
@@ -118,7 +118,7 @@ async def _film(home: Path) -> list[RenderableType]:
 
 def _at_work(scene: Scene, **jobs: int) -> bool:
     working = {job.job.rpartition("/")[2]: job.working for job in scene.jobs}
-    return all(working.get(name) == pods for name, pods in jobs.items())
+    return all(working.get(name, 0) >= pods for name, pods in jobs.items())
 
 
 async def _moment(follower: Follower, colours: Palette, is_it: Callable[[Scene], bool]) -> RenderableType:

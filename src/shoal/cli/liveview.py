@@ -137,15 +137,8 @@ async def _print(follower: Follower, paper: Console, stop: asyncio.Event, *, unt
             for line in follower.unread():
                 click.echo(printable(line))
     scene = follower.scene()
-    paper.print(
-        drawn(
-            scene,
-            (),
-            Palette(),
-            title=title_of(scene),
-            height=2 * (len(scene.nodes) + len(scene.jobs) + _NEWS),
-        )
-    )
+    everything = 2 * (len(scene.nodes) + len(scene.jobs) + _NEWS)
+    paper.print(drawn(scene, (), Palette(), title=title_of(scene), height=everything))
 
 
 async def _scenes(follower: Follower, stop: asyncio.Event, *, until_idle: bool) -> AsyncIterator[Scene]:
