@@ -179,6 +179,7 @@ def _beginning_of_last(count: int, opened: list[BinaryIO]) -> BinaryIO | None:
                 return _chosen(opened, index)
             count -= whole or not begun
             begun = True
+        file.seek(0)
     return _chosen(opened, len(opened) - 1)
 
 
