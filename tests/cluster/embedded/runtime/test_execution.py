@@ -107,7 +107,8 @@ async def check_terminal(run: Run) -> None:
 
 async def test_the_interrupt_key_interrupts(runtime: Runtime) -> None:
     run = await runtime.start(SPEC)
-    execution = await run.execute(["sh", "-c", "trap 'echo told; exit 5' INT; echo up; sleep 999"], tty=True)
+    script = "trap 'echo told; exit 5' INT; echo up; while :; do sleep 0.01; done"
+    execution = await run.execute(["sh", "-c", script], tty=True)
     assert execution.stdin
     assert await execution.stdout.readline() == b"up\r\n"
     await execution.stdin.write(b"\x03")
