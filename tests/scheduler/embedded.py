@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from shoal.cluster.embedded.agent import Agent, Machine
-
 from shoal.cluster.embedded.api.server import serving
 from shoal.cluster.embedded.consumption import Consumption
 from shoal.cluster.embedded.credentials import Credentials
