@@ -1,4 +1,4 @@
-"""`shoal up` on this machine: how soon it is there, how soon a job runs, how many it runs, in how much memory.
+"""`shoal up` on this machine: how soon it is there, how soon a job runs, how many run, in how much memory.
 
     python benchmarks/embedded.py            all of it, as the table in docs/performance.md
     python benchmarks/embedded.py --quick    a tenth of the size, to see that it runs

@@ -1,4 +1,4 @@
-"""Jobs of one short process each in a `shoal up`, beside the same processes started through the same shims."""
+"""Jobs of one short process each in a `shoal up`, beside the same processes through the same shims alone."""
 
 import asyncio
 import itertools
@@ -72,7 +72,7 @@ class Bench:
         for job in jobs:
             how = Deletion(propagation="Background")
             await self._cluster.delete(JOBS, job["metadata"]["name"], SPACE, how)
-        while (await self._cluster.list(PODS, Where(SPACE), limit=1)).items:
+        while (await self._cluster.list(PODS, Where(SPACE), limit=1)).items:  # noqa: ASYNC110 - from outside
             await asyncio.sleep(LOOKS)
 
     async def _submit_to_start(self) -> float:
