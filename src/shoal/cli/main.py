@@ -4,6 +4,7 @@ A command is imported when it is called, so that `shoal --help` and the small co
 only the large ones need.
 """
 
+import builtins
 import importlib
 import io
 import os
@@ -16,21 +17,44 @@ import click
 import shoal
 
 _COMMANDS: Final = {
+    "annotate": "Change annotations of objects.",
+    "apply": "Make objects as files say, or change them so.",
+    "completion": "Print what makes a shell complete commands.",
+    "cordon": "Let no new pods come to nodes.",
     "crds": "Print the CustomResourceDefinitions.",
+    "create": "Make the objects in files.",
+    "delete": "Delete objects.",
+    "describe": "Tell of objects: how they stand, and what happened to them.",
     "down": "Stop the embedded cluster.",
+    "drain": "Empty nodes, for somebody to work on them.",
+    "events": "Print what happened.",
+    "exec": "Run a command in a container.",
+    "explain": "Tell why a job waits, and what would let it run.",
+    "get": "Print objects.",
+    "label": "Change labels of objects.",
+    "logs": "Print what containers write, of all workers of a job together.",
     "manager": "Schedule a cluster.",
     "node": "Play that a node of the embedded cluster is lost.",
-    "plan": "Plan the objects in files: what would run where, and why not.",
+    "plan": "Plan a cluster, or files: what would run where, and why not.",
+    "scale": "Change the size of jobs.",
     "status": "Show how the embedded cluster is.",
+    "top": "Print what nodes, pods and pools have and use.",
+    "uncordon": "Let pods come to nodes again.",
     "up": "Run a cluster on this machine.",
     "validate": "Check the objects in files.",
+    "version": "Print the versions of Shoal and of the server.",
+    "wait": "Wait until something holds of objects.",
 }
+_PLUGIN: Final = "kubectl-shoal"
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 
 
 class _Lazy(click.Group):
-    """A group whose commands are functions of the same name in modules of the same name."""
+    """A group whose commands are functions of the same name in modules of the same name.
+
+    The function has a `_` behind its name where Python means something else by it.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(_COMMANDS)
@@ -39,7 +63,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"shoal.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -59,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar gets a question mark
     try:
-        code = cli.main(arguments, prog_name="shoal", standalone_mode=False)
+        code = cli.main(arguments, prog_name=_program(), standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as problem:
         problem.show()
@@ -72,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"error: {problem}", err=True)
         code = _FAILED
     _leave(code if isinstance(code, int) else 0)
+
+
+def _program() -> str:
+    """What people call: kubectl runs a plugin by another name than they type."""
+    return "kubectl shoal" if os.path.basename(sys.argv[0]) == _PLUGIN else "shoal"  # noqa: PTH119 - no file
 
 
 def _leave(code: int) -> None:

@@ -6,8 +6,9 @@ has been served, and rebalancing last, where nobody waits.
 
 from collections.abc import Collection, Iterable, Mapping
 
+from shoal.api.durations import seconds
 from shoal.scheduling.advice import Counsel
-from shoal.scheduling.config import SchedulerConfig, seconds
+from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.elastic import Grower
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.following import Following
