@@ -195,6 +195,16 @@ def test_when_it_stops_no_process_is_left(tmp_path: Path) -> None:
     assert not lives(child)
 
 
+def test_a_job_goes_on_after_a_stop_and_its_pod_has_not_failed(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    with in_background(home):
+        call(home, JOBS, job("a", f"echo x >> {log}; test $(wc -l < {log}) = 2 || exec sleep 600"))
+        written(log)
+        assert shoal("down", "--home", str(home)).returncode == 0
+        start(home)
+        assert until(lambda: all_done(home)) == {"a": "Complete"}
+
+
 def test_pods_may_be_kept_and_are_found_again(tmp_path: Path) -> None:
     home, pid, go = tmp_path / "home", tmp_path / "pid", tmp_path / "go"
     with in_background(home):

@@ -121,6 +121,7 @@ async def _end_pods(agent: Agent, wishes: Wishes, say: Callable[[str], None]) ->
         return
     say(f"Ending {many(len(living), 'container')}; once more to kill.")
     wishes.stop.clear()
+    await agent.say_goodbye()
     for run in living:
         run.stop(run.spec.grace)
     async with beside(_kill_when_told(living, wishes)):
