@@ -39,7 +39,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("get pods -o jsonpath={.items[*].spec.containers[*].image}"),
         Step("get pod web -o jsonpath={.metadata.labels.app}"),
         Step("get pod web -o jsonpath={.spec.containers[0].name}"),
-        Step('get pods -o jsonpath=\'{range .items[*]}{.metadata.name}{"\\n"}{end}\''),
+        Step("get pods -o jsonpath='{range .items[*]}{.metadata.name}{\"\\n\"}{end}'"),
         Step("get pods -L app"),
         Step("get pods -L app,tier"),
         Step("get pods --no-headers --sort-by=.metadata.name"),

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 import click
 
-from shoal.cli import files, manifests
+from shoal.cli import manifests
 from shoal.cli.connection import session_option
+from shoal.cli.filenames import files_option
 from shoal.cli.options import dry_run_option
 from shoal.cli.printing import output_option
 from shoal.cli.session import Failures, Session
 
 
 @click.command()
-@files.options()
+@files_option()
 @session_option
 @dry_run_option
 @output_option()

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.cli import manifests, naming
+from shoal.cli import naming
 from shoal.cli.session import Failures, Session
 from shoal.client.client import Named
 from shoal.cluster.errors import NotFoundError
@@ -28,6 +28,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def chosen(session: Session, choice: Choice) -> Iterator[Named]:
     """The objects that are meant; UsageError if nothing is, or nobody could tell what."""
     if choice.filenames:
+        from shoal.cli import manifests
+
         for manifest in manifests.read(session, choice.filenames, recursive=choice.recursive):
             yield Named(manifest.resource, manifest.name, manifest.namespace)
         return

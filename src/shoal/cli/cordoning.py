@@ -2,7 +2,7 @@
 
 import click
 
-from shoal.cli.manifests import rehearsal
+from shoal.cli.printing import rehearsal
 from shoal.cli.session import Failures, Session
 from shoal.cluster.resources import NODES
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from shoal.cli import files
 from shoal.cli.chosen import Choice, chosen
 from shoal.cli.completing import complete_wanted
 from shoal.cli.connection import session_option
+from shoal.cli.filenames import files_option
 from shoal.cli.options import (
     all_option,
     dry_run_option,
@@ -22,7 +22,7 @@ from shoal.cli.session import Session
 
 @click.command()
 @click.argument("wanted", nargs=-1, metavar="[KIND [NAME]...]", shell_complete=complete_wanted)
-@files.options(required=False)
+@files_option(required=False)
 @session_option
 @labels_option
 @fields_option

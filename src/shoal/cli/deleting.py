@@ -7,8 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.cli.manifests import rehearsal
-from shoal.cli.printing import name_of
+from shoal.cli.printing import name_of, rehearsal
 from shoal.cli.session import Failures, Session
 from shoal.client.client import Named
 from shoal.client.kinds import short

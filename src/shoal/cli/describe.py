@@ -5,17 +5,17 @@ from typing import Any
 
 import click
 
-from shoal.cli import files
 from shoal.cli.chosen import Choice, chosen, current
 from shoal.cli.completing import complete_wanted
 from shoal.cli.connection import session_option
+from shoal.cli.filenames import files_option
 from shoal.cli.options import everywhere_option, labels_option
 from shoal.cli.session import Failures, Session
 
 
 @click.command()
 @click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_wanted)
-@files.options(required=False)
+@files_option(required=False)
 @session_option
 @labels_option
 @everywhere_option

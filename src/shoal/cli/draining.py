@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from shoal.cli.manifests import rehearsal
+from shoal.cli.printing import rehearsal
 from shoal.cli.session import Failures, Session
 from shoal.client.client import Named
 from shoal.client.waiting import gone, until

@@ -39,27 +39,41 @@ class Gathering:
         self._titles: Final = Titles(prefix=reading.prefix is not False)
         self._alive: Final[dict[str, bool]] = {}
         """Whether each pod may still write something, by uid."""
+        self._ended = owner is not None and is_over(owner[1])
 
     def run(self) -> None:
         """Print all there is and all that comes, until nothing more can."""
-        self._in_background(self._watch)
-        self._to_do.get()()
-        while self._open or not self._is_over():
-            self._to_do.get()()
+        self._in_background(functools.partial(self._watch, PODS, self._where, self._look))
+        if self._owner is not None:
+            resource, owner = self._owner
+            name, space = owner["metadata"]["name"], owner["metadata"].get("namespace", "")
+            only = Where(space, fields=f"metadata.name={name}")
+            self._in_background(functools.partial(self._watch, resource, only, self._see))
+        while True:
+            while self._open or not self._is_over():
+                self._to_do.get()()
+            self._look_at_all()
+            if not self._open:
+                return
+
+    def _look_at_all(self) -> None:
+        """Begin to read what was not heard of before the end."""
+        for pod in self._session.client.list(PODS, self._where):
+            self._look(Change("LISTED", pod))
 
     def _in_background(self, what: Callable[[], None]) -> None:
         threading.Thread(target=what, daemon=True).start()
 
-    # --- pods ---------------------------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """Hear of every pod, over a connection that no other thread uses."""
+    def _watch(self, resource: Resource[Object], where: Where, then: Callable[[Change], None]) -> None:
+        """Hear of objects, over a connection that no other thread uses."""
         try:
             client = Client(self._session.client.http.access)
-            for change in Follower(client, PODS, self._where).changes():
-                self._to_do.put(functools.partial(self._look, change))
+            for change in Follower(client, resource, where).changes():
+                self._to_do.put(functools.partial(then, change))
         except ClusterError as problem:
             self._to_do.put(functools.partial(_fail, problem))
+
+    # --- pods ---------------------------------------------------------------------------------------------
 
     def _look(self, change: Change) -> None:
         """Begin to read what a pod has begun to write."""
@@ -74,16 +88,16 @@ class Gathering:
             if run is not None:
                 self._begin(msgspec.structs.replace(source, run=run))
 
+    def _see(self, change: Change) -> None:
+        """Learn how the job stands; another one of its name is not it."""
+        if self._owner is not None and change.object["metadata"]["uid"] == self._owner[1]["metadata"]["uid"]:
+            self._ended = change.type == "DELETED" or is_over(change.object)
+
     def _is_over(self) -> bool:
         """Whether nothing more will be written: the job has ended, or without a job, all pods have."""
-        if self._owner is None or not is_over(self._current(*self._owner)):
-            return self._owner is None and bool(self._alive) and not any(self._alive.values())
-        return True
-
-    def _current(self, resource: Resource[Object], owner: Object) -> Object | None:
-        metadata = owner["metadata"]
-        found = self._session.client.find(resource, metadata["name"], metadata.get("namespace", ""))
-        return None if found is None or found["metadata"]["uid"] != metadata["uid"] else found
+        if self._owner is not None:
+            return self._ended
+        return bool(self._alive) and not any(self._alive.values())
 
     # --- logs ---------------------------------------------------------------------------------------------
 
@@ -112,10 +126,10 @@ def _fail(problem: ClusterError) -> None:
     raise problem
 
 
-def is_over(job: Object | None) -> bool:
-    """Whether a job of any kind has ended, well or not, or is gone."""
-    status = {} if job is None else job.get("status") or {}
-    if job is None or status.get("phase") in _ENDED or status.get("stage") in _ENDED:
+def is_over(job: Object) -> bool:
+    """Whether a job of any kind has ended, well or not."""
+    status = job.get("status") or {}
+    if status.get("phase") in _ENDED or status.get("stage") in _ENDED:
         return True
     return any(
         condition.get("type") in _FINAL and condition.get("status") == "True"

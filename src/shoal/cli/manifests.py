@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api.intake import take
 from shoal.cli import files
-from shoal.cli.printing import name_of, print_found
+from shoal.cli.printing import name_of, print_found, rehearsal
 from shoal.cli.session import Failures, Refused, Session
 from shoal.client.kinds import UnknownKindError
 from shoal.cluster.resources import Object, Resource
@@ -65,11 +65,6 @@ def _manifest(session: Session, source: str, body: Object) -> Manifest:
             f"metadata.namespace: is {said}, and -n says {session.namespace}: leave one of them away"
         )
     return Manifest(source, resource, said, {**body, "metadata": {**metadata, "namespace": said}})
-
-
-def rehearsal(dry_run: str) -> str:
-    """What is added to a line if nothing was really done."""
-    return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
 
 
 def say(manifest: Manifest, made: Object, done: str, *, output: str, dry_run: str) -> None:

@@ -11,6 +11,7 @@ from shoal.api.fields import shown
 from shoal.api.meta import Time
 from shoal.cli import connection, files
 from shoal.cli.configuring import config_option, read_config
+from shoal.cli.filenames import files_option
 from shoal.cli.living import look
 from shoal.cli.options import duration
 from shoal.cli.planning import policy_of
@@ -31,7 +32,7 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> float |
 
 
 @click.command()
-@files.options(required=False)
+@files_option(required=False)
 @connection.options
 @click.option(
     "--cycles",

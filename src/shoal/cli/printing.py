@@ -55,7 +55,9 @@ def print_object(thing: Object, output: str) -> None:
         except PathError as problem:
             raise click.UsageError(str(problem)) from None
     elif output == "yaml":
-        click.echo(as_yaml([thing]), nl=False)
+        from shoal.cli.yamltext import as_yaml
+
+        click.echo(as_yaml([without_fields(thing)]), nl=False)
     else:
         text = msgspec.json.encode(without_fields(thing), order="sorted")
         click.echo(msgspec.json.format(text, indent=4))
@@ -81,23 +83,6 @@ def name_of(resource: Resource[Any], name: str) -> str:
     return f"{short(resource)}/{name}"
 
 
-def as_yaml(things: Sequence[Object]) -> str:
-    """Objects as YAML, several as documents."""
-    import yaml
-
-    class Dumper(yaml.CSafeDumper):
-        """Writes everything in full: anchors are hard to read."""
-
-        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - yaml's signature
-            return True
-
-    Dumper.add_representer(str, _text)
-    plain = [without_fields(thing) for thing in things]
-    text: str = yaml.dump_all(plain, Dumper=Dumper, width=110, allow_unicode=True)
-    return text
-
-
-def _text(dumper: Any, text: str) -> Any:  # noqa: ANN401 - yaml's own types
-    """Text of several lines stands as it is, line by line."""
-    style = "|" if "\n" in text.rstrip("\n") else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+def rehearsal(dry_run: str) -> str:
+    """What is added to a line if nothing was really done."""
+    return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")

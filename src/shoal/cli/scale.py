@@ -8,9 +8,8 @@ import click
 from shoal.cli.chosen import Choice, chosen
 from shoal.cli.completing import complete_wanted
 from shoal.cli.connection import session_option
-from shoal.cli.manifests import rehearsal
 from shoal.cli.options import all_option, dry_run_option, labels_option
-from shoal.cli.printing import name_of
+from shoal.cli.printing import name_of, rehearsal
 from shoal.cli.session import Failures, Session
 from shoal.client.client import Named
 from shoal.cluster.errors import NotFoundError

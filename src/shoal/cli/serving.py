@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 import shoal
+from shoal.api.fields import many
 from shoal.cli.daemon import LEAVE_PODS, STATUS_PAGE, remove_facts, write_facts
-from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
+from shoal.cli.lasting import told_to_stop
 from shoal.cluster.embedded.agent import Agent, Machines, refuser, refusing
 from shoal.cluster.embedded.api.server import serving
 from shoal.cluster.embedded.credentials import Credentials
@@ -54,7 +55,6 @@ class Wishes:
 async def serve(order: Order, ready: Callable[[str, Path], None], say: Callable[[str], None]) -> None:
     """Serve a home until told to stop; `ready` is told its address and its kubeconfig when it can be used."""
     wishes = Wishes(keep_pods=order.keep_pods)
-    look_for_garbage_rarely()
     _allow_many_connections()
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(
@@ -119,8 +119,9 @@ async def _end_pods(agent: Agent, wishes: Wishes, say: Callable[[str], None]) ->
     living = [] if wishes.keep_pods else agent.living()
     if not living:
         return
-    say(f"Ending {len(living)} containers; once more to kill them.")
+    say(f"Ending {many(len(living), 'container')}; once more to kill.")
     wishes.stop.clear()
+    await agent.say_goodbye()
     for run in living:
         run.stop(run.spec.grace)
     async with beside(_kill_when_told(living, wishes)):

@@ -7,8 +7,7 @@ import click
 import msgspec
 
 from shoal.cli.chosen import Choice, chosen, current
-from shoal.cli.manifests import rehearsal
-from shoal.cli.printing import name_of, print_found
+from shoal.cli.printing import name_of, print_found, rehearsal
 from shoal.cli.session import Failures, Refused, Session
 from shoal.client.client import Named
 from shoal.cluster.resources import Object
