@@ -64,11 +64,18 @@ class _Lazy(click.Group):
             return None
         module = importlib.import_module(f"shoal.cli.{cmd_name}")
         command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
+        _mark(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _mark(command: click.Command) -> None:
+    """Let examples stand as they are: click looks for a control character, and docstrings are raw text."""
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.help = (part.help or "").replace("\\b\n", "\b\n")
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
