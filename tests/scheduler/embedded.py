@@ -23,6 +23,7 @@ from shoal.cluster.embedded.runtime import Run, Runtime, opened_runtime
 from shoal.cluster.registry import Registry
 from shoal.cluster.resources import NAMESPACES, Object
 from tests.k8s.assets import assets
+from tests.k8s.fixtures import need_assets
 from tests.scheduler.scenes import Act, Stage
 
 WAITING = ["sh", "-c", "[ -p end ] || mkfifo end; read _ <end"]
@@ -92,8 +93,8 @@ class EmbeddedStage(Stage):
         for kind, name in act.delete:
             await self.kubectl("delete", kind, name, "--wait=false")
         for kind, name, status in act.status:
-            patch = json.dumps({"status": status})
-            await self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
+            said = json.dumps({"status": status})
+            await self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", said)
         for name in act.ends:
             await self.kubectl("exec", name, "--", *ENDING)
 
@@ -140,6 +141,7 @@ def _dress(value: Any) -> None:  # noqa: ANN401 - whatever JSON can say
 @contextlib.asynccontextmanager
 async def embedded_stage(home: Path) -> AsyncIterator[EmbeddedStage]:
     """A stage in an embedded home of its own; nothing of it runs any more when the block ends."""
+    need_assets("kubectl")
     async with open_home(home) as registry, opened_runtime(home) as runtime:
         machines, credentials = Machines(registry, runtime, home), Credentials(home)
         try:

@@ -1,4 +1,4 @@
-"""The live cases, on virtual time, beside a real API server, and with processes: the same scenes and outcome."""
+"""The live cases on virtual time, beside a real API server, and with processes: one outcome of each scene."""
 
 import time
 from functools import partial

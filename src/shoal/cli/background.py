@@ -34,9 +34,14 @@ def detached(log: Path) -> Iterator[Callable[[str], None]]:
     os.setsid()
     if os.fork():
         os._exit(0)  # so that it never has a terminal again
-    _write_to(log)
+    _write_to(Path(os.devnull))
+
+    def tell(message: str) -> None:
+        _keep(log)
+        _tell(writer, _WELL + message.encode())
+
     try:
-        yield lambda message: _tell(writer, _WELL + message.encode())
+        yield tell
     except click.ClickException as problem:
         _tell(writer, problem.format_message().encode())
         raise
@@ -61,14 +66,18 @@ def _tell(writer: int, message: bytes) -> None:
         os.close(writer)
 
 
-def _write_to(log: Path) -> None:
-    """Have all that is said go to a log, which is kept small."""
-    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
+def _keep(log: Path) -> None:
+    """Have all that is said from now on go to a log, which is kept small."""
+    _write_to(log)
     handler = logging.handlers.RotatingFileHandler(log, maxBytes=_SIZE, backupCount=_FILES)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND)
+
+
+def _write_to(path: Path) -> None:
+    """Have what is printed go to a file, and nothing be read."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in ((0, nothing), (1, file), (2, file)):
         os.dup2(source, target)
     os.close(nothing)

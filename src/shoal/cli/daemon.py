@@ -68,22 +68,24 @@ def must_be_up(home: Path) -> dict[str, Any]:
     return facts
 
 
-def ask(home: Path, url: str, path: str, patch: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the API of a home answers, or makes of a patch; exits with 1 and one line if it refuses."""
+def ask(
+    home: Path, url: str, path: str, *, method: str = "GET", body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What the API of a home answers; exits with 1 and one line if it refuses."""
     import ssl
     from http.client import HTTPException, HTTPSConnection
     from urllib.parse import urlsplit
 
     where = urlsplit(url)
-    headers = {"Content-Type": "application/merge-patch+json"}
+    headers = {"Content-Type": f"application/{'merge-patch+' if method == 'PATCH' else ''}json"}
     try:
         headers["Authorization"] = f"Bearer {(home / 'token').read_text().strip()}"
         trusted = ssl.create_default_context(cafile=home / "ca.crt")
         connection = HTTPSConnection(where.hostname or "", where.port, context=trusted, timeout=_PATIENCE)
-        body = None if patch is None else json.dumps(patch)
-        connection.request("GET" if patch is None else "PATCH", path, body, headers)
-        answer = connection.getresponse()
-        said: dict[str, Any] = json.loads(answer.read())
+        with contextlib.closing(connection):
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            said: dict[str, Any] = json.loads(answer.read())
     except (OSError, HTTPException, ValueError) as problem:
         raise click.ClickException(f"the daemon at {url} does not answer: {problem}") from None
     if answer.status >= HTTPStatus.BAD_REQUEST:

@@ -51,4 +51,5 @@ def start(home: Path, name: str) -> None:
 def _set(home: Path, name: str, how: str | None) -> None:
     home = home.absolute()
     url = must_be_up(home)["url"]
-    ask(home, url, f"/api/v1/nodes/{name}", patch={"metadata": {"annotations": {STOPPED: how}}})
+    patch = {"metadata": {"annotations": {STOPPED: how}}}
+    ask(home, url, f"/api/v1/nodes/{name}", method="PATCH", body=patch)

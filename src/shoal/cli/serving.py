@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 import shoal
+from shoal.api.fields import many
 from shoal.cli.daemon import LEAVE_PODS, STATUS_PAGE, remove_facts, write_facts
 from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
 from shoal.cluster.embedded.agent import Agent, Machines, refuser, refusing
@@ -119,7 +120,7 @@ async def _end_pods(agent: Agent, wishes: Wishes, say: Callable[[str], None]) ->
     living = [] if wishes.keep_pods else agent.living()
     if not living:
         return
-    say(f"Ending {len(living)} containers; once more to kill them.")
+    say(f"Ending {many(len(living), 'container')}; once more to kill.")
     wishes.stop.clear()
     for run in living:
         run.stop(run.spec.grace)

@@ -13,6 +13,7 @@ from shoal.cluster.embedded.runtime import ContainerSpec, Run, Runtime, opened_r
 from shoal.cluster.errors import BadRequestError
 from tests.cluster.embedded.api.running import Embedded, embedded_api
 from tests.k8s.assets import assets
+from tests.k8s.fixtures import need_assets
 
 NODE = "n1"
 PATIENCE = 60.0
@@ -86,6 +87,7 @@ class Playground:
 @contextlib.contextmanager
 def playground(directory: Path) -> Iterator[Playground]:
     """An API with pods behind it, until the block ends."""
+    need_assets("kubectl")
     found: list[Kubelet] = []
     place = directory / "place"
     place.mkdir()

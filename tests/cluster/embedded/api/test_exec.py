@@ -187,18 +187,25 @@ def test_what_makes_no_sense_is_passed_over(ground: Playground) -> None:
         assert b"still here" in told(client)[1]
 
 
-def test_a_command_that_takes_no_input_ends_with_its_client(
-    ground: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shoal.cluster.embedded.api.session._STALL", 0.05)
-    client = socket(ground, command("echo $$; exec sleep 1000", "stdin", "stdout"), V5)
-    pid = client.recv()
-    assert isinstance(pid, bytes)
-    for _ in range(4):
-        client.send(b"\0" + bytes(MORE_THAN_A_PIPE_HOLDS))
-    client.socket.shutdown(SHUT_RDWR)
+def test_a_command_that_takes_no_input_ends_with_its_client(ground: Playground) -> None:
+    with socket(ground, command("echo $$; exec sleep 1000", "stdin", "stdout"), V5) as client:
+        pid = client.recv()
+        assert isinstance(pid, bytes)
+        for _ in range(4):
+            client.send(b"\0" + bytes(MORE_THAN_A_PIPE_HOLDS))
+        client.socket.shutdown(SHUT_RDWR)
     process = Path("/proc", pid[1:].decode().strip())
     wait_until(lambda: not process.exists(), "the command has ended")
+
+
+def test_a_container_that_has_ended_is_not_there_any_more(ground: Playground) -> None:
+    ground.pod(SPACE, "over", "true")
+    ground.ended(ground.kubelet.run_of(SPACE, "over", "a"))
+    done = ground.api.kubectl("exec", "over", "--", "true")
+    assert (done.returncode, done.stderr) == (
+        1,
+        'error: unable to upgrade connection: container not found ("a")\n',
+    )
 
 
 REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
@@ -216,7 +223,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
     "another token": (command("true", "stdout"), (V5,), "wrong", 401, "Unauthorized"),
     "another part of the pod": ("log?follow=true", (V5,), "", 400, "WebSockets are for commands"),
     "an attachment": ("attach?stdout=true", (V5,), "", 405, "kubectl logs -f"),
-    "a port": ("portforward?ports=80", ("SPDY/3.1+portforward.k8s.io",), "", 405, "runs on this machine"),
+    "a port": ("portforward?ports=80", (V5,), "", 405, "runs on this machine"),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 from shoal.cluster.embedded.api.kubelet import NoKubelet
 from shoal.cluster.embedded.consumption import Consumption, Load
 from tests.cluster.embedded.api.running import Embedded, embedded_api
+from tests.k8s.fixtures import need_assets
 
 MEASURED = Consumption(
     at=1_800_000_000.0,
@@ -35,6 +36,7 @@ async def measuring() -> AsyncIterator[Measuring]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    need_assets("kubectl")
     with embedded_api(tmp_path_factory.mktemp("metrics"), measuring) as api:
         fill(api)
         yield api
@@ -51,8 +53,8 @@ def fill(api: Embedded) -> None:
     for space, names in {"lab": ("two", "new"), "den": ("one",)}.items():
         client.create("/api/v1/namespaces", {"metadata": {"name": space}})
         for name in names:
-            body = {"metadata": {"name": name, "labels": {"name": name}}, "spec": spec}
-            client.create(f"/api/v1/namespaces/{space}/pods", body)
+            pod = {"metadata": {"name": name, "labels": {"name": name}}, "spec": spec}
+            client.create(f"/api/v1/namespaces/{space}/pods", pod)
 
 
 SHOWN = {

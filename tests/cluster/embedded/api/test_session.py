@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,16 +20,11 @@ class Pipe:
     def __init__(self) -> None:
         self.given, self.taking, self.closed = b"", asyncio.Event(), False
 
-    def write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         self.given += data
-
-    async def drain(self) -> None:
         await self.taking.wait()
         if self.closed:
             raise BrokenPipeError
-
-    def is_closing(self) -> bool:
-        return self.closed
 
     def close(self) -> None:
         self.closed = True
@@ -63,7 +58,7 @@ class Client:
 
     def __init__(self, run: Any) -> None:  # noqa: ANN401
         self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.got: asyncio.Queue[dict[str, Any]] = asyncio.Queue(1)
+        self.got: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue(1)
         self.stopping = asyncio.Event()
         self.say({"type": "websocket.connect"})
         session = Session(run, BOTH, "v5.channel.k8s.io", self.stopping)

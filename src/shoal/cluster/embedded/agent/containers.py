@@ -21,6 +21,7 @@ from shoal.cluster.embedded.agent.volumes import MountError
 from shoal.cluster.embedded.runtime import Run
 from shoal.cluster.resources import Object
 
+_PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
 _RunKey = tuple[str, int]
 """A container and the number of its turn."""
 
@@ -51,10 +52,13 @@ class Containers:
     def follow(self, pod: Object) -> None:
         """Look after all runs that there are, also those that an earlier process began."""
         for run in self._station.runtime.runs(self._uid):
-            key = run.spec.container, run.spec.attempt
+            key = run.spec.key
             if key not in self._watched:
                 self._watched.add(key)
-                self._begin(self._watch(pod, run))
+                container = _named(pod, run.spec.container)
+                if run.exit is None and _PROBES & container.keys():
+                    self._probers[key] = self._prober(pod, run, container)
+                self._begin(self._watch(pod, run, container))
 
     def turns(self, pod: Object) -> dict[str, Any]:
         """What each container has done so far."""
@@ -75,25 +79,22 @@ class Containers:
             prober.failures.clear()
         return said
 
-    async def _watch(self, pod: Object, run: Run) -> None:
+    async def _watch(self, pod: Object, run: Run, container: Object) -> None:
         """Ask a run how it is until it ends, and take note of its end."""
-        container = _named(pod, run.spec.container)
-        prober = self._probe(pod, run, container) if run.exit is None else None
+        prober = self._probers.get(run.spec.key)
         asking = self._begin(prober.run()) if prober else None
         await self._ends.take(pod, container, run)
         if asking:
             asking.cancel()
-            self._probers.pop((run.spec.container, run.spec.attempt))
+            del self._probers[run.spec.key]
         self._changed()
 
-    def _probe(self, pod: Object, run: Run, container: Object) -> Prober | None:
-        if not {"startupProbe", "readinessProbe", "livenessProbe"} & container.keys():
-            return None
+    def _prober(self, pod: Object, run: Run, container: Object) -> Prober:
+        """What asks a run; what an earlier process knew of it is still so until there is an answer."""
         prober = Prober(run, container, self._station.directory.address(pod), self._changed)
         for status in pod.get("status", {}).get("containerStatuses", ()):
             if status["name"] == container["name"] and status.get("restartCount") == run.spec.attempt:
                 prober.recover(started=status.get("started", False), ready=status.get("ready", False))
-        self._probers[run.spec.container, run.spec.attempt] = prober
         return prober
 
     # --- starting -----------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class Containers:
         """Have a container stopped within so many seconds; whether nobody had asked for it before."""
         now, new = self._station.clock(), False
         for run in self._station.runtime.runs(self._uid):
-            key = run.spec.container, run.spec.attempt
+            key = run.spec.key
             if (
                 run.spec.container == name
                 and run.exit is None

@@ -40,9 +40,10 @@ class Devices:
         if not machine.gpus:
             return None
         key, count = (pod, container["name"]), wanted(container)
-        if len(self._taken.get(key, ())) != count:
-            self._taken[key] = self._choose(machine, pod, count, living)
-        return self._taken[key]
+        held = self._taken.get(key)
+        if held is None or len(held) != count:
+            held = self._taken[key] = self._choose(machine, pod, count, living)
+        return held
 
     def _choose(self, machine: Machine, pod: str, count: int, living: Collection[str]) -> tuple[int, ...]:
         for ended in [key for key in self._taken if key[0] == pod and key[1] not in living]:

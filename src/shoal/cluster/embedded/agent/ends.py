@@ -34,7 +34,7 @@ class Ends:
         ended = await run.ended()
         if ended.code != 0 and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
             ended = await self._explained(pod, container, run, ended)
-        self._known[run.spec.container, run.spec.attempt] = ended
+        self._known[run.spec.key] = ended
 
     async def _explained(self, pod: Object, container: Object, run: Run, ended: Exit) -> Exit:
         said = b"".join(

@@ -95,7 +95,7 @@ class _File:
 
     def rewrite(self, text: str) -> None:
         """Write it in place, with no moment at which it is empty."""
-        self._path.parent.mkdir(mode=0o755, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             data = text.encode()

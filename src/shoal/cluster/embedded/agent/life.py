@@ -154,19 +154,30 @@ def back_off(turns: Sequence[Turn], pace: Pace) -> float:
 
 def _advance(seen: Seen) -> Next:
     """Init containers in their order, then all others side by side."""
-    plan = Next(phase="Pending")
-    spec = seen.pod["spec"]
+    plan, mains = Next(phase="Pending"), list(_mains(seen))
+    if over := _over(seen):
+        plan.phase, plan.initialized = over, True
+        return _without_sidecars(seen, plan)
     _stop_the_ailing(seen, plan)
-    for container in spec.get("initContainers", ()):
-        if not _initialize(seen, container, plan):
+    begun = any(seen.turns.get(name) for name in mains)
+    for container in seen.pod["spec"].get("initContainers", ()):
+        if not _initialize(seen, container, plan) and not begun:
             return _uninitialized(seen, plan)
     plan.initialized = True
-    for container in spec["containers"]:
-        _keep(seen, container["name"], spec.get("restartPolicy", "Always"), plan)
-    plan.phase = _phase(seen, plan)
-    if plan.phase in ENDED:
-        return _without_sidecars(seen, plan)
+    for name in mains:
+        _keep(seen, name, _policy(seen), plan)
+    if all(seen.turns.get(name) for name in mains):
+        plan.phase = "Running"
     return plan
+
+
+def _over(seen: Seen) -> Phase | None:
+    """How a pod has ended whose containers have all ended for good."""
+    lasts = [seen.last(name) for name in _mains(seen)]
+    exits = [last.exit for last in lasts if last is not None and last.exit is not None]
+    if len(exits) < len(lasts) or any(_starts_again(ended, _policy(seen)) for ended in exits):
+        return None
+    return "Failed" if any(ended.code != 0 for ended in exits) else "Succeeded"
 
 
 def _stop_the_ailing(seen: Seen, plan: Next) -> None:
@@ -183,9 +194,12 @@ def _initialize(seen: Seen, container: Object, plan: Next) -> bool:
         return seen.well(name).started
     if last is not None and last.exit is not None and last.exit.code == 0:
         return True
-    policy = seen.pod["spec"].get("restartPolicy", "Always")
-    _keep(seen, name, "Never" if policy == "Never" else "OnFailure", plan)
+    _keep(seen, name, "Never" if _policy(seen) == "Never" else "OnFailure", plan)
     return False
+
+
+def _policy(seen: Seen) -> str:
+    return str(seen.pod["spec"].get("restartPolicy", "Always"))
 
 
 def _uninitialized(seen: Seen, plan: Next) -> Next:
@@ -196,7 +210,7 @@ def _uninitialized(seen: Seen, plan: Next) -> Next:
     failed = [
         one["name"]
         for one in spec["initContainers"]
-        if not is_sidecar(one) and spec.get("restartPolicy") == "Never" and _failed(seen, one["name"])
+        if not is_sidecar(one) and _policy(seen) == "Never" and _failed(seen, one["name"])
     ]
     if not failed:
         return plan
@@ -235,15 +249,6 @@ def _starts_again(ended: Exit, policy: str) -> bool:
 def _failed(seen: Seen, name: str) -> bool:
     last = seen.last(name)
     return last is not None and last.exit is not None and last.exit.code != 0
-
-
-def _phase(seen: Seen, plan: Next) -> Phase:
-    names = [container["name"] for container in seen.pod["spec"]["containers"]]
-    if any(seen.last(name) is None for name in names):
-        return "Pending"
-    if any(seen.runs(name) or name in plan.start or name in plan.waiting for name in names):
-        return "Running"
-    return "Failed" if any(_failed(seen, name) for name in names) else "Succeeded"
 
 
 # --- a pod that ends ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ looks next, in another process, goes on from there.
 
 import asyncio
 import contextlib
+import logging
 import math
 from collections.abc import Iterator
 from datetime import datetime
@@ -20,6 +21,7 @@ from shoal.cluster.errors import ClusterError, ConflictError, InvalidError, NotF
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import PODS, Object
 
+_LOG: Final = logging.getLogger(__name__)
 _AGAIN: Final = 1.0
 """Seconds until what the cluster refused is tried again."""
 _LONGEST: Final = 600.0
@@ -56,8 +58,13 @@ class PodKeeper:
         self._changed.clear()
         try:
             return await self._turn()
-        except ClusterError:
-            return self._station.clock() + _AGAIN
+        except _GoneError:
+            raise
+        except ClusterError as problem:
+            _LOG.debug("pod %s: %s", self.pod["metadata"]["name"], problem.message)
+        except Exception:  # noqa: BLE001 - whatever it is, it is no reason to leave a pod alone
+            _LOG.exception("pod %s/%s", self.pod["metadata"]["namespace"], self.pod["metadata"]["name"])
+        return self._station.clock() + _AGAIN
 
     async def _rest(self, until: float) -> None:
         wait = min(max(until - self._station.clock(), 0.0), _LONGEST)

@@ -134,10 +134,10 @@ class Api:
         method = request.method
         if method not in target.methods:
             raise not_allowed()
+        if "subprotocols" in request.scope and target.part not in _OVER_SOCKETS:
+            raise BadRequestError("WebSockets are for commands in pods only: ask without one")
         if target.part in _BY_PART:
             return _BY_PART[target.part]
-        if "subprotocols" in request.scope:
-            raise BadRequestError("WebSockets are for commands in pods only: ask without one")
         if target.resource in MEASURED:
             return metrics.read
         if method == "DELETE" and not target.name:
@@ -153,6 +153,7 @@ _BY_PART: Final[dict[str, Answer]] = {
     ATTACH: executing.attach,
     PORT_FORWARD: executing.forward,
 }
+_OVER_SOCKETS: Final = (EXEC, ATTACH, PORT_FORWARD)
 _BY_METHOD: Final[dict[str, Answer]] = {
     "GET": reading.read,
     "POST": writing.create,

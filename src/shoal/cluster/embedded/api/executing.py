@@ -11,7 +11,7 @@ from shoal.cluster.embedded.api.channels import PROTOCOLS
 from shoal.cluster.embedded.api.containers import meant
 from shoal.cluster.embedded.api.options import truth
 from shoal.cluster.embedded.api.session import Command, Session
-from shoal.cluster.errors import BadRequestError, MethodNotAllowedError
+from shoal.cluster.errors import BadRequestError, MethodNotAllowedError, NotFoundError
 
 
 async def execute(ask: Ask) -> ASGIApp:
@@ -21,6 +21,8 @@ async def execute(ask: Ask) -> ASGIApp:
     if not container.placed:
         raise BadRequestError(f"pod {target.name} does not have a host assigned")
     run = ask.kubelet.run_of(target.namespace, target.name, container.name)
+    if run.exit is not None:
+        raise NotFoundError(f'container not found ("{container.name}")')
     return Session(run, command, _protocol(ask), ask.stopping)
 
 

@@ -20,6 +20,7 @@ import uvicorn
 from shoal.api.fields import shown
 from shoal.cluster.embedded.api.app import Api, Pages
 from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
+from shoal.cluster.embedded.api.sockets import WebSocketProtocol
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
 
@@ -102,7 +103,7 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         log_config=None,
         log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
-        ws="websockets-sansio",
+        ws=WebSocketProtocol,
         ws_per_message_deflate=False,  # nobody gains from it on one machine
         ws_ping_timeout=None,  # a command that does not take its input keeps pongs from being read
         server_header=False,
@@ -130,9 +131,17 @@ async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
     if server.server_state.tasks:
         await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
     for connection in connections:
-        if not connection.transport.get_write_buffer_size():
+        if not _unsent(connection.transport):
             connection.transport.abort()
     await server.shutdown(sockets=[listener])
+
+
+def _unsent(transport: asyncio.Transport) -> int:
+    """Bytes that are still to be sent. A connection with TLS has forgotten them once it was closed twice."""
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:
+        return 0
 
 
 async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:

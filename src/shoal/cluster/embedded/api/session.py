@@ -16,18 +16,19 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from shoal.cluster.embedded.api.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, ended, size_of
 from shoal.cluster.embedded.api.failures import status_of
+from shoal.cluster.embedded.api.sockets import has_gone
 from shoal.cluster.embedded.runtime import Run
 from shoal.cluster.embedded.runtime.execution import Execution
 from shoal.cluster.embedded.runtime.feeding import Stdin
-from shoal.cluster.errors import ClusterError, InternalError, UnavailableError
+from shoal.cluster.errors import ClusterError, InternalError, NotFoundError, UnavailableError
 
 _log: Final = logging.getLogger(__name__)
 _PIECE: Final = 32 * 1024
 """As much as kubectl reads at once."""
 
-_STALL: Final = 10.0
-"""Seconds after which a command that does not take its input raises the question whether anybody is still
-there: a connection that nobody reads from does not tell that its other end has gone."""
+_STALL: Final = 1.0
+"""Seconds after which a command that does not take its input raises the question whether its client is still
+there: nothing more is read from it meanwhile."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,10 @@ class Session:
 
     async def _run_for(self, socket: WebSocket) -> None:
         command = self._command
-        execution = await self._run.execute(command.argv, tty=command.tty, stdin=command.stdin)
+        try:
+            execution = await self._run.execute(command.argv, tty=command.tty, stdin=command.stdin)
+        except ProcessLookupError as error:
+            raise NotFoundError(str(error)) from None
         await self._tie(socket, execution)
 
     async def _tie(self, socket: WebSocket, execution: Execution) -> None:
@@ -125,7 +129,8 @@ async def _feed(stdin: Stdin, data: bytes, socket: WebSocket) -> None:
     giving = asyncio.ensure_future(stdin.write(data))
     try:
         while not (await asyncio.wait([giving], timeout=_STALL))[0]:
-            await _send(socket, ERROR)
+            if has_gone(socket.scope):
+                raise WebSocketDisconnect
     finally:
         giving.cancel()
     with contextlib.suppress(BrokenPipeError):

@@ -179,7 +179,6 @@ def _beginning_of_last(count: int, opened: list[BinaryIO]) -> BinaryIO | None:
                 return _chosen(opened, index)
             count -= whole or not begun
             begun = True
-    for file in opened:
         file.seek(0)
     return _chosen(opened, len(opened) - 1)
 

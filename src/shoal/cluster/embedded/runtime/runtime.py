@@ -82,7 +82,11 @@ class Runtime:
 
     def _spawn(self, run: Run) -> Launched:
         groups = self._cgroups.make(marker(run.spec).replace("/", "."), run.spec.limits)
-        return launch(run.directory, run.spec, groups)
+        try:
+            return launch(run.directory, run.spec, groups)
+        except BaseException:
+            cgroups.remove(groups)
+            raise
 
     def runs(self, pod: str) -> list[Run]:
         """All runs of a pod, by container and attempt."""

@@ -39,7 +39,13 @@ def spawn(
         ]
         arguments = [*PROGRAM, mode, name]
         return os.posix_spawn(
-            arguments[0], arguments, {}, file_actions=actions, setsid=True, setsigmask=blocked
+            arguments[0],
+            arguments,
+            {},
+            file_actions=actions,
+            setsid=True,
+            setsigmask=blocked,
+            setsigdef=signal.valid_signals(),
         )
     finally:
         for descriptor in (copy, *copies.values()):

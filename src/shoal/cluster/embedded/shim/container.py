@@ -34,7 +34,10 @@ class said:  # noqa: N801 - reads as a clause
 
     def __exit__(self, kind: object, problem: "BaseException | None", trace: object) -> None:
         if isinstance(problem, OSError):
-            raise StartError(f"{self._what}: {problem.strerror or problem}") from problem
+            where = (
+                f" ({problem.filename})" if problem.filename and problem.filename not in self._what else ""
+            )
+            raise StartError(f"{self._what}: {problem.strerror or problem}{where}") from problem
 
 
 def become(plan: "dict[str, Any]", parent: int) -> "NoReturn":

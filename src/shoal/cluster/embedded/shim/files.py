@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def take_plan(descriptor: int) -> "dict[str, Any]":
-    """What the daemon wrote into the file that it left open for us."""
+_MOST = 1 << 20
+
+
+def take_plan(descriptor: int, *kept: int) -> "dict[str, Any]":
+    """What the daemon wrote into the file that it left open for us; of other files, only the next are kept.
+
+    Whoever started the daemon may have left files open to it, and so to us; nobody else is to have those.
+    """
+    os.closerange(max((descriptor, *kept)) + 1, _MOST)
+    for other in kept:
+        os.set_inheritable(other, False)  # noqa: FBT003 - positional only
     with open(descriptor, "rb") as file:
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - of the daemon that started us
         return plan

@@ -31,22 +31,17 @@ class LogFile:
         whole, part = f"{stamp} {stream} F ".encode(), f"{stamp} {stream} P ".encode()
         pieces = [piece for line in lines[:-1] for piece in _pieces(line, whole, part)]
         pieces += _pieces(lines[-1], whole if ended else part, part)
-        if self._told_of_dropped() and self._append(b"".join(pieces)):
-            return
-        self.dropped += len(lines)
-        self.dropped_ever += len(lines)
+        if self._append(self._notice(stamp) + b"".join(pieces)):
+            self.dropped = 0
+        else:
+            self.dropped += len(lines)
+            self.dropped_ever += len(lines)
 
-    def _told_of_dropped(self) -> bool:
-        """Say how much is missing, if anything is; false if there is still no room even for that."""
+    def _notice(self, stamp: str) -> bytes:
+        """How much is missing before the next line, if anything is."""
         if not self.dropped:
-            return True
-        text = (
-            f"{timestamp(time.time_ns())} stderr F shoal: {self.dropped} lines were dropped: {self.problem}\n"
-        )
-        if not self._append(text.encode()):
-            return False
-        self.dropped = 0
-        return True
+            return b""
+        return f"{stamp} stderr F shoal: {self.dropped} lines were dropped: {self.problem}\n".encode()
 
     def _append(self, text: bytes) -> bool:
         """Write all of it, or nothing."""

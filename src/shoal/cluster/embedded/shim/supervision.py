@@ -23,6 +23,8 @@ PLAN, LOCK, READY = 3, 4, 5
 
 IDLE = 0.1
 """Seconds after which a line without an end is written as it is."""
+_AT_MOST = 3600.0
+"""Seconds to wait at most, whatever the grace: the system counts in milliseconds and not very far."""
 _AGAIN = 0.02
 """Seconds between two looks at processes that were killed and are not gone."""
 _NEVER_RAN = 128
@@ -30,10 +32,8 @@ _NEVER_RAN = 128
 
 def main() -> None:
     """Run one container from beginning to end."""
-    for descriptor in (LOCK, READY):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
     os.chdir("/")  # nobody's directory is kept in use
-    plan = take_plan(PLAN)
+    plan = take_plan(PLAN, LOCK, READY)
     account = Account(plan["directory"], plan["cgroups"])
     try:
         account.open()
@@ -145,14 +145,14 @@ class Shim:
                 pass
         self._flush()
 
-    def _patience(self) -> "float | None":
+    def _patience(self) -> float:
         """Milliseconds until something is to be done even if nothing happens."""
-        limits = [IDLE] if any(stream.waiting for stream in self._streams) else []
+        limits = [IDLE if any(stream.waiting for stream in self._streams) else _AT_MOST]
         if self._status is not None:
             limits.append(_AGAIN)
         elif self._deadline is not None and not self._killed:
             limits.append(max(0.0, self._deadline - time.monotonic()))
-        return min(limits) * 1000 + 1 if limits else None
+        return min(limits) * 1000 + 1
 
     def _flush(self) -> None:
         for stream in self._streams:

@@ -27,7 +27,7 @@ def _call(name: str, *arguments: "int | bytes | None") -> None:
     wide = [ctypes.c_long(given) if isinstance(given, int) else given for given in arguments]
     if getattr(_libc, name)(*wide) < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{os.strerror(number)} ({name})")
 
 
 def die_with_parent(parent: int) -> None:
