@@ -69,12 +69,20 @@ class Shim:
             self._settle(_NEVER_RAN, None, "StartError", str(problem))
             return
         self._running = True
-        os.write(READY, self._account.tell_of(self._pid, self._started))
-        os.close(READY)
+        self._tell(self._account.tell_of(self._pid, self._started))
         if self._deadline is not None:  # told to stop before there was anything to stop
             self._terminate()
         self._watch()
         self._settle(*self._verdict())
+
+    def _tell(self, who: bytes) -> None:
+        """Tell the daemon who the container is, unless it has died: the next one reads it."""
+        try:
+            os.write(READY, who)
+        except BrokenPipeError:
+            return
+        finally:
+            os.close(READY)
 
     # --- starting ------------------------------------------------------------------------------------------
 
