@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from shoal.cli import connection
-from shoal.cli.configuring import config_option, read_config
+from shoal.cli.configuring import config_option
 from shoal.cli.living import live_world
-from shoal.cli.planning import policy_of
+from shoal.cli.planning import live_settings, policy_of
 from shoal.world.rehearsal import rehearse
 
 
@@ -39,7 +39,7 @@ def explain(  # noqa: PLR0913 - one parameter an option
     """
     from shoal.cli.explaining import explained, print_explanation
 
-    settings = read_config(config)
+    settings = live_settings(config, home, kubeconfig, context)
     world = live_world(connection.find(home, kubeconfig, context), None)
     with policy_of(settings) as policy:
         steps = rehearse(world, settings, policy=policy)

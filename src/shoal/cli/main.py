@@ -5,6 +5,7 @@ only the large ones need.
 """
 
 import builtins
+import gc
 import importlib
 import io
 import os
@@ -62,7 +63,11 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        gc.disable()  # what an import makes stays: to look for garbage in it meanwhile is in vain
+        try:
+            module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        finally:
+            gc.enable()
         command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
         _mark(command)
         return command

@@ -14,7 +14,7 @@ from shoal.cli.configuring import config_option, read_config
 from shoal.cli.filenames import files_option
 from shoal.cli.living import live_world
 from shoal.cli.options import duration
-from shoal.cli.planning import policy_of
+from shoal.cli.planning import live_settings, policy_of
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 
@@ -97,11 +97,12 @@ def plan(  # noqa: PLR0913 - one parameter an option
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
-    settings = read_config(config)
+    of_files = filenames and not kubeconfig and not context
+    settings = read_config(config) if of_files else live_settings(config, home, kubeconfig, context)
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
     views = [view for _, view in intake.views]
-    if filenames and not kubeconfig and not context:
+    if of_files:
         world = world_of(views, now)
     else:
         world = live_world(connection.find(home, kubeconfig, context), now)

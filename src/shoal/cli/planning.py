@@ -1,10 +1,19 @@
 """What it takes to plan, for the commands that do."""
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
+from shoal.cli import connection
+from shoal.cli.configuring import read_config
 from shoal.policies.contract import Policy
 from shoal.policies.worker import PolicyProcess
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
+
+
+def live_settings(config: Path | None, home: Path, kubeconfig: str, context: str) -> SchedulerConfig:
+    """How a live cluster is planned: in the embedded home every pod is Shoal's, as `shoal up` has it."""
+    embedded = not kubeconfig and not context and connection.is_embedded(home)
+    return read_config(config, schedulerNames=["*"]) if embedded else read_config(config)
 
 
 def policy_of(settings: SchedulerConfig) -> AbstractContextManager[Policy | None]:

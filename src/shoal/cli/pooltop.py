@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shoal.cli import connection, pooltable
-from shoal.cli.configuring import read_config
 from shoal.cli.drawing import console
 from shoal.cli.living import live_world
-from shoal.cli.planning import policy_of
+from shoal.cli.planning import live_settings, policy_of
 from shoal.cli.session import opened
 from shoal.cli.tables import columns
 from shoal.cli.usage import Usage, node_usage, percent, usage_of
@@ -18,7 +17,7 @@ from shoal.world.rehearsal import rehearse
 
 def draw_pools(home: Path, kubeconfig: str, context: str, config: Path | None, *, usage: bool) -> None:
     """Plan the cluster once, and draw what its pools have."""
-    settings = read_config(config)
+    settings = live_settings(config, home, kubeconfig, context)
     world = live_world(connection.find(home, kubeconfig, context), None)
     with policy_of(settings) as policy:
         steps = rehearse(world, settings, policy=policy)
