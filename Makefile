@@ -45,11 +45,12 @@ soak: lint ## run the tests that take long: more faults, more crashes, more seed
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
 
-bench: install ## measure the engine, the homes, the loops and `shoal up`
+bench: install ## measure the engine, the homes, the loops, `shoal up` and commands
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
 	@$(BIN)/python benchmarks/cluster.py $(ARGS)
 	@$(BIN)/python benchmarks/loops.py $(ARGS)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
+	@$(BIN)/python benchmarks/start.py
 
 lint: install ## check style, format, types and layers
 	@$(call check,style,$(BIN)/python -m ruff check --quiet)

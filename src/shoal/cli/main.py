@@ -5,6 +5,7 @@ only the large ones need.
 """
 
 import builtins
+import gc
 import importlib
 import io
 import os
@@ -63,13 +64,24 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        gc.disable()  # what an import makes stays: to look for garbage in it meanwhile is in vain
+        try:
+            module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        finally:
+            gc.enable()
         command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
+        _mark(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _mark(command: click.Command) -> None:
+    """Let examples stand as they are: click looks for a control character, and docstrings are raw text."""
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.help = (part.help or "").replace("\\b\n", "\b\n")
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
