@@ -62,6 +62,7 @@ def up(home: Path, config: Path | None, listen: str, port: int | None) -> None:
 
 
 async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int | None) -> None:
+    from shoal.cluster.embedded.addresses import names_of
     from shoal.cluster.embedded.api.server import serving
     from shoal.cluster.embedded.credentials import Credentials
     from shoal.cluster.embedded.home import open_home
@@ -71,7 +72,7 @@ async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int
     look_for_garbage_rarely()
     _allow_many_connections()
     async with open_home(home) as registry:
-        credentials = Credentials(home, [listen])
+        credentials = Credentials(home, names_of(listen))
         chosen = credentials.last_port() if port is None else port
         async with serving(registry, credentials, listen, chosen) as url:
             kubeconfig = credentials.write_kubeconfig(url)

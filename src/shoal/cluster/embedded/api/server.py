@@ -17,7 +17,9 @@ from typing import Final
 import uvicorn
 
 from shoal.api.fields import shown
+from shoal.cluster.embedded.addresses import LOOPBACK
 from shoal.cluster.embedded.api.app import Api
+from shoal.cluster.embedded.api.silence import hang_up
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
 
@@ -30,7 +32,6 @@ _LAST_SECONDS: Final = 5
 """How long requests may take to end after the server was told to."""
 
 _RENEWAL_SECONDS: Final = 6 * 3600.0
-_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 
 
 class ListenError(Exception):
@@ -46,14 +47,19 @@ async def serving(
     with listening(host, port) as listener:
         server = _server(api, credentials)
         await server.startup(sockets=[listener])
-        tasks = [asyncio.create_task(server.main_loop()), asyncio.create_task(_renewing(server, credentials))]
+        serve = asyncio.create_task(server.main_loop())
+        chores = [
+            asyncio.create_task(_renewing(server, credentials)),
+            asyncio.create_task(hang_up(server, _IDLE_SECONDS)),
+        ]
         try:
             yield _url(listener)
         finally:
             api.stop()
             server.should_exit = True
-            tasks[1].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(serve, *chores, return_exceptions=True)
             await _end(server, listener)
 
 
@@ -133,5 +139,5 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    host = _ANYWHERE.get(host, host)
+    host = LOOPBACK.get(host, host)
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
