@@ -170,6 +170,10 @@ def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             yield from dns_label_errors(spec[field], f"{path}.{field}")
+    for i, toleration in enumerate(spec.get("tolerations", ())):
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            where = f"{path}.tolerations[{i}].effect"
+            yield FieldError(where, "must be NoExecute when tolerationSeconds is set: nothing else ends")
     if spec.get("activeDeadlineSeconds", 1) < 1:
         yield FieldError(f"{path}.activeDeadlineSeconds", "must be at least 1")
     for field in ("containers", "initContainers"):
