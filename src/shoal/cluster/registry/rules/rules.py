@@ -43,7 +43,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     `default` fills in what a user left out, in every write; `derive` what follows from other objects, before
     anything is checked; `begin` what only a new object gets; `carry` what an update cannot say. `errors` is
-    all that is wrong with an object, `frozen` with a change of one; `admit` looks at other objects in the end.
+    all that is wrong with an object, `frozen` with a change of one; `admit` looks at other objects at last.
     """
 
     resource: Resource[Any]
