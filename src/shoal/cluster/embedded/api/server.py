@@ -114,12 +114,11 @@ async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
     """Let requests end; then close connections without waiting for clients that say no goodbye."""
     for listening_server in server.servers:
         listening_server.close()
-    connections = list(server.server_state.connections)
-    for connection in connections:
+    for connection in list(server.server_state.connections):
         connection.shutdown()
     if server.server_state.tasks:
         await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
-    for connection in connections:
+    for connection in list(server.server_state.connections):  # those that are still there
         if not connection.transport.get_write_buffer_size():
             connection.transport.abort()
     await server.shutdown(sockets=[listener])

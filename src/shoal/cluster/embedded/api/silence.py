@@ -23,7 +23,8 @@ async def hang_up(server: uvicorn.Server, seconds: float) -> None:
 
 
 def _idle(server: uvicorn.Server) -> list[Any]:
-    return [connection for connection in server.server_state.connections if _is_idle(connection)]
+    connections: set[Any] = server.server_state.connections
+    return [one for one in connections if _is_idle(one) and not one.transport.is_closing()]
 
 
 def _is_idle(connection: object) -> bool:
