@@ -16,6 +16,7 @@ import shoal
 from shoal.api.fields import many
 from shoal.cli.daemon import LEAVE_PODS, STATUS_PAGE, remove_facts, write_facts
 from shoal.cli.lasting import told_to_stop
+from shoal.cluster.embedded.addresses import names_of
 from shoal.cluster.embedded.agent import Agent, Machines, refuser, refusing
 from shoal.cluster.embedded.api.server import serving
 from shoal.cluster.embedded.credentials import Credentials
@@ -64,7 +65,7 @@ async def serve(order: Order, ready: Callable[[str, Path], None], say: Callable[
         runtime = await stack.enter_async_context(opened_runtime(order.home))
         agent = Agent(registry, runtime, order.home, order.machines)
         status = Status(order, runtime)
-        credentials = Credentials(order.home, [order.listen])
+        credentials = Credentials(order.home, names_of(order.listen))
         port = credentials.last_port() if order.port is None else order.port
         url = await stack.enter_async_context(
             serving(

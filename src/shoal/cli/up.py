@@ -77,7 +77,7 @@ def up(  # noqa: PLR0913 - one parameter an option
       shoal up
       shoal up -d && export KUBECONFIG=~/.shoal/kubeconfig
       shoal up -d --nodes 4 --node-cpu 2 --node-memory 4Gi --node-gpu 1
-      kubectl apply -f examples/lab.yaml
+      shoal apply -f examples/jobs.yaml
     """
     from shoal.cli.lasting import look_for_garbage_rarely
 

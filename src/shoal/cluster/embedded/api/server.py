@@ -18,8 +18,10 @@ from typing import Final
 import uvicorn
 
 from shoal.api.fields import shown
+from shoal.cluster.embedded.addresses import LOOPBACK
 from shoal.cluster.embedded.api.app import Api, Pages
 from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
+from shoal.cluster.embedded.api.silence import hang_up
 from shoal.cluster.embedded.api.sockets import WebSocketProtocol
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
@@ -33,7 +35,6 @@ _LAST_SECONDS: Final = 5
 """How long requests may take to end after the server was told to."""
 
 _RENEWAL_SECONDS: Final = 6 * 3600.0
-_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 
 
 class ListenError(Exception):
@@ -55,14 +56,19 @@ async def serving(  # noqa: PLR0913 - the last have their usual values
     with listening(host, port) as listener:
         server = _server(api, credentials)
         await server.startup(sockets=[listener])
-        tasks = [asyncio.create_task(server.main_loop()), asyncio.create_task(_renewing(server, credentials))]
+        serve = asyncio.create_task(server.main_loop())
+        chores = [
+            asyncio.create_task(_renewing(server, credentials)),
+            asyncio.create_task(hang_up(server, _IDLE_SECONDS)),
+        ]
         try:
             yield _url(listener)
         finally:
             api.stop()
             server.should_exit = True
-            tasks[1].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(serve, *chores, return_exceptions=True)
             await _end(server, listener)
 
 
@@ -125,12 +131,11 @@ async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
     """Let requests end; then close connections without waiting for clients that say no goodbye."""
     for listening_server in server.servers:
         listening_server.close()
-    connections = list(server.server_state.connections)
-    for connection in connections:
+    for connection in list(server.server_state.connections):
         connection.shutdown()
     if server.server_state.tasks:
         await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
-    for connection in connections:
+    for connection in list(server.server_state.connections):  # those that are still there
         if not _unsent(connection.transport):
             connection.transport.abort()
     await server.shutdown(sockets=[listener])
@@ -158,5 +163,5 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    host = _ANYWHERE.get(host, host)
+    host = LOOPBACK.get(host, host)
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
