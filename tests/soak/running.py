@@ -28,9 +28,13 @@ from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 from tests.soak.worlds import DAY, HABITS, HOUR, LONGEST_TTL, NAMESPACE, Deed, World, drawn_world
 
-CONFIG = SchedulerConfig(optimise_period="10m", node_lost_seconds=200)
-HEARTBEAT = 90.0
+CONFIG = SchedulerConfig(optimise_period="10m", node_lost_seconds=700)
+HEARTBEAT = 300.0
 """Seconds between signs of life of a node: less often than in life, for a run to be quick."""
+_ABSENCE = 3000.0
+"""Seconds that a node is silent at most: some are not for long, some are taken for lost."""
+_BOOKMARKS = 600.0
+"""Seconds between two signs of life of a watch: less often than in life, too."""
 _LONGEST = 3 * DAY
 """Seconds after which what has not ended will not."""
 _AS_KUBECTL = Deletion(propagation="Background")
@@ -59,6 +63,7 @@ class Soak:
             seconds=self.days * DAY,
             calls=calls,
             nodes=self.world().nodes,
+            absence=_ABSENCE,
         )
         return random_schedule(self._dice("faults"), extent)
 
@@ -108,7 +113,8 @@ class _Run:
 
     async def outcome(self, chronicle: Chronicle | None) -> Outcome:
         simulation, witness = self._simulation, self._witness
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+        dice = simulation.dice("store")
+        async with SimulatedCluster(clock=simulation.clock, dice=dice, bookmark_every=_BOOKMARKS) as store:
             store.witnesses.extend([witness, chronicle] if chronicle else [witness])
             with witness.hears_complaints():
                 await self._days(store)

@@ -23,7 +23,7 @@ from shoal.cluster.registry.rules import namespaces, priority
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.registry.state import Retention, State
-from shoal.cluster.registry.watching import Feed, Watch
+from shoal.cluster.registry.watching import BOOKMARK_EVERY, Feed, Watch
 from shoal.cluster.registry.writing import Make, change, create, found, key_of
 from shoal.cluster.resources import EVENTS, NAMESPACES, PODS, PRIORITY_CLASSES, Object, Resource
 from shoal.cluster.selection import Selection
@@ -44,7 +44,7 @@ class Registry:
         clock: Callable[[], float] = time.time,
         dice: random.Random | None = None,
         retention: Retention | None = None,
-        bookmark_every: float = 60.0,
+        bookmark_every: float = BOOKMARK_EVERY,
         tidy_every: float = 30.0,
     ) -> None:
         """Take what the journal has; the clock tells seconds since 1970, the dice names and uids."""
