@@ -307,7 +307,8 @@ class Registry:
             for record in old:
                 self._head.remove(record.key, decode(record.body))
 
-        await self._write(remove)
+        if old:
+            await self._write(remove)
         await self._make_what_is_always_there()
         self._forget(self._clock())
 
