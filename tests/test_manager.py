@@ -1,15 +1,19 @@
 """The manager: it stops in good order, and says how it is."""
 
 import asyncio
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from shoal.cluster.live import FOLLOWED
 from shoal.cluster.registry import Registry
-from shoal.cluster.resources import PODS
+from shoal.cluster.resources import PODS, Resource
 from shoal.cluster.simulated import Connection, Refuse, Slow
 from shoal.manager import Health, running
 from shoal.scheduler.loop import Manner
 from shoal.scheduling.config import SchedulerConfig
+from tests.k8s.processes import PATIENCE
 from tests.scheduler.cases import in_pool, small
 from tests.scheduler.simulations import Run, simulated
 
@@ -61,6 +65,27 @@ def test_it_says_how_it_is() -> None:
     assert (after.troubles, after.unreadable) == ((), {})
 
 
+class Counting(Registry):
+    """Counts how often each collection is watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched = Counter[str]()
+
+    def watch(self, resource: Resource[Any], *arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the port has it
+        self.watched[resource.full_name] += 1
+        return super().watch(resource, *arguments, **more)
+
+
+async def test_scheduler_and_controllers_hear_of_each_collection_through_one_watch() -> None:
+    async with Counting() as registry, running(registry, SchedulerConfig(), native=True) as manager:
+        async with asyncio.timeout(PATIENCE):
+            await manager.ready()
+            while len(registry.watched) <= len(FOLLOWED):  # noqa: ASYNC110 - and the leases of nodes
+                await asyncio.sleep(0)
+        assert set(registry.watched.values()) == {1}
+
+
 # --- by halves ---------------------------------------------------------------------------------------------
 
 
@@ -79,7 +104,7 @@ async def wait_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("part", ["live", "house", "scheduler"])
+@pytest.mark.parametrize("part", ["reflectors", "house", "scheduler"])
 async def test_it_does_not_go_on_without_a_part_of_it(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await wait_for_ever(part, monkeypatch)

@@ -19,7 +19,7 @@ import msgspec
 
 from shoal.cluster.live import LiveWorld, Texts
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import Pace, Reflectors
 from shoal.controllers.house import House
 from shoal.policies.worker import PolicyProcess
 from shoal.scheduler.advisor import Advisor, in_thread
@@ -41,7 +41,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Manager:
-    """A scheduler with the world it plans, and controllers, on one cluster."""
+    """A scheduler with the world it plans, and controllers, on one cluster; both know the same of it."""
 
     def __init__(  # noqa: PLR0913 - all have their usual values
         self,
@@ -63,8 +63,10 @@ class Manager:
         """
         self.metrics: Final = Metrics()
         world, texts = World(clock()), Texts()
-        self.live: Final = LiveWorld(cluster, world, pace, texts=None if record is None else texts)
-        self.house: Final = House(cluster, config, native=native, clock=clock, pace=pace)
+        self.reflectors: Final = Reflectors(cluster, pace)
+        self.live: Final = LiveWorld(self.reflectors, world, texts=None if record is None else texts)
+        dice = pace.dice if pace else None
+        self.house: Final = House(cluster, self.reflectors, config, native=native, clock=clock, dice=dice)
         self.scheduler: Final = Scheduler(
             cluster,
             self.live,
@@ -80,23 +82,24 @@ class Manager:
     async def run(self) -> None:
         """Run until cancelled. What has been begun by then is finished first, while the world is followed."""
         async with asyncio.TaskGroup() as group:  # none goes on without the others
-            beside = [group.create_task(self.live.run()), group.create_task(self.house.run())]
+            following, looking_after = map(group.create_task, (self.reflectors.run(), self.house.run()))
             try:
                 await self.scheduler.run()
             finally:
-                for task in beside:
-                    task.cancel()
+                looking_after.cancel()
+                await asyncio.wait([looking_after])
+                following.cancel()
 
     async def ready(self) -> None:
         """Wait until everything has been seen once."""
-        await self.live.synced()
+        await self.reflectors.synced()
 
     def health(self) -> Health:
         """How it is."""
         return Health(
-            ready=self.live.is_synced,
+            ready=self.reflectors.is_synced,
             cycles=self.scheduler.cycles,
-            troubles=tuple(error.message for error in (*self.live.troubles, *self.house.troubles)),
+            troubles=tuple(error.message for error in self.reflectors.troubles),
             unreadable={
                 "/".join((kind, *filter(None, key))): problem
                 for (kind, key), problem in self.live.unreadable.items()

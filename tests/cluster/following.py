@@ -7,7 +7,7 @@ from typing import cast
 
 from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import Pace, Reflectors
 from shoal.world.world import World
 from tests.following import NOW
 
@@ -17,8 +17,9 @@ PATIENCE = 60
 
 @asynccontextmanager
 async def following(cluster: object, pace: Pace | None = None) -> AsyncIterator[LiveWorld]:
-    live = LiveWorld(cast("Cluster", cluster), World(NOW), pace)
-    task = asyncio.create_task(live.run())
+    reflectors = Reflectors(cast("Cluster", cluster), pace)
+    live = LiveWorld(reflectors, World(NOW))
+    task = asyncio.create_task(reflectors.run())
     try:
         yield live
     finally:

@@ -89,7 +89,7 @@ async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> No
                 wanted = await afresh(registry, config)
                 await until(lambda: portrait(assembler.assemble(NOW).snapshot) == wanted)  # noqa: B023 - at once
             assert live.unreadable == {}
-            assert live.troubles == []
+            assert live.reflectors.troubles == []
 
 
 async def bind_one(registry: Registry, dice: random.Random) -> None:
@@ -240,6 +240,6 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
         assert list(live.world.nodes) == ["n1"]
         assert live.world.jobs["TYJob"] == {}
         await until(lambda: len(waits) > 3)
-        assert live.troubles == []
+        assert live.reflectors.troubles == []
         cluster.without = ()
         await until(lambda: ("default", "t") in live.world.jobs["TYJob"])

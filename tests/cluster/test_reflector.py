@@ -290,7 +290,7 @@ async def test_it_says_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
     task = asyncio.create_task(reflector.run())
     await cluster.done.wait()
     task.cancel()
-    assert reflector.unreadable == {("", "a"): "value: expected a number"}
+    assert reflector.first.unreadable == {("", "a"): "value: expected a number"}
     assert reflector.trouble is DROPPED
     assert taken == []
     assert [record.getMessage() for record in caplog.records] == [
@@ -312,7 +312,7 @@ async def test_several_are_synced_when_all_are() -> None:
     task = asyncio.create_task(group.run())
     await group.synced()
     assert counts == [1, 1]
-    assert list(group.troubles()) == []
+    assert group.troubles == []
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -10,8 +10,10 @@ from typing import Any, cast
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflectors
 from shoal.cluster.registry import Registry
+from shoal.controllers.house import House
 from shoal.controllers.runtime import Controller, Runtime
 from shoal.controllers.stores import Stores
+from shoal.scheduling.config import SchedulerConfig
 from tests.controllers.virtual import clock
 
 Make = Callable[[Stores], Controller[Any]]
@@ -84,6 +86,18 @@ async def at_work(cluster: Cluster, makers: Sequence[Make], seed: int = 1) -> As
         for task in (working, following):
             task.cancel()
         await asyncio.gather(working, following, return_exceptions=True)
+
+
+async def keep_house(cluster: Cluster, clock: Callable[[], float], dice: random.Random) -> None:
+    """All controllers on a cluster, and what they need, until it is cancelled."""
+    reflectors = Reflectors(cluster, Pace(dice=dice))
+    house = House(cluster, reflectors, SchedulerConfig(), native=True, clock=clock, dice=dice)
+    following = asyncio.create_task(reflectors.run())
+    try:
+        await house.run()
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
 async def settled(seconds: float = 5.0) -> None:

@@ -8,11 +8,10 @@ import pytest
 from shoal.cluster.port import Cluster, Where
 from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, Object
-from shoal.controllers.house import House
 from shoal.manager import running
 from shoal.scheduling.config import SchedulerConfig
 from tests.builders import node
-from tests.controllers.scenes import registry, watched
+from tests.controllers.scenes import keep_house, registry, watched
 from tests.controllers.virtual import clock, virtually
 
 CONTAINER = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
@@ -94,8 +93,7 @@ def test_whoever_is_told_to_stop_finishes_what_was_begun() -> None:
                     creating.set()
 
             port, cluster = watched(home, before=before)
-            house = House(cluster, SchedulerConfig(), native=True, clock=clock, pace=pace())
-            working = asyncio.create_task(house.run())
+            working = asyncio.create_task(keep_house(cluster, clock, random.Random(1)))
             await creating.wait()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)

@@ -1,7 +1,8 @@
 """A World that follows a cluster: what reflectors hear is read straight into what the World keeps.
 
-    live = LiveWorld(cluster, World(time.time()))
-    task = asyncio.create_task(live.run())  # cancel it to stop
+    reflectors = Reflectors(cluster)
+    live = LiveWorld(reflectors, World(time.time()))
+    task = asyncio.create_task(reflectors.run())  # cancel it to stop
     await live.synced()
 
 Pods and nodes are many and change often. They are read in one step from text to view, and of a pod only its
@@ -19,11 +20,12 @@ from shoal.api import core, kinds
 from shoal.api.kinds import KINDS, Kind
 from shoal.api.meta import Object as View
 from shoal.api.repair import custom
-from shoal.cluster.errors import ClusterError, NotFoundError
-from shoal.cluster.mirror import Change, Gone, Key, Mirror, Put, entries_of, number
+from shoal.cluster.errors import NotFoundError
+from shoal.cluster.listeners import Listener
+from shoal.cluster.mirror import Change, Gone, Key, Put, Unreadable, entries_of, number
 from shoal.cluster.paging import list_all
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflector, Reflectors
+from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import (
     BUDGETS,
     DIJOBS,
@@ -68,47 +70,34 @@ Texts = dict[tuple[str, Key], bytes]
 
 
 class LiveWorld:
-    """A World, and the reflectors that keep it up to date."""
+    """A World that listens to reflectors, which may have others who listen."""
 
-    def __init__(
-        self, cluster: Cluster, world: World, pace: Pace | None = None, *, texts: Texts | None = None
-    ) -> None:
-        """Follow nothing yet. In `texts`, if there are any, the objects are kept as they were told."""
+    def __init__(self, reflectors: Reflectors, world: World, *, texts: Texts | None = None) -> None:
+        """Listen from the first list on. In `texts`, if there are any, objects are kept as they were told."""
         self.world: Final = world
-        self._reflectors: Final = Reflectors(cluster, pace)
-        self._all: Final[dict[str, Reflector[Any]]] = {
-            resource.kind: self._follow(resource, texts) for resource in FOLLOWED
+        self.reflectors: Final = reflectors
+        self._all: Final[dict[str, Listener[Any]]] = {
+            resource.kind: _listen(reflectors, resource, world, texts) for resource in FOLLOWED
         }
-
-    def _follow(self, resource: Resource[Object], texts: Texts | None) -> Reflector[Any]:
-        read, tell = reader(resource, self.world), sink(resource.kind, self.world)
-        if texts is None:
-            return self._reflectors.follow(resource.read_as(read), tell)
-        return self._reflectors.follow(resource.read_as(_keeping(read)), _kept(resource.kind, tell, texts))
-
-    async def run(self) -> None:
-        """Follow for ever; cancel it to stop."""
-        await self._reflectors.run()
 
     async def synced(self) -> None:
         """Wait until everything has been told once."""
-        await self._reflectors.synced()
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether everything has been told once."""
-        return all(reflector.synced.is_set() for reflector in self._all.values())
+        await self.reflectors.synced()
 
     @property
     def unreadable(self) -> dict[tuple[str, Key], str]:
         """Objects that are left out, by kind and key, and what is wrong with each."""
-        found = ((kind, reflector.unreadable) for kind, reflector in self._all.items())
+        found = ((kind, listener.unreadable) for kind, listener in self._all.items())
         return {(kind, key): problem for kind, problems in found for key, problem in problems.items()}
 
-    @property
-    def troubles(self) -> list[ClusterError]:
-        """What goes wrong just now; that a kind is not installed is no trouble."""
-        return [error for error in self._reflectors.troubles() if not isinstance(error, NotFoundError)]
+
+def _listen(
+    reflectors: Reflectors, resource: Resource[Object], world: World, texts: Texts | None
+) -> Listener[Any]:
+    read, tell = reader(resource, world), sink(resource.kind, world)
+    if texts is None:
+        return reflectors.follow(resource.read_as(read), tell)
+    return reflectors.follow(resource.read_as(_keeping(read)), _kept(resource.kind, tell, texts))
 
 
 async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
@@ -120,12 +109,12 @@ async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
             page = await list_all(cluster, read)
         except NotFoundError:
             continue
-        mirror = Mirror[Any]()
-        sink(resource.kind, world)(mirror.replace(page.items))
-        left_out += (
-            (f"{resource.kind} {'/'.join(filter(None, key))}", problem)
-            for key, problem in mirror.unreadable.items()
-        )
+        take = sink(resource.kind, world)
+        for entry in page.items:
+            if isinstance(entry.item, Unreadable):
+                left_out.append((f"{resource.kind} {'/'.join(filter(None, entry.key))}", entry.item.problem))
+            else:
+                take([Put(entry.key, entry.version, entry.item)])
     return left_out
 
 

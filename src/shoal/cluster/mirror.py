@@ -1,7 +1,7 @@
 """What a follower of a collection knows, and what a list or an event changes about it. No I/O here.
 
 Objects are told apart by uid: one that was deleted and made again under its name, while nobody could look, is
-gone and then there again. An object that cannot be decoded is left out, as if it were not there.
+gone and then there again. What can be made of an object is for those to say who hear of it (`listeners`).
 
 A list replaces all that was known, and may do so: lists are of the newest state of a cluster, wherever it is
 asked. Should versions ever go back, because a cluster was restored from a copy, the list is still the truth.
@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.cluster.resources import Resource, Text
+from shoal.cluster.resources import Decode, Resource, Text
 
 T = TypeVar("T")
 
@@ -42,13 +42,12 @@ Sink = Callable[[Sequence[Change[T]]], None]
 
 
 class Entry(msgspec.Struct, Generic[T], frozen=True):
-    """An object as it was read: who it is, and what was made of it, or why nothing could be."""
+    """An object as it was read: who it is, and what was made of it."""
 
     key: Key
     uid: str
     version: str
-    item: T | None
-    problem: str = ""
+    item: T
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -65,27 +64,39 @@ class _Headed(msgspec.Struct, frozen=True):
 _HEADED: Final = msgspec.json.Decoder(_Headed)
 
 
-def entries_of(resource: Resource[T]) -> Resource[Entry[T]]:
+class Unreadable(msgspec.Struct, frozen=True):
+    """What is made of an object of which nothing can be made: why."""
+
+    problem: str
+
+
+def attempt(decode: Decode[T], text: Text) -> T | Unreadable:
+    """What can be made of an object."""
+    try:
+        return decode(text)
+    except Exception as wrong:  # noqa: BLE001 - whatever a decoder says of bad data, other data is good
+        return Unreadable(str(wrong) or type(wrong).__name__)
+
+
+def entries_of(resource: Resource[T]) -> Resource[Entry[T | Unreadable]]:
     """A collection, read such that no object can spoil the reading of others."""
     return resource.read_as(partial(_entry, resource))
 
 
-def _entry(resource: Resource[T], text: Text) -> Entry[T]:
-    metadata, item, problem = _Metadata(), None, ""
-    try:
-        metadata = _HEADED.decode(text).metadata
-        item = resource.decode(text)
-    except Exception as wrong:  # noqa: BLE001 - whatever a decoder says of bad data, other data is good
-        problem = str(wrong) or type(wrong).__name__
-    return Entry((metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, item, problem)
+def _entry(resource: Resource[T], text: Text) -> Entry[T | Unreadable]:
+    head = attempt(_HEADED.decode, text)
+    if isinstance(head, Unreadable):
+        return Entry(("", ""), "", "", head)
+    meta = head.metadata
+    item = attempt(resource.decode, text)
+    return Entry((meta.namespace, meta.name), meta.uid, meta.resource_version, item)
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """The last that was heard of an object; `shown` unless it could not be decoded."""
+    """The last that was heard of an object."""
 
     uid: str
     version: str
-    shown: bool
 
 
 class Mirror(Generic[T]):
@@ -93,14 +104,12 @@ class Mirror(Generic[T]):
 
     def __init__(self) -> None:
         self._known: dict[Key, _Known] = {}
-        self.unreadable: Final[dict[Key, str]] = {}
-        """Objects that cannot be decoded, and why."""
 
     def replace(self, entries: Sequence[Entry[T]]) -> list[Change[T]]:
         """Take a whole list; what it lacks is gone."""
         there = {entry.key for entry in entries}
         missing = [key for key in self._known if key not in there]
-        changes: list[Change[T]] = [change for key in missing for change in self._forget(key)]
+        changes: list[Change[T]] = [self._forget(key) for key in missing]
         return changes + [change for entry in entries for change in self.put(entry)]
 
     def put(self, entry: Entry[T]) -> Iterator[Change[T]]:
@@ -108,25 +117,20 @@ class Mirror(Generic[T]):
         known = self._known.get(entry.key)
         if known is not None and (known.uid, known.version) == (entry.uid, entry.version):
             return
-        if known is not None and (known.uid != entry.uid or entry.item is None):
-            yield from self._forget(entry.key)
-        self._known[entry.key] = _Known(entry.uid, entry.version, shown=entry.item is not None)
-        if entry.item is None:
-            self.unreadable[entry.key] = entry.problem
-            return
-        self.unreadable.pop(entry.key, None)
+        if known is not None and known.uid != entry.uid:
+            yield self._forget(entry.key)
+        self._known[entry.key] = _Known(entry.uid, entry.version)
         yield Put(entry.key, entry.version, entry.item)
 
     def remove(self, entry: Entry[T]) -> Iterator[Gone]:
         """Take note that an object is gone, if it is the one that is known."""
         known = self._known.get(entry.key)
         if known is not None and known.uid == entry.uid:
-            yield from self._forget(entry.key)
+            yield self._forget(entry.key)
 
-    def _forget(self, key: Key) -> Iterator[Gone]:
-        self.unreadable.pop(key, None)
-        if self._known.pop(key).shown:
-            yield Gone(key)
+    def _forget(self, key: Key) -> Gone:
+        del self._known[key]
+        return Gone(key)
 
 
 class Cache(Generic[T]):

@@ -2,12 +2,14 @@
 
 A reflector lists once, in pages, and then watches. When a watch ends it goes on from the last version it
 heard of. It lists again when the cluster no longer knows that version, or answers with an error that may be
-about it. Until then everybody keeps what they have: an outage changes nothing.
+about it. Until then everybody keeps what they have: an outage changes nothing. Several may listen to one
+reflector: a collection is watched once, and all of them know the same of it at any moment.
 
 No failure ends a reflector. Each is waited for, longer from one to the next, until something new is heard:
 that alone counts as success, so that no server can keep a reflector busy for nothing.
 
     reflector = Reflector(cluster, PODS, sink)
+    reflector.listen(PODS.read_as(bytes), another_sink)
     task = asyncio.create_task(reflector.run())  # cancel it to stop
     await reflector.synced.wait()
 """
@@ -15,7 +17,7 @@ that alone counts as success, so that no server can keep a reflector busy for no
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -26,12 +28,14 @@ from shoal.cluster.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
-from shoal.cluster.mirror import Change, Entry, Key, Mirror, Sink, entries_of
+from shoal.cluster.listeners import Audience, Listener, Readings
+from shoal.cluster.mirror import Entry, Mirror, Sink, entries_of
 from shoal.cluster.paging import PAGE, list_all
 from shoal.cluster.port import EVERYWHERE, Cluster, Event, Where
 from shoal.cluster.resources import Resource
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _LOG: Final = logging.getLogger(__name__)
 _DOUBTS: Final = 5
@@ -74,7 +78,7 @@ class Backoff:
 
 
 class Reflector(Generic[T]):
-    """Keeps a sink up to date with a collection."""
+    """Keeps sinks up to date with a collection."""
 
     def __init__(
         self,
@@ -89,19 +93,22 @@ class Reflector(Generic[T]):
         self.trouble: ClusterError | None = None
         """What went wrong last; None as soon as all is well again."""
         self._cluster: Final = cluster
-        self._resource: Final = entries_of(resource)
-        self._sink: Final = sink
+        self._audience: Final = Audience()
+        self._resource: Final = entries_of(resource.read_as(self._audience.read))
         self._where: Final = where
         self._pace: Final = pace or Pace()
         self._backoff: Final = Backoff(self._pace)
-        self._mirror: Final = Mirror[T]()
+        self._mirror: Final = Mirror[Readings]()
         self._version = ""
         """Up to where everything is known; empty when it must be listed."""
+        self.first: Final = self.listen(resource, sink)
+        """Who listens since it was made."""
 
-    @property
-    def unreadable(self) -> dict[Key, str]:
-        """Objects that are left out because they cannot be decoded, and why."""
-        return self._mirror.unreadable
+    def listen(self, resource: Resource[U], sink: Sink[U]) -> Listener[U]:
+        """Have another sink kept up to date, with what the resource makes of objects; before `run`."""
+        listener = Listener(resource, sink)
+        self._audience.join(listener)
+        return listener
 
     async def run(self) -> None:
         """Follow for ever; cancel it to stop."""
@@ -122,11 +129,10 @@ class Reflector(Generic[T]):
             page = await list_all(self._cluster, self._resource, self._where, size=self._pace.page)
         except NotFoundError:
             # The cluster has no such collection, or none any more: there is nothing in it to wait for.
-            self._pass_on(self._mirror.replace([]))
+            self._audience.take(self._mirror.replace([]))
             self.synced.set()
             raise
-        self._report_unreadable(page.items)
-        self._pass_on(self._mirror.replace(page.items))
+        self._audience.take(self._mirror.replace(page.items))
         self._version = page.version
         self.synced.set()
 
@@ -144,27 +150,16 @@ class Reflector(Generic[T]):
                 self._take(event)
         return self._version != before or asyncio.get_running_loop().time() - began >= timeout / 2
 
-    def _take(self, event: Event[Entry[T]]) -> None:
+    def _take(self, event: Event[Entry[Readings]]) -> None:
         if event.object is not None and event.type == "DELETED":
-            self._pass_on(list(self._mirror.remove(event.object)))
+            self._audience.take(list(self._mirror.remove(event.object)))
         elif event.object is not None:
-            self._report_unreadable([event.object])
-            self._pass_on(list(self._mirror.put(event.object)))
+            self._audience.take(list(self._mirror.put(event.object)))
         if event.version != self._version:
             self._version = event.version
             self._backoff.succeed()
 
     # --- both ---------------------------------------------------------------------------------------------
-
-    def _pass_on(self, changes: Sequence[Change[T]]) -> None:
-        if changes:
-            self._sink(changes)
-
-    def _report_unreadable(self, entries: Iterable[Entry[T]]) -> None:
-        for entry in entries:
-            if entry.problem and self.unreadable.get(entry.key) != entry.problem:
-                name = "/".join(filter(None, entry.key))
-                _LOG.warning("%s %s is left out: %s", self._resource.full_name, name, entry.problem)
 
     def _note(self, error: ClusterError) -> None:
         """Remember what went wrong, and whether the version may be to blame; say it once, not every time."""
@@ -177,30 +172,40 @@ class Reflector(Generic[T]):
 
 
 class Reflectors:
-    """Several collections, followed side by side."""
+    """Several collections, followed side by side; each of them once, however many listen."""
 
     def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
         self._cluster: Final = cluster
         self._pace: Final = pace or Pace()
-        self._all: Final[list[Reflector[Any]]] = []
+        self._all: Final[dict[str, Reflector[Any]]] = {}
 
-    def follow(self, resource: Resource[T], sink: Sink[T], where: Where = EVERYWHERE) -> Reflector[T]:
-        """Add a collection, before `run`."""
-        reflector = Reflector(self._cluster, resource, sink, where, self._pace)
-        self._all.append(reflector)
-        return reflector
+    def follow(self, resource: Resource[T], sink: Sink[T]) -> Listener[T]:
+        """Add somebody who listens to a collection, before `run`."""
+        known = self._all.get(resource.full_name)
+        if known is not None:
+            return known.listen(resource, sink)
+        made = Reflector(self._cluster, resource, sink, pace=self._pace)
+        self._all[resource.full_name] = made
+        return made.first
 
     async def run(self) -> None:
         """Follow all for ever; cancel it to stop."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._all:
+            for reflector in self._all.values():
                 group.create_task(reflector.run())
 
     async def synced(self) -> None:
         """Wait until every collection has been listed."""
-        for reflector in self._all:
+        for reflector in self._all.values():
             await reflector.synced.wait()
 
-    def troubles(self) -> Iterable[ClusterError]:
-        """What goes wrong just now."""
-        return [reflector.trouble for reflector in self._all if reflector.trouble is not None]
+    @property
+    def is_synced(self) -> bool:
+        """Whether every collection has been listed."""
+        return all(reflector.synced.is_set() for reflector in self._all.values())
+
+    @property
+    def troubles(self) -> list[ClusterError]:
+        """What goes wrong just now; that a kind is not installed is no trouble."""
+        found = (reflector.trouble for reflector in self._all.values())
+        return [error for error in found if error is not None and not isinstance(error, NotFoundError)]

@@ -6,13 +6,13 @@ own kinds: a Kubernetes cluster has controllers for them, every other home needs
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflectors
+from shoal.cluster.reflector import Reflectors
 from shoal.controllers.budgets import budget_controller
 from shoal.controllers.jobs.controller import job_controller
 from shoal.controllers.nodes import node_controller
@@ -26,18 +26,19 @@ _STOP: Final = 10.0
 
 
 class House:
-    """Controllers, the stores that they look at, and the reflectors that fill them."""
+    """Controllers, and the stores that they look at, which reflectors fill."""
 
     def __init__(
         self,
         cluster: Cluster,
+        reflectors: Reflectors,
         config: SchedulerConfig,
         *,
         native: bool,
         clock: Callable[[], float] = time.time,
-        pace: Pace | None = None,
+        dice: random.Random | None = None,
     ) -> None:
-        """`native`: whether to look after Kubernetes' own kinds too."""
+        """`native`: whether to look after Kubernetes' own kinds too. Somebody has to run the reflectors."""
         stores = Stores()
         self.board: Final = Board(clock)
         """Where the scheduler leaves its figures."""
@@ -48,26 +49,18 @@ class House:
                 budget_controller(stores),
                 node_controller(stores, config.node_lost_seconds),
             ]
-        dice = pace.dice if pace else None
         self._runtime: Final = Runtime(cluster, stores, controllers, clock=clock, dice=dice)
-        self._reflectors: Final = Reflectors(cluster, pace)
-        stores.follow(self._reflectors)
+        self._synced: Final = reflectors.synced
+        stores.follow(reflectors)
 
     async def run(self) -> None:
         """Work until cancelled. What has been begun by then is finished first, if that is quick."""
-        loop = asyncio.get_running_loop()
-        following = loop.create_task(self._reflectors.run())
+        await self._synced()
+        working = asyncio.get_running_loop().create_task(self._runtime.run())
         try:
-            await self._reflectors.synced()
-            working = loop.create_task(self._runtime.run())
-            try:
-                await asyncio.shield(working)
-            finally:
-                await self._finish(working)
+            await asyncio.shield(working)
         finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
+            await self._finish(working)
 
     async def _finish(self, working: asyncio.Task[None]) -> None:
         self._runtime.stop()
@@ -78,8 +71,3 @@ class House:
     def busy(self) -> int:
         """How many keys wait for a turn or are at it."""
         return self._runtime.busy
-
-    @property
-    def troubles(self) -> list[ClusterError]:
-        """What goes wrong just now; that a kind is not installed is no trouble."""
-        return [error for error in self._reflectors.troubles() if not isinstance(error, NotFoundError)]

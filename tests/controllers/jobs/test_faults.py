@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import JOBS, Object
 from shoal.cluster.simulated.chaos import Extent, random_schedule
 from shoal.cluster.simulated.faults import Faults
 from shoal.cluster.simulated.home import SimulatedCluster
 from shoal.cluster.simulated.process import lasting
 from shoal.cluster.simulated.running import Simulation, run
-from shoal.controllers.house import House
 from shoal.controllers.jobs.controller import job_controller
-from shoal.scheduling.config import SchedulerConfig
 from tests.controllers.jobs.scenarios import outcome
 from tests.controllers.jobs.test_crashes import STORIES, TEMPLATE, Life, Story, until_over
-from tests.controllers.scenes import at_work, late_watch, registry
+from tests.controllers.scenes import at_work, keep_house, late_watch, registry
 from tests.controllers.virtual import virtually
 
 SEEDS = range(int(os.environ.get("SHOAL_SEEDS", "6")))
@@ -78,8 +75,7 @@ def troubled(story: Story, seed: int) -> tuple[Object, Life, list[str]]:
         faults = Faults(random_schedule(simulation.dice("faults"), extent), simulation.clock)
 
         async def shoal(cluster: Cluster) -> None:
-            pace = Pace(dice=random.Random(seed))
-            await House(cluster, SchedulerConfig(), native=True, clock=simulation.clock, pace=pace).run()
+            await keep_house(cluster, simulation.clock, random.Random(seed))
 
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("home")) as home:
             life, living = await lived(home, story)
