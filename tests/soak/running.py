@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from shoal.cluster.errors import NotFoundError
@@ -21,7 +21,7 @@ from shoal.cluster.simulated import (
     run,
     shrunk,
 )
-from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives, kubelet
+from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives
 from shoal.scheduling.config import SchedulerConfig
 from tests.soak.enduring import enduring, unhurried
 from tests.soak.sight import Sight
@@ -102,12 +102,13 @@ def told(soak: Soak, schedule: Schedule, broken: str) -> str:
 
 
 class _Run:
+    _kubelet: Kubelet
+
     def __init__(self, simulation: Simulation, soak: Soak, schedule: Schedule) -> None:
         self._simulation, self._soak = simulation, soak
         self._world = soak.world()
         self._faults = Faults(schedule, simulation.clock)
         self._faults.lost_nodes.append(self._lose)
-        self._kubelets: list[Kubelet] = []
         self._sight = Sight(asyncio.get_running_loop().time, self._running)
         self._witness = Witness(self._sight, self._faults)
 
@@ -142,29 +143,18 @@ class _Run:
 
     @asynccontextmanager
     async def _machines(self, store: SimulatedCluster) -> AsyncIterator[None]:
-        simulation = self._simulation
-        async with AsyncExitStack() as stack:
-            for group in self._world.groups:
-                playing = kubelet(
-                    store,
-                    group.names,
-                    script=drawn_lives(str(self._soak.seed), HABITS),
-                    clock=LoopClock(simulation.clock),
-                    capacity=group.capacity,
-                    labels={"pool": group.pool},
-                    heartbeat=HEARTBEAT,
-                    pace=unhurried(simulation.dice(f"kubelet {group.pool}")),
-                )
-                self._kubelets.append(await stack.enter_async_context(playing))
+        lives, clock = drawn_lives(str(self._soak.seed), HABITS), LoopClock(self._simulation.clock)
+        self._kubelet = Kubelet(store, self._world.nodes, lives, clock)
+        for group in self._world.groups:
+            await self._kubelet.register(group.names, group.capacity, {"pool": group.pool})
+        async with self._kubelet.at_work(HEARTBEAT, unhurried(self._simulation.dice("kubelet"))):
             yield
 
     def _running(self) -> dict[str, list[str]]:
-        return {name: uids for one in self._kubelets for name, uids in one.running().items()}
+        return self._kubelet.running()
 
     def _lose(self, loss: NodeLoss) -> None:
-        for one in self._kubelets:
-            if loss.node in one.running():
-                one.lose(loss.node, loss.seconds)
+        self._kubelet.lose(loss.node, loss.seconds)
 
     # --- users --------------------------------------------------------------------------------------------
 
