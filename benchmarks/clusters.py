@@ -153,6 +153,16 @@ def arriving(numbers: Iterable[int]) -> Iterator[Raw]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def batch_jobs(pods: int, size: int = 100) -> Iterator[Raw]:
+    """Jobs of so many pods each, which run side by side; no two Jobs ask for the same."""
+    for i in range(pods // size):
+        alike = template(f"{1000 + i % 40 * 100}m", f"{1024 + i * 8}Mi", 0)
+        alike["spec"] |= {"schedulerName": "shoal", "restartPolicy": "Never"}
+        spec = {"completions": size, "parallelism": size, "template": alike}
+        metadata = {"name": f"job-{i:05}", "namespace": "default"}
+        yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
 def gpu_hosts(count: int) -> Iterator[Raw]:
     """Nodes that are alike, with eight GPUs each."""
     have = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "110"}

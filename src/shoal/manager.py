@@ -66,7 +66,15 @@ class Manager:
         self.reflectors: Final = Reflectors(cluster, pace)
         self.live: Final = LiveWorld(self.reflectors, world, texts=None if record is None else texts)
         dice = pace.dice if pace else None
-        self.house: Final = House(cluster, self.reflectors, config, native=native, clock=clock, dice=dice)
+        self.house: Final = House(
+            cluster,
+            self.reflectors,
+            config,
+            native=native,
+            clock=clock,
+            dice=dice,
+            registry=self.metrics.registry,
+        )
         self.scheduler: Final = Scheduler(
             cluster,
             self.live,

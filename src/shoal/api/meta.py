@@ -62,17 +62,22 @@ class OwnerReference(View, frozen=True, kw_only=True):
     controller: bool | None = None
 
 
-class ObjectMeta(View, frozen=True, kw_only=True):
-    """`metadata` of any object."""
+class Stamp(View, frozen=True, kw_only=True):
+    """`metadata` without what people write on an object: who it is, whose, and since when."""
 
     name: str
     namespace: str = ""
     uid: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+
+
+class ObjectMeta(Stamp, frozen=True, kw_only=True):
+    """`metadata` of any object."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class Condition(View, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Who hears of a collection. Each reads its objects in its own way, and all are told of a change at one moment.
+"""Who hears of a collection: each reads its objects in its own way, and all are told of a change at once.
 
 An object that a listener cannot read is left out for it, as if it were not there: others may be able to, and
 no object spoils the reading of another.

@@ -6,12 +6,13 @@
     await live.synced()
 
 Pods and nodes are many and change often. They are read in one step from text to view, and of a pod only its
-record is kept. An object that is not right is read a second time, thoroughly, to know all that is wrong with
-it; it is left out, and does not stop the others. A kind that the cluster does not have, because its CRD is
-not installed, is as good as one without objects, and is asked for again now and then.
+record is kept (`podreader`). An object that is not right is read a second time, thoroughly, to know all that
+is wrong with it; it is left out, and does not stop the others. A kind that the cluster does not have, because
+its CRD is not installed, is as good as one without objects, and is asked for again now and then.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from shoal.cluster.errors import NotFoundError
 from shoal.cluster.listeners import Listener
 from shoal.cluster.mirror import Change, Gone, Key, Put, Unreadable, entries_of, number
 from shoal.cluster.paging import list_all
+from shoal.cluster.podreader import PodReader
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import (
@@ -42,7 +44,7 @@ from shoal.cluster.resources import (
     Resource,
     Text,
 )
-from shoal.world.pods import PodRecord, record
+from shoal.world.pods import PodRecord
 from shoal.world.world import World
 
 FOLLOWED: Final[tuple[Resource[Object], ...]] = (
@@ -122,8 +124,8 @@ def reader(resource: Resource[Any], world: World) -> Decode[Any]:
     """How objects of a resource are read for a world."""
     kind = KINDS[resource.api_version, resource.kind]
     if kind.view is core.Pod:
-        return lambda text: record(_read(kind, text), world.book, world.now)
-    return lambda text: _read(kind, text)
+        return PodReader(world, partial(_read, kind))
+    return partial(_read, kind)
 
 
 def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]]], None]:

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry
+
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
 from shoal.controllers.budgets import budget_controller
 from shoal.controllers.jobs.controller import job_controller
+from shoal.controllers.metrics import Measures
 from shoal.controllers.nodes import node_controller
 from shoal.controllers.pools import Board, pool_controller
 from shoal.controllers.runtime import Controller, Runtime
@@ -28,7 +31,7 @@ _STOP: Final = 10.0
 class House:
     """Controllers, and the stores that they look at, which reflectors fill."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what controllers work with
         self,
         cluster: Cluster,
         reflectors: Reflectors,
@@ -37,8 +40,12 @@ class House:
         native: bool,
         clock: Callable[[], float] = time.time,
         dice: random.Random | None = None,
+        registry: CollectorRegistry | None = None,
     ) -> None:
-        """`native`: whether to look after Kubernetes' own kinds too. Somebody has to run the reflectors."""
+        """`native`: whether to look after Kubernetes' own kinds too. Somebody has to run the reflectors.
+
+        What is measured goes into the `registry`.
+        """
         stores = Stores()
         self.board: Final = Board(clock)
         """Where the scheduler leaves its figures."""
@@ -49,7 +56,9 @@ class House:
                 budget_controller(stores),
                 node_controller(stores, config.node_lost_seconds),
             ]
-        self._runtime: Final = Runtime(cluster, stores, controllers, clock=clock, dice=dice)
+        self._runtime: Final = Runtime(
+            cluster, stores, controllers, clock=clock, dice=dice, measures=Measures(registry)
+        )
         self._synced: Final = reflectors.synced
         stores.follow(reflectors)
 

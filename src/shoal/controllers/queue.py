@@ -22,6 +22,7 @@ import msgspec
 
 from shoal.cluster.errors import ClusterError, ConflictError
 from shoal.cluster.mirror import Key
+from shoal.controllers.metrics import Measures, QueueMeasures
 
 
 class Turn(NamedTuple):
@@ -57,13 +58,22 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 class WorkQueue:
     """Keys that want to be worked on."""
 
-    def __init__(self, name: str, work: Work, *, at_once: int = 4, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Work,
+        *,
+        at_once: int = 4,
+        patience: Patience | None = None,
+        measures: Measures | None = None,
+    ) -> None:
         """Keys may be added at once; work begins with `start`."""
         self._name: Final = name
         self._work: Final = work
         self._at_once: Final = at_once
         self._patience: Final = patience or Patience()
-        self._waiting: Final[dict[Key, None]] = {}
+        self._waiting: Final[dict[Key, float]] = {}
+        """Keys whose turn it will be, and since when they wait."""
         self._running: Final[dict[Key, asyncio.Task[None]]] = {}
         self._changed: Final[set[Key]] = set()
         """Keys that changed while they were worked on."""
@@ -71,6 +81,7 @@ class WorkQueue:
         self._rests: Final[dict[Key, float]] = {}
         """Until when keys are not to be worked on, by the event loop's clock."""
         self._failures: Final = Counter[Key]()
+        self._measures: Final = QueueMeasures(measures or Measures(), name, self._waiting.__len__)
         self._open = False
 
     def __len__(self) -> int:
@@ -103,34 +114,41 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Something happened to a key."""
+        now = asyncio.get_running_loop().time()
         if key in self._running:
             self._changed.add(key)
-        elif self._rests.get(key, 0.0) > asyncio.get_running_loop().time():
+        elif self._rests.get(key, 0.0) > now:
             self._look_at(key, self._rests[key])
-        else:
+        elif key not in self._waiting:
             self._rests.pop(key, None)
-            self._waiting.setdefault(key)
+            self._waiting[key] = now
+            self._measures.added()
             self._pump()
 
     # --- turns --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._open and self._waiting and len(self._running) < self._at_once:
             key = next(iter(self._waiting))
-            del self._waiting[key]
+            self._measures.begun(loop.time() - self._waiting.pop(key))
             timer = self._timers.pop(key, None)
             if timer:
                 timer.cancel()
-            self._running[key] = asyncio.get_running_loop().create_task(self._turn(key))
+            self._running[key] = loop.create_task(self._turn(key))
 
     async def _turn(self, key: Key) -> None:
+        now = asyncio.get_running_loop().time
+        begun = now()
         try:
             turn = await self._work(key)
             self._failures.pop(key, None)
+            self._measures.done(now() - begun, again=turn.again is not None)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are to have their turns
             turn = Turn(self._failed(key, error))
+            self._measures.failed(now() - begun)
         finally:
             del self._running[key]
         self._leave(key, turn)

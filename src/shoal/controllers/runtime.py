@@ -27,6 +27,7 @@ from shoal.cluster.resources import Resource
 from shoal.controllers.apply import NameTakenError, Shell
 from shoal.controllers.changes import Changes
 from shoal.controllers.echoes import Echoes
+from shoal.controllers.metrics import Measures
 from shoal.controllers.queue import Patience, Turn, WorkQueue
 from shoal.controllers.stores import Hear, Stores
 
@@ -82,7 +83,7 @@ class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
 class Runtime:
     """Controllers at work."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all have their usual values
         self,
         cluster: Cluster,
         stores: Stores,
@@ -90,6 +91,7 @@ class Runtime:
         *,
         clock: Callable[[], float] = time.time,
         dice: random.Random | None = None,
+        measures: Measures | None = None,
     ) -> None:
         """The stores are to be followed by somebody; the clock tells seconds since 1970."""
         shell, patience = Shell(cluster), Patience(dice=dice or random.Random())  # noqa: S311 - no secrets
@@ -101,6 +103,7 @@ class Runtime:
                 recorder=Recorder(cluster, one.name, clock),
                 clock=clock,
                 patience=patience,
+                measures=measures,
             )
             for one in controllers
         ]
@@ -140,9 +143,14 @@ class _Desk(Generic[V]):
         recorder: Recorder,
         clock: Callable[[], float],
         patience: Patience,
+        measures: Measures | None,
     ) -> None:
         self.queue: Final = WorkQueue(
-            controller.name, self._turn, at_once=controller.at_once, patience=patience
+            controller.name,
+            self._turn,
+            at_once=controller.at_once,
+            patience=patience,
+            measures=measures,
         )
         self._controller: Final = controller
         self._shell: Final = shell

@@ -28,7 +28,7 @@ from shoal.scheduler.logs import tell
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.observer import Observer
 from shoal.scheduler.recording import Recorder, exact_moment
-from shoal.scheduler.rests import Rests, unmade, without
+from shoal.scheduler.rests import Rests, without
 from shoal.scheduler.telling import Telling
 from shoal.scheduler.timers import Timers
 from shoal.scheduler.writes import Patience, Writes
@@ -77,7 +77,7 @@ class Scheduler:
         self._woken: Final = asyncio.Event()
         world = live.world
         self._changes: Final = world.follow(self._woken.set)
-        self._assembler: Final = Assembler(world, config)
+        self._assembler: Final = Assembler(world, config, gangs_only=True)
         writes = Writes(cluster, config, clock, self._manner.patience)
         self._telling: Final = Telling(world, writes, Events(cluster, COMPONENT, clock))
         self._rests: Final = Rests(self._manner.rest)
@@ -142,7 +142,7 @@ class Scheduler:
         now = self._live.world.now = exact_moment(self._clock())
         made = self._assembler.assemble(now)
         idle = self._rests.resting() | self._counsellor.undecided(made.snapshot, answer)
-        snapshot, absent = without(made.snapshot, idle | unmade(self._live.world, made.snapshot))
+        snapshot, absent = without(made.snapshot, idle)
 
         def planned() -> Step:
             return Step(snapshot, cycle(snapshot, self._config, answer.advice))

@@ -1,6 +1,6 @@
 """Rests: who was refused a write is left alone for a while, longer from one refusal to the next.
 
-And how a cycle is run as if some were not there: those who rest, and those who cannot be served yet.
+And how a cycle is run as if some were not there: those who rest, and those who wait for a policy.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import Workload
-from shoal.world.world import World
 
 
 class _Rest(msgspec.Struct):
@@ -51,19 +50,6 @@ class Rests:
         """When the next one has rested, by the loop's time."""
         now = asyncio.get_running_loop().time()
         return min((rest.until for rest in self._known.values() if rest.until > now), default=None)
-
-
-def unmade(world: World, snapshot: Snapshot) -> set[str]:
-    """Pods that batch Jobs are still to make: room for them could be written down nowhere.
-
-    They are served when they are there. Those of a gang stay: it is to be known how large it will be.
-    """
-    pods = world.pods
-    return {
-        w.key
-        for w in snapshot.unsettled
-        if w.kind == "Pod" and ((pod := pods.get((w.namespace, w.name))) is None or pod.finished)
-    }
 
 
 def without(snapshot: Snapshot, absent: Collection[str]) -> tuple[Snapshot, list[Workload]]:

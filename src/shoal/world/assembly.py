@@ -44,10 +44,13 @@ def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
 class Assembler:
     """Follows a world and makes snapshots of it; each costs what has changed since the one before."""
 
-    def __init__(self, world: World, config: SchedulerConfig) -> None:
-        """Begin to follow; nothing is worked out before the first snapshot."""
+    def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
+        """Begin to follow; nothing is worked out before the first snapshot.
+
+        Of the pods that batch Jobs are still to make, `gangs_only` counts those of gangs.
+        """
         self._world, self._changes = world, world.follow()
-        self._population = population = Population(world, config)
+        self._population = population = Population(world, config, gangs_only=gangs_only)
         self._floor = floor = Floor(world)
         claims = Claims(population.__contains__)
         self._desk = Desk(world, config, population, floor, claims)

@@ -2,6 +2,9 @@
 
 They have names that are free. Where two Jobs may want the same one, the Job whose own name comes first has
 the choice, so that it does not matter in which order they were told of.
+
+A scheduler at work expects those of gangs only, so that it is known how large a gang will be. Others are
+served when they are there: room for them could be written down nowhere.
 """
 
 import heapq
@@ -20,9 +23,9 @@ _SUFFIXES: Final = 2
 class Expectations:
     """Pods that are to come, by their names."""
 
-    def __init__(self, world: World) -> None:
-        """Expect nobody yet."""
-        self._world = world
+    def __init__(self, world: World, *, gangs_only: bool = False) -> None:
+        """Expect nobody yet, and of pods that are in no gang, if only those of gangs matter, nobody ever."""
+        self._world, self._gangs_only = world, gangs_only
         self.pods: dict[Key, PodRecord] = {}
         self._names: dict[Key, list[Key]] = {}
 
@@ -70,7 +73,7 @@ class Expectations:
     ) -> dict[Key, PodRecord]:
         """The pods that a Job wants; one may have the name of a pod of its that failed."""
         found: dict[Key, PodRecord] = {}
-        if job not in self._world.batch_jobs:
+        if not self._matters(job):
             return found
         failed = {pod.name for pod in made if pod.phase == "Failed"}
 
@@ -84,6 +87,13 @@ class Expectations:
         for pod in pending_pods(world.batch_jobs[job], world.book, made, is_free, world.now):
             found[pod.key] = pod
         return found
+
+    def _matters(self, key: Key) -> bool:
+        """Whether pods of a Job are expected."""
+        job = self._world.batch_jobs.get(key)
+        if job is None or not self._gangs_only:
+            return job is not None
+        return bool(self._world.book.template(key[0], job.spec.template).gang)
 
     def _holder(self, key: Key) -> Key:
         owner = self.pods[key].owner if key in self.pods else None

@@ -5,9 +5,9 @@ from sys import intern
 import msgspec
 
 from shoal.api.batch import INDEX_KEY
-from shoal.api.core import Pod
+from shoal.api.core import Pod, PodStatus
 from shoal.api.dijob import RANK_LABEL
-from shoal.api.meta import ObjectMeta, OwnerReference, Time
+from shoal.api.meta import ObjectMeta, OwnerReference, Stamp, Time
 from shoal.api.names import small_number
 from shoal.world.book import Blueprint, Book
 from shoal.world.dooms import DISRUPTION, Doom, doom_in
@@ -53,43 +53,59 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return has_node or self.phase == "Succeeded"
 
 
-def record(pod: Pod, book: Book, now: float) -> PodRecord:
-    """A pod as a record; one that does not say when it was made counts as made now.
+class Traits(msgspec.Struct, frozen=True, gc=False):
+    """What follows from what a pod asks for, and from its labels and annotations."""
 
-    Words that many pods have in common are kept once.
-    """
+    blueprint: Blueprint
+    rank: int | None
+    broken_since: float | None
+
+
+def traits(pod: Pod, book: Book) -> Traits:
+    """What follows from what a pod asks for and what is written on it."""
     meta = pod.metadata
-    deleted = meta.deletion_timestamp is not None
-    doomed = None if deleted else _doom(pod)
+    blueprint = book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec)
+    return Traits(blueprint, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
+
+
+def record(pod: Pod, book: Book, now: float) -> PodRecord:
+    """A pod as a record; one that does not say when it was made counts as made now."""
+    return recorded(pod.metadata, pod.spec.node_name, pod.status, traits(pod, book), now)
+
+
+def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: float) -> PodRecord:
+    """The record of a pod, of its parts. Words that many pods have in common are kept once."""
+    deleted = stamp.deletion_timestamp is not None
+    doomed = None if deleted else _doom(status)
     return PodRecord(
-        namespace=intern(meta.namespace),
-        name=meta.name,
-        blueprint=book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec),
-        created=created(meta, now),
-        uid=meta.uid,
-        node=intern(pod.spec.node_name),
-        phase=intern(pod.status.phase),
+        namespace=intern(stamp.namespace),
+        name=stamp.name,
+        blueprint=traits.blueprint,
+        created=created(stamp, now),
+        uid=stamp.uid,
+        node=intern(node),
+        phase=intern(status.phase),
         leaving=deleted or doomed is not None,
         doomed=doomed,
-        nominated=pod.status.nominated_node_name,
-        owner=owner(meta),
-        rank=_rank(meta),
-        broken_since=_time(meta.annotations.get(BROKEN_SINCE)),
+        nominated=status.nominated_node_name,
+        owner=owner(stamp),
+        rank=traits.rank,
+        broken_since=traits.broken_since,
     )
 
 
-def _doom(pod: Pod) -> Doom | None:
+def _doom(status: PodStatus) -> Doom | None:
     """What a pod was told by us that must leave."""
-    told = (doom_in(c.message) for c in pod.status.conditions if c.type == DISRUPTION)
+    told = (doom_in(c.message) for c in status.conditions if c.type == DISRUPTION)
     return next((doom for doom in told if doom), None)
 
 
-def created(meta: ObjectMeta, now: float) -> float:
+def created(meta: Stamp, now: float) -> float:
     """When an object was made, in seconds."""
     return now if meta.creation_timestamp is None else meta.creation_timestamp.timestamp()
 
 
-def owner(meta: ObjectMeta) -> OwnerReference | None:
+def owner(meta: Stamp) -> OwnerReference | None:
     """Who controls an object."""
     possible = [ref for ref in meta.owner_references if ref.controller is not False]
     return next((ref for ref in possible if ref.controller), next(iter(possible), None))

@@ -35,8 +35,8 @@ class Movement(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Population:
     """Pods that exist, without those that went down with their node, and those batch Jobs will make."""
 
-    def __init__(self, world: World, config: SchedulerConfig) -> None:
-        """Begin with nobody: the first update counts all."""
+    def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
+        """Begin with nobody: the first update counts all. Only those of gangs may be expected."""
         self._world, self._config = world, config
         self.alive: set[str] = set()
         self._silent: dict[str, float] = {}
@@ -46,7 +46,7 @@ class Population:
         self._owned: defaultdict[Owner, set[Key]] = defaultdict(set)
         self._gangs: defaultdict[Key, set[Key]] = defaultdict(set)
         self._uids: dict[Owner, str] = {}
-        self._expected = Expectations(world)
+        self._expected = Expectations(world, gangs_only=gangs_only)
 
     def __contains__(self, key: Key) -> bool:
         return self.is_present(key) or key in self._expected.pods
