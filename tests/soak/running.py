@@ -24,6 +24,7 @@ from shoal.cluster.simulated import (
 from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives
 from shoal.scheduling.config import SchedulerConfig
 from tests.soak.enduring import enduring, unhurried
+from tests.soak.scenes import create
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 from tests.soak.worlds import DAY, HABITS, HOUR, LONGEST_TTL, NAMESPACE, Deed, World, drawn_world
@@ -130,7 +131,7 @@ class _Run:
     async def _days(self, store: SimulatedCluster) -> None:
         """All that happens, until it is over, or a promise is broken."""
         for one in self._world.objects:
-            await _create(store, one)
+            await create(store, one)
         shoal = enduring(self._simulation, store, self._faults, CONFIG, self._witness)
         async with self._machines(store), shoal:
             users = asyncio.create_task(self._users(store))
@@ -171,7 +172,7 @@ class _Run:
 
     async def _do(self, store: SimulatedCluster, deed: Deed) -> None:
         if deed.do == "create":
-            await _create(store, deed.body)
+            await create(store, deed.body)
             return
         kind, name = deed.ref
         resource = _of_kind(kind)
@@ -197,7 +198,3 @@ class _Run:
 
 def _of_kind(kind: str) -> Resource[Object]:
     return next(resource for (_, name), resource in BY_KIND.items() if name == kind)
-
-
-async def _create(store: SimulatedCluster, body: Object) -> None:
-    await store.create(BY_KIND[body["apiVersion"], body["kind"]], body)
