@@ -163,6 +163,20 @@ def batch_jobs(pods: int, size: int = 100) -> Iterator[Raw]:
         yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+def two_pools(crowd: int) -> Iterator[Raw]:
+    """Two pools of a node each that lend nothing, and pods that are too large for the first."""
+    for name, node in zip(("a", "b"), machines(2), strict=True):
+        node["metadata"]["labels"] = labels = {"team": name}
+        yield node
+        spec = {"nodeSelector": {"matchLabels": labels}, "disableBorrowing": True, "disableSharing": True}
+        kind = {"apiVersion": "resource.aibee.cn/v1alpha1", "kind": "Pool"}
+        yield {**kind, "metadata": {"name": name}, "spec": spec}
+    for i in range(crowd):
+        spec = template("200", "1Gi", 0)["spec"] | {"schedulerName": "shoal"}
+        metadata = {"name": f"w{i:06}", "namespace": "default", "annotations": {POOL: "a"}}
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def gpu_hosts(count: int) -> Iterator[Raw]:
     """Nodes that are alike, with eight GPUs each."""
     have = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "110"}

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -36,6 +37,9 @@ class PolicyProcess:
         self._name, self._deadline = name, deadline
         self._process: multiprocessing.process.BaseProcess | None = None
         self._pipe: Connection[Any, Any] | None = None
+        self._changing = threading.Lock()
+        """Who asks may be in another thread than who says that it is over."""
+        self._over = False
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +47,7 @@ class PolicyProcess:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over = True
         self._stop()
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
@@ -78,24 +83,30 @@ class PolicyProcess:
 
     def _start(self) -> "Connection[Any, Any]":
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self._name, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
-        return self._pipe
+        with self._changing:
+            if self._over:
+                raise PolicyDiedError("it is not asked any more")
+            self._pipe, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(self._name, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self._process = process
+            return self._pipe
 
     def _stop(self) -> None:
-        if self._process is not None:
-            self._kill(self._process)
-        if self._pipe is not None:
-            self._pipe.close()
-        self._process = self._pipe = None
+        with self._changing:
+            if self._process is not None:
+                self._kill(self._process)
+            if self._pipe is not None:
+                self._pipe.close()
+            self._process = self._pipe = None
 
     @staticmethod
     def _kill(process: multiprocessing.process.BaseProcess) -> None:
         """End a process, and whatever it has started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid or 0, signal.SIGKILL)
+        if process.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
 
