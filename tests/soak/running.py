@@ -34,8 +34,8 @@ HEARTBEAT = 300.0
 """Seconds between signs of life of a node: less often than in life, for a run to be quick."""
 _ABSENCE = 3000.0
 """Seconds that a node is silent at most: some are not for long, some are taken for lost."""
-_BOOKMARKS = 600.0
-"""Seconds between two signs of life of a watch: less often than in life, too."""
+_SELDOM = 600.0
+"""Seconds between two signs of life of a watch, and after which the store is tidied: seldom, too."""
 _LONGEST = 3 * DAY
 """Seconds after which what has not ended will not."""
 _AS_KUBECTL = Deletion(propagation="Background")
@@ -115,8 +115,12 @@ class _Run:
 
     async def outcome(self, chronicle: Chronicle | None) -> Outcome:
         simulation, witness = self._simulation, self._witness
-        dice = simulation.dice("store")
-        async with SimulatedCluster(clock=simulation.clock, dice=dice, bookmark_every=_BOOKMARKS) as store:
+        async with SimulatedCluster(
+            clock=simulation.clock,
+            dice=simulation.dice("store"),
+            bookmark_every=_SELDOM,
+            tidy_every=_SELDOM,
+        ) as store:
             store.witnesses.extend([witness, chronicle] if chronicle else [witness])
             with witness.hears_complaints():
                 await self._days(store)

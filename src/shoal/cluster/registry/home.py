@@ -30,6 +30,8 @@ from shoal.cluster.selection import Selection
 
 T = TypeVar("T")
 
+TIDY_EVERY: Final = 30.0
+"""Seconds after which what is too old is looked for."""
 _EVENTS_LAST: Final = 3600.0
 """Seconds after which an Event is forgotten, as in Kubernetes."""
 
@@ -45,7 +47,7 @@ class Registry:
         dice: random.Random | None = None,
         retention: Retention | None = None,
         bookmark_every: float = BOOKMARK_EVERY,
-        tidy_every: float = 30.0,
+        tidy_every: float = TIDY_EVERY,
     ) -> None:
         """Take what the journal has; the clock tells seconds since 1970, the dice names and uids."""
         self._journal = journal or MemoryJournal()
