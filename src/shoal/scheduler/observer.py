@@ -1,5 +1,7 @@
 """The observer: is told how decisions went, and lets metrics and Events say so."""
 
+from functools import cache
+
 from shoal.cluster.errors import ClusterError
 from shoal.scheduler.decisions import Bind, Evict
 from shoal.scheduler.metrics import Metrics
@@ -11,6 +13,7 @@ class Observer:
 
     def __init__(self, metrics: Metrics, telling: Telling) -> None:
         self._metrics, self._telling = metrics, telling
+        self._writes = cache(metrics.writes.labels)
 
     def bound(self, pool: str, bind: Bind) -> None:
         """A pod has its node."""
@@ -27,8 +30,8 @@ class Observer:
 
     def written(self, kind: str, seconds: float) -> None:
         """A write was made, and took so long."""
-        self._metrics.writes.labels(kind, "done").observe(seconds)
+        self._writes(kind, "done").observe(seconds)
 
     def refused(self, kind: str, error: ClusterError, seconds: float) -> None:
         """A write was refused, and that took so long."""
-        self._metrics.writes.labels(kind, error.reason).observe(seconds)
+        self._writes(kind, error.reason).observe(seconds)

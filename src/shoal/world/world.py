@@ -6,7 +6,7 @@ it is told which objects have changed, and of those that are written anew withou
 
 from collections.abc import Callable
 from typing import Any, Final, Self
-from weakref import WeakSet
+from weakref import ref
 
 from msgspec.structs import replace
 
@@ -55,7 +55,7 @@ class World:
         self.batch_jobs: dict[Key, Job] = {}
         self.pods: dict[Key, PodRecord] = {}
         self._assumed = Assumptions()
-        self._followers: WeakSet[Changes] = WeakSet()
+        self._followers: list[ref[Changes]] = []
 
     def __copy__(self) -> Self:
         """Another world with the same objects, which nobody follows."""
@@ -82,7 +82,7 @@ class World:
         for kind in (*_SHELVES, *JOB_KINDS):
             for key in self._shelf(kind):
                 changes.note(kind, ("", key) if kind in _OF_CLUSTER else key)
-        self._followers.add(changes)
+        self._followers = [*(one for one in self._followers if one() is not None), ref(changes)]
         return changes
 
     def put(self, *views: Object, version: int = 0) -> None:
@@ -204,8 +204,10 @@ class World:
         return replace(pod, blueprint=self.book.revised(pod.blueprint))
 
     def _note(self, kind: str, key: Key) -> None:
-        for changes in self._followers:
-            changes.note(kind, key)
+        for follower in self._followers:
+            changes = follower()
+            if changes is not None:
+                changes.note(kind, key)
 
 
 def _index(kind: str, key: Key) -> Key | str:
