@@ -50,7 +50,6 @@ bench: install ## measure the engine, the homes, the loops, `shoal up` and comma
 	@$(BIN)/python benchmarks/cluster.py $(ARGS)
 	@$(BIN)/python benchmarks/loops.py $(ARGS)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
-	@$(BIN)/python benchmarks/start.py
 
 lint: install ## check style, format, types and layers
 	@$(call check,style,$(BIN)/python -m ruff check --quiet)

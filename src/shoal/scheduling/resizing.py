@@ -51,6 +51,8 @@ class Resizing:
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
         """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
+        if not queue:
+            return
         self._gather(turns, queue)
         victims = self._departures.is_victim
         awake = {w: g for w, g in self.growers.items() if w not in self.resting and not victims(w)}

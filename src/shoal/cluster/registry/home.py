@@ -23,13 +23,15 @@ from shoal.cluster.registry.rules import namespaces, priority
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.registry.state import Retention, State
-from shoal.cluster.registry.watching import Feed, Watch
+from shoal.cluster.registry.watching import BOOKMARK_EVERY, Feed, Watch
 from shoal.cluster.registry.writing import Make, change, create, found, key_of
 from shoal.cluster.resources import EVENTS, NAMESPACES, PODS, PRIORITY_CLASSES, Object, Resource
 from shoal.cluster.selection import Selection
 
 T = TypeVar("T")
 
+TIDY_EVERY: Final = 30.0
+"""Seconds after which what is too old is looked for."""
 _EVENTS_LAST: Final = 3600.0
 """Seconds after which an Event is forgotten, as in Kubernetes."""
 
@@ -45,8 +47,8 @@ class Registry:
         dice: random.Random | None = None,
         retention: Retention | None = None,
         rules: Mapping[str, Rules] = RULES,
-        bookmark_every: float = 60.0,
-        tidy_every: float = 30.0,
+        bookmark_every: float = BOOKMARK_EVERY,
+        tidy_every: float = TIDY_EVERY,
     ) -> None:
         """Take what the journal has; the clock tells seconds since 1970, the dice names and uids.
 
@@ -318,6 +320,7 @@ class Registry:
             for record in old:
                 self._head.remove(record.key, decode(record.body))
 
-        await self._write(remove)
+        if old:
+            await self._write(remove)
         await self._make_what_is_always_there()
         self._forget(self._clock())

@@ -51,8 +51,9 @@ async def kubelet(  # noqa: PLR0913 - all have their usual values
 
     In a simulated run the clock is a LoopClock of the run's own, and the pace has dice of the run's own.
     """
-    playing = Kubelet(cluster, list(nodes), script, clock or LoopClock(time.time))
-    await playing.register(capacity, labels or {})
+    names = list(nodes)
+    playing = Kubelet(cluster, names, script, clock or LoopClock(time.time))
+    await playing.register(names, capacity, labels or {})
     async with playing.at_work(heartbeat, pace):
         yield playing
 
@@ -80,9 +81,11 @@ class Kubelet:
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    async def register(self, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Make the nodes, or make them ready again if they are there."""
-        for name in self._machines:
+    async def register(
+        self, names: Iterable[str], capacity: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Make some of the nodes, or make them ready again if they are there."""
+        for name in names:
             await self._nodes.register(node(name, capacity, labels, self._clock.now()))
 
     async def set_ready(self, name: str, *, ready: bool) -> None:
