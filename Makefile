@@ -18,13 +18,16 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak k8s-assets bench lint format lock clean install FORCE
+.PHONY: help demo examples test soak k8s-assets bench lint format lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
 		printf '%-18s %s\n' "$$target" "$$text"; done
 
-demo: install ## plan example worlds: what to see in them, and the plan
+demo: install ## run a cluster of four nodes here, with two teams and three jobs, and show it at work (30 s)
+	@SHOAL=$(abspath $(BIN))/shoal examples/demo/run.sh
+
+examples: install ## plan example worlds: what to see in them, and the plan
 	@$(foreach world,$(SHOWN),$(call scene,$(world));)
 	@echo 'More worlds to plan in the same way; each file says what to look for:'
 	@echo
@@ -42,10 +45,11 @@ soak: lint ## run the tests that take long: more faults, more crashes, more seed
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
 
-bench: install ## measure the engine, the homes and the loops
+bench: install ## measure the engine, the homes, the loops, `shoal up` and commands
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
 	@$(BIN)/python benchmarks/cluster.py $(ARGS)
 	@$(BIN)/python benchmarks/loops.py $(ARGS)
+	@$(BIN)/python benchmarks/embedded.py $(ARGS)
 
 lint: install ## check style, format, types and layers
 	@$(call check,style,$(BIN)/python -m ruff check --quiet)
@@ -69,7 +73,7 @@ clean: ## remove the environment, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# What the demonstration shows in full: gangs and reasons, lending, elastic sizes. The others it only names.
+# What `make examples` shows in full: gangs and reasons, lending, elastic sizes. The others it only names.
 SHOWN  := $(patsubst %,examples/worlds/%.yaml,team two-teams edl)
 WORLDS := $(wildcard examples/worlds/*.yaml)
 
@@ -100,6 +104,7 @@ $(INSTALLED): pyproject.toml requirements-dev.txt $(stale)
 	rm -f $@; \
 	"$$python" -m $(PIP) --python $(BIN)/python install -r requirements-dev.txt; \
 	"$$python" -m $(PIP) --python $(BIN)/python install --no-deps --no-build-isolation -e .; \
+	$(BIN)/python -m compileall -q src; \
 	pwd -P > $@
 
 # pip is the outer interpreter's: a fresh machine may lack ensurepip, and so could not put one into .venv.

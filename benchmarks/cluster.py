@@ -28,8 +28,12 @@ from storing import writes
 Measure = Callable[[Path, int], Awaitable[Row]]
 
 ROWS: dict[str, Measure] = {
-    "durable writes, one after another": lambda place, scale: writes(place, 2_000 // scale, writers=1),
-    "durable writes, 64 at a time": lambda place, scale: writes(place, 10_000 // scale, writers=64),
+    "durable writes of one writer, who waits for each": lambda place, scale: writes(
+        place, 2_000 // scale, writers=1
+    ),
+    "durable writes of 64 writers, who each wait": lambda place, scale: writes(
+        place, 10_000 // scale, writers=64
+    ),
     "the same beside inserts that nobody waits for, 64 a commit": lambda place, scale: writes(
         place, 10_000 // scale, writers=64, at_once=64
     ),

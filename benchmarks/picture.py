@@ -1,19 +1,36 @@
-"""Draws docs/images/plan.svg, the picture of a plan in the README: `python benchmarks/picture.py`."""
+"""Draws the pictures in the README: `python benchmarks/picture.py`.
 
+`plan.svg` is the plan of an example. `demo.svg` has two moments of the demonstration, which is run for it as
+`make demo` does.
+"""
+
+import asyncio
 import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from shoal.cli import files
+from shoal.cli.connection import find
 from shoal.cli.drawing import draw
+from shoal.cli.liveview import Follower, title_of
+from shoal.cli.scene import Scene
+from shoal.cli.scenedrawing import Palette, drawn
+from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 
 ROOT = Path(__file__).parents[1]
 WORLD = ROOT / "examples" / "worlds" / "team.yaml"
-PICTURE = ROOT / "docs" / "images" / "plan.svg"
+IMAGES = ROOT / "docs" / "images"
+DEMO = ROOT / "examples" / "demo"
 # rich's own frame, without the fonts it would load from the network
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -41,14 +58,74 @@ font-size: {char_height}px; line-height: {line_height}px;
 
 
 def main() -> None:
-    """Plan the example and keep what is drawn."""
+    """Draw both."""
+    _keep("plan.svg", "shoal plan -f examples/worlds/team.yaml", _draw_plan)
+    with _cluster() as home:
+        frames = asyncio.run(_film(home))
+    _keep("demo.svg", "make demo", lambda paper: paper.print(frames[0], "", frames[1]))
+
+
+def _keep(name: str, title: str, fill: Callable[[Console], object]) -> None:
+    paper = Console(record=True, width=124, force_terminal=True, highlight=False, file=io.StringIO())
+    fill(paper)
+    picture = paper.export_svg(title=title, code_format=FRAME, unique_id=name.removesuffix(".svg"))
+    (IMAGES / name).write_text(picture, encoding="utf-8")
+
+
+def _draw_plan(paper: Console) -> None:
     intake = files.load([str(WORLD)])
     steps = rehearse(world_of(view for _, view in intake.views), SchedulerConfig())
-    paper = Console(record=True, width=124, force_terminal=True, highlight=False, file=io.StringIO())
     draw(paper, steps[-1], report(steps, SchedulerConfig()))
-    title = "shoal plan -f examples/worlds/team.yaml"
-    picture = paper.export_svg(title=title, code_format=FRAME, unique_id="plan")
-    PICTURE.write_text(picture, encoding="utf-8")
+
+
+# --- the demonstration -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _cluster() -> Iterator[Path]:
+    """The cluster of the demonstration, with the pools and the first job."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SHOAL_HOME"] = str(Path(directory) / "home")
+        _shoal("up", "-d", "--nodes", "4", "--node-cpu", "2", "--node-memory", "1Gi")
+        try:
+            _shoal("label", "nodes", "node-0", "node-1", "team=vision")
+            _shoal("label", "nodes", "node-2", "node-3", "team=speech")
+            _shoal("apply", "-f", str(DEMO / "pools.yaml"), "-f", str(DEMO / "sweep.yaml"))
+            yield Path(os.environ["SHOAL_HOME"])
+        finally:
+            _shoal("down")
+
+
+def _shoal(*arguments: str) -> None:
+    subprocess.run([str(Path(sys.executable).with_name("shoal")), *arguments], check=True)  # noqa: S603 - our own command
+
+
+async def _film(home: Path) -> list[RenderableType]:
+    """What is seen when jobs have borrowed, and when the owner has taken its machines back."""
+    cluster = KubernetesCluster(find(home, "", ""))
+    colours = Palette()
+    follower = Follower(cluster, SchedulerConfig(scheduler_names=("*",)))
+    try:
+        async with follower.following():
+            await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
+            first = await _moment(follower, colours, lambda scene: _at_work(scene, allreduce=4, sweep=2))
+            await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "decode.yaml"))
+            second = await _moment(follower, colours, lambda scene: _at_work(scene, decode=4))
+    finally:
+        await cluster.close()
+    return [first, second]
+
+
+def _at_work(scene: Scene, **jobs: int) -> bool:
+    working = {job.job.rpartition("/")[2]: job.working for job in scene.jobs}
+    return all(working.get(name, 0) >= pods for name, pods in jobs.items())
+
+
+async def _moment(follower: Follower, colours: Palette, is_it: Callable[[Scene], bool]) -> RenderableType:
+    async with asyncio.timeout(60):
+        while not is_it(scene := follower.scene()):
+            await follower.changed.wait()
+    return drawn(scene, list(follower.news)[-4:], colours, title=title_of(scene), height=40)
 
 
 if __name__ == "__main__":

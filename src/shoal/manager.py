@@ -26,6 +26,7 @@ from shoal.scheduler.advisor import Advisor, in_thread
 from shoal.scheduler.loop import Manner, Scheduler
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.recording import Recorder
+from shoal.scheduler.settings import publish
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 from shoal.world.world import World
 
@@ -141,12 +142,13 @@ async def running(  # noqa: PLR0913 - as the manager has them
             record=record,
             native=native,
         )
-        async with _beside(manager.run()):
+        await publish(cluster, config)
+        async with beside(manager.run()):
             yield manager
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Work that goes on beside a block, and ends with it; if it fails, the block ends with its failure."""
     owner, task = asyncio.current_task(), asyncio.get_running_loop().create_task(work)
 

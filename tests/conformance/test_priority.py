@@ -47,6 +47,11 @@ async def test_a_class_that_is_not_there_is_refused(cluster: Cluster, namespace:
         await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody"))
 
 
+async def test_the_class_is_asked_for_before_the_rest_is_looked_at(cluster: Cluster, namespace: str) -> None:
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name nobody was found"):
+        await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody", containers=[]))
+
+
 SYSTEM = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
 
 

@@ -162,6 +162,27 @@ BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
     ("a text where a map belongs", CONFIG_MAPS, {"data": "a"}, BadRequestError),
     ("a text where a number belongs", PODS, {"spec": {"priority": "high"}}, BadRequestError),
     ("a list where an object belongs", PODS, {"spec": []}, BadRequestError),
+    ("a time that is none", PODS, {"metadata": {"name": "a", "creationTimestamp": "soon"}}, BadRequestError),
+    ("an exact time that is none", LEASES, {"spec": {"renewTime": "soon"}}, BadRequestError),
+    (
+        "an exact time of no month",
+        LEASES,
+        {"spec": {"renewTime": "2026-13-01T00:00:00.000000Z"}},
+        BadRequestError,
+    ),
+    ("an exact time that is not", LEASES, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, BadRequestError),
+    (
+        "a time without a zone",
+        JOBS,
+        {"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00"}},
+        BadRequestError,
+    ),
+    (
+        "a day without a time",
+        PODS,
+        {"metadata": {"name": "a", "creationTimestamp": "2026-01-01"}},
+        BadRequestError,
+    ),
     ("secrets that are not in base64", SECRETS, {"data": {"a": "?"}}, BadRequestError),
 ]
 
@@ -259,6 +280,39 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         "metadata.taints[1]",
     ),
     ("a key with a slash", CONFIG_MAPS, {"data": {"a/b": "c"}}, "data[a/b]"),
+    (
+        "a secret for TLS without its key",
+        SECRETS,
+        {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}},
+        "data[tls.key]",
+    ),
+    ("a secret for SSH without its key", SECRETS, {"type": "kubernetes.io/ssh-auth"}, "data[ssh-privatekey]"),
+    ("a password of nobody", SECRETS, {"type": "kubernetes.io/basic-auth"}, "data[password]"),
+    (
+        "a registry that nobody may enter",
+        SECRETS,
+        {"type": "kubernetes.io/dockerconfigjson"},
+        "data[.dockerconfigjson]",
+    ),
+    (
+        "an old registry that nobody may enter",
+        SECRETS,
+        {"type": "kubernetes.io/dockercfg"},
+        "data[.dockercfg]",
+    ),
+    (
+        "patience with what sends nobody away",
+        PODS,
+        {
+            "spec": {
+                "containers": [CONTAINER],
+                "tolerations": [
+                    {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}
+                ],
+            }
+        },
+        "spec.tolerations[0].effect",
+    ),
     ("a key that leads elsewhere", CONFIG_MAPS, {"data": {"..": "c"}}, "data[..]"),
     (
         "a budget with two ways to count",

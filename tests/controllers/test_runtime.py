@@ -10,8 +10,8 @@ from shoal.cluster.errors import InternalError, NotFoundError, UnavailableError
 from shoal.cluster.events import Note, Reference
 from shoal.cluster.mirror import Key
 from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import CONFIG_MAPS, EVENTS, Object
-from shoal.controllers.changes import Changes, Create, Delete, Patch
+from shoal.cluster.resources import CONFIG_MAPS, EVENTS, PODS, Object
+from shoal.controllers.changes import NOTHING, Changes, Create, Delete, Patch
 from shoal.controllers.runtime import Controller, Wake
 from shoal.controllers.stores import Stores
 from tests.controllers.scenes import at_work, late_watch, registry, watched
@@ -109,6 +109,34 @@ def test_what_is_wanted_comes_about_and_nothing_is_written_twice() -> None:
     found, writes = virtually(scene)
     assert found == ["p", "p-0", "p-1"]
     assert writes == ["create configmaps"] * 3 + ["delete configmaps"] + ["patch configmaps"] * 3
+
+
+def test_one_change_of_what_a_key_listens_to_is_one_turn() -> None:
+    turns: list[Key] = []
+
+    def watching(stores: Stores) -> Controller[Object]:
+        items = stores.of(CONFIG_MAPS).items
+        wake = Wake(resource=CONFIG_MAPS, keys=lambda _: [("default", "p")])
+
+        def look(key: Key) -> Object | None:
+            turns.append(key)
+            return items.get(key)
+
+        return Controller(
+            name="watching", resource=PODS, look=look, reconcile=lambda _view, _now: NOTHING, wakes=(wake,)
+        )
+
+    async def scene() -> None:
+        async with registry() as home:
+            await home.create(CONFIG_MAPS, parent())
+            async with at_work(home, [watching]):
+                await asyncio.sleep(5)
+                turns.clear()
+                await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"a": "b"}})
+                await asyncio.sleep(5)
+
+    virtually(scene)
+    assert turns == [("default", "p")]
 
 
 def test_what_was_there_before_is_looked_at_when_work_begins() -> None:

@@ -82,7 +82,8 @@ def _training(job: Object, pods: set[str]) -> Iterator[Wanted]:
     """As many of each role as are decided, with the lowest numbers that are free."""
     name, status = job["metadata"]["name"], job.get("status", {})
     for role, size in status.get("replicas", {}).items():
-        container = {"name": "main", "image": "busybox", "resources": job["spec"][role]["resources"]}
+        container = {"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}
+        container |= {"resources": job["spec"][role]["resources"]}
         names = (f"{name}-{role}-{i}" for i in count())
         there = sum(pod.startswith(f"{name}-{role}-") for pod in pods)
         missing = islice((pod for pod in names if pod not in pods), max(size["desired"] - there, 0))

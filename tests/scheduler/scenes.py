@@ -61,6 +61,10 @@ class Stage:
         self.made: list[Object] = []
         self._uids: dict[str, str] = {}
 
+    def machines(self) -> AbstractAsyncContextManager[object]:
+        """What runs the pods, until the block ends."""
+        return machines(self.cluster, self.clock)
+
     async def create(self, one: Object) -> None:
         """Make an object, and its status, which is written apart."""
         resource = BY_KIND[one["apiVersion"], one["kind"]]
@@ -70,12 +74,16 @@ class Stage:
         if resource.namespaced:
             space = body["metadata"]["namespace"] = self.namespace
         made = await self.cluster.create(resource, body)
-        self.made.append(made)
-        if one["kind"] == "Pod":
-            self._uids[made["metadata"]["name"]] = made["metadata"]["uid"]
-        elif "status" in one:
+        self.remember(made)
+        if one["kind"] != "Pod" and "status" in one:
             patch = {"status": one["status"]}
             await self.cluster.patch_status(resource, made["metadata"]["name"], space, patch=patch)
+
+    def remember(self, made: Object) -> None:
+        """Keep in mind what was made, and which pod has a name now."""
+        self.made.append(made)
+        if made["kind"] == "Pod":
+            self._uids[made["metadata"]["name"]] = made["metadata"]["uid"]
 
     async def perform(self, act: Act) -> None:
         """Do what an act does."""
@@ -148,7 +156,7 @@ async def play(scene: Scene, stage: Stage, shoal: Shoal) -> None:
     cluster, namespace = stage.cluster, stage.namespace
     async with (
         shoal(cluster, decode(SchedulerConfig, dict(scene.config))),
-        machines(cluster, stage.clock),
+        stage.machines(),
         puppets(cluster, namespace),
     ):
         for number, act in enumerate(scene.acts, 1):

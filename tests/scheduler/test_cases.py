@@ -1,7 +1,8 @@
-"""The live cases, on virtual time and beside a real API server: the same scenes, the same outcome."""
+"""The live cases on virtual time, beside a real API server, and with processes: one outcome of each scene."""
 
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from shoal.cluster.simulated import SimulatedCluster, Simulation, run
 from shoal.manager import running
 from tests.k8s.controlplane import ControlPlane
 from tests.scheduler.cases import CASES, JOBS
+from tests.scheduler.embedded import embedded_stage
 from tests.scheduler.scenes import Scene, new_stage, play
 
 ALL = CASES | JOBS
@@ -35,3 +37,9 @@ async def test_in_kubernetes(scene: Scene, k8s_alone: ControlPlane) -> None:
     finally:
         await stage.clear()
         await cluster.close()
+
+
+@pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
+async def test_with_processes(scene: Scene, tmp_path: Path) -> None:
+    async with embedded_stage(tmp_path / "home") as stage:
+        await play(scene, stage, partial(running, native=True))

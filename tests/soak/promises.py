@@ -4,10 +4,11 @@ They are checked after every commit of a simulated run (`PROMISES`), and some on
 come to rest (`IN_THE_END`). What may be seen between two writes, and what may not, is said with each.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.soak.sight import GANG_MIN, Budget, Job, Key, Pod, Sight, Step
+from tests.soak.sight import GANG_MIN, LONGEST_FAULT, Budget, Job, Key, Pod, Sight, Step
 
 Promise = Callable[[Sight, Step], Iterator[str]]
 
@@ -56,7 +57,9 @@ def a_gang_is_whole_or_absent(sight: Sight, step: Step) -> Iterator[str]:
 
     A binding that leaves less than that breaks the promise at once: all room is written down before the first
     is bound. What others take away (a pod that fails, or is deleted, or lost) leaves the rest in their places
-    for as long as a gang has to recover; then they must be whole again, or have been told to go.
+    for as long as a gang has to recover; then they must be whole again, or have been told to go. A
+    binding that was held up by a fault, and comes when one of the gang has been taken away meanwhile, is no
+    other case: once it is sent nobody can take it back.
     """
     gang = (step.after or step.before).gang if step.kind == "pods" else None
     if gang is not None:
@@ -64,7 +67,8 @@ def a_gang_is_whole_or_absent(sight: Sight, step: Step) -> Iterator[str]:
             sight.halved.pop(gang, None)
         elif gang not in sight.halved:
             sight.halved[gang] = sight.now()
-            if step.after and step.after.node and not (step.before and step.before.node):
+            bound = step.after and step.after.node and not (step.before and step.before.node)
+            if bound and not _may_be_late(sight, gang):
                 yield f"{step.after.title} is bound, and its gang lacks room: {_members(sight, gang)}"
     for late, since in sight.halved.items():
         if sight.now() - max(since, sight.calm_since) > RECOVERY + 2 * TURN:
@@ -253,6 +257,11 @@ IN_THE_END: tuple[Callable[[Sight], Iterator[str]], ...] = (
 
 
 # --- what they have in common -------------------------------------------------------------------------------
+
+
+def _may_be_late(sight: Sight, gang: Key) -> bool:
+    """Whether a binding may have been under way, because of a fault, when one of its gang was taken away."""
+    return not sight.calm(0) and sight.now() - sight.bereft.get(gang, -math.inf) < LONGEST_FAULT
 
 
 def _is_half(sight: Sight, gang: Key) -> bool:

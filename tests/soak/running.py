@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from shoal.cluster.errors import NotFoundError
@@ -21,16 +21,21 @@ from shoal.cluster.simulated import (
     run,
     shrunk,
 )
-from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives, kubelet
+from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives
 from shoal.scheduling.config import SchedulerConfig
 from tests.soak.enduring import enduring, unhurried
+from tests.soak.scenes import create
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 from tests.soak.worlds import DAY, HABITS, HOUR, LONGEST_TTL, NAMESPACE, Deed, World, drawn_world
 
-CONFIG = SchedulerConfig(optimise_period="10m", node_lost_seconds=200)
-HEARTBEAT = 90.0
+CONFIG = SchedulerConfig(optimise_period="10m", node_lost_seconds=700)
+HEARTBEAT = 300.0
 """Seconds between signs of life of a node: less often than in life, for a run to be quick."""
+_ABSENCE = 3000.0
+"""Seconds that a node is silent at most: some are not for long, some are taken for lost."""
+_SELDOM = 600.0
+"""Seconds between two signs of life of a watch, and after which the store is tidied: seldom, too."""
 _LONGEST = 3 * DAY
 """Seconds after which what has not ended will not."""
 _AS_KUBECTL = Deletion(propagation="Background")
@@ -59,6 +64,7 @@ class Soak:
             seconds=self.days * DAY,
             calls=calls,
             nodes=self.world().nodes,
+            absence=_ABSENCE,
         )
         return random_schedule(self._dice("faults"), extent)
 
@@ -97,18 +103,24 @@ def told(soak: Soak, schedule: Schedule, broken: str) -> str:
 
 
 class _Run:
+    _kubelet: Kubelet
+
     def __init__(self, simulation: Simulation, soak: Soak, schedule: Schedule) -> None:
         self._simulation, self._soak = simulation, soak
         self._world = soak.world()
         self._faults = Faults(schedule, simulation.clock)
         self._faults.lost_nodes.append(self._lose)
-        self._kubelets: list[Kubelet] = []
         self._sight = Sight(asyncio.get_running_loop().time, self._running)
         self._witness = Witness(self._sight, self._faults)
 
     async def outcome(self, chronicle: Chronicle | None) -> Outcome:
         simulation, witness = self._simulation, self._witness
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+        async with SimulatedCluster(
+            clock=simulation.clock,
+            dice=simulation.dice("store"),
+            bookmark_every=_SELDOM,
+            tidy_every=_SELDOM,
+        ) as store:
             store.witnesses.extend([witness, chronicle] if chronicle else [witness])
             with witness.hears_complaints():
                 await self._days(store)
@@ -123,7 +135,7 @@ class _Run:
     async def _days(self, store: SimulatedCluster) -> None:
         """All that happens, until it is over, or a promise is broken."""
         for one in self._world.objects:
-            await _create(store, one)
+            await create(store, one)
         shoal = enduring(self._simulation, store, self._faults, CONFIG, self._witness)
         async with self._machines(store), shoal:
             users = asyncio.create_task(self._users(store))
@@ -136,29 +148,18 @@ class _Run:
 
     @asynccontextmanager
     async def _machines(self, store: SimulatedCluster) -> AsyncIterator[None]:
-        simulation = self._simulation
-        async with AsyncExitStack() as stack:
-            for group in self._world.groups:
-                playing = kubelet(
-                    store,
-                    group.names,
-                    script=drawn_lives(str(self._soak.seed), HABITS),
-                    clock=LoopClock(simulation.clock),
-                    capacity=group.capacity,
-                    labels={"pool": group.pool},
-                    heartbeat=HEARTBEAT,
-                    pace=unhurried(simulation.dice(f"kubelet {group.pool}")),
-                )
-                self._kubelets.append(await stack.enter_async_context(playing))
+        lives, clock = drawn_lives(str(self._soak.seed), HABITS), LoopClock(self._simulation.clock)
+        self._kubelet = Kubelet(store, self._world.nodes, lives, clock)
+        for group in self._world.groups:
+            await self._kubelet.register(group.names, group.capacity, {"pool": group.pool})
+        async with self._kubelet.at_work(HEARTBEAT, unhurried(self._simulation.dice("kubelet"))):
             yield
 
     def _running(self) -> dict[str, list[str]]:
-        return {name: uids for one in self._kubelets for name, uids in one.running().items()}
+        return self._kubelet.running()
 
     def _lose(self, loss: NodeLoss) -> None:
-        for one in self._kubelets:
-            if loss.node in one.running():
-                one.lose(loss.node, loss.seconds)
+        self._kubelet.lose(loss.node, loss.seconds)
 
     # --- users --------------------------------------------------------------------------------------------
 
@@ -175,7 +176,7 @@ class _Run:
 
     async def _do(self, store: SimulatedCluster, deed: Deed) -> None:
         if deed.do == "create":
-            await _create(store, deed.body)
+            await create(store, deed.body)
             return
         kind, name = deed.ref
         resource = _of_kind(kind)
@@ -201,7 +202,3 @@ class _Run:
 
 def _of_kind(kind: str) -> Resource[Object]:
     return next(resource for (_, name), resource in BY_KIND.items() if name == kind)
-
-
-async def _create(store: SimulatedCluster, body: Object) -> None:
-    await store.create(BY_KIND[body["apiVersion"], body["kind"]], body)

@@ -19,6 +19,8 @@ T = TypeVar("T")
 Key = tuple[str, str]
 GANG, GANG_MIN = "shoal.io/gang", "shoal.io/gang-min"
 INDEX = "batch.kubernetes.io/job-completion-index"
+LONGEST_FAULT = 400.0
+"""Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -251,6 +253,8 @@ class Sight:
         self.gangs: Final[defaultdict[Key, dict[Key, Pod]]] = defaultdict(dict)
         self.members: Final[defaultdict[Key, set[Key]]] = defaultdict(set)
         """All that ever were of a gang."""
+        self.bereft: Final[dict[Key, float]] = {}
+        """When a gang last lost somebody who had room: deleted or ended, not merely told to wait."""
         self.used: Final[defaultdict[str, Counter[str]]] = defaultdict(Counter)
         """What the pods of each node hold, until they have ended or are gone."""
         self.kept: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
@@ -312,6 +316,8 @@ class Sight:
         if pod.gang:
             _put(self.gangs[pod.gang], pod.key, after)
             self.members[pod.gang].add(pod.key)
+            if before and _has_room(before) and (after is None or after.leaving or after.ended):
+                self.bereft[pod.gang] = self.now()
         self._listen(pod, after)
         if after and after.task and after.status.phase == "Succeeded":
             self.done.setdefault(after.task, after.metadata.uid)
@@ -326,6 +332,10 @@ class Sight:
             self.mute.setdefault(pod.metadata.uid, self.now())
         else:
             self.mute.pop(pod.metadata.uid, None)
+
+
+def _has_room(pod: Pod) -> bool:
+    return not pod.leaving and not pod.ended and bool(pod.node or pod.status.nominated_node_name)
 
 
 def _changes_its_mind(before: Pool, after: Pool) -> bool:

@@ -4,20 +4,18 @@ Somebody borrows, somebody is sent home, a gang starts whole, and Jobs are run t
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import count
 
 import pytest
 
-from shoal.cluster.reflector import Pace
-from shoal.cluster.resources import BY_KIND, JOBS, NODES, PODS, Object
+from shoal.cluster.resources import JOBS, NODES, PODS, Object
 from shoal.cluster.simulated import Crash, Faults, Schedule, SimulatedCluster, Simulation, run
-from shoal.cluster.simulated.machines import Kubelet, Life, LoopClock, kubelet, runs_for
+from shoal.cluster.simulated.machines import Life, runs_for
 from shoal.scheduling.config import SchedulerConfig
-from tests.builders import INDEX, POOL, namespace, open_pool, pod, template
+from tests.builders import INDEX, POOL, namespace, open_pool, template
 from tests.soak.enduring import enduring
+from tests.soak.scenes import create, gang, nodes
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness
 
@@ -36,16 +34,9 @@ def job(name: str, home: str, cpu: int, completions: int) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {**spec, "template": made}}
 
 
-def gang(name: str, home: str, cpu: int, size: int) -> Iterator[Object]:
-    for number in range(size):
-        spec = {"restartPolicy": "Never"}
-        title = f"{name}-{number}"
-        yield pod(title, namespace=SPACE, cpu=cpu, pool=home, gang=name, gang_min=size, spec=spec)
-
-
 SCENE: list[tuple[float, list[Object]]] = [
     (0.0, [job("own", "b", 2, 2), job("guest", "b", 4, 2)]),
-    (30.0, list(gang("gang", "a", 4, 2))),
+    (30.0, list(gang("gang", SPACE, "a", 4, 2))),
     (40.0, [job("late", "a", 1, 3)]),
 ]
 """`guest` borrows the nodes of pool a, until the gang comes, which is at home there."""
@@ -75,8 +66,8 @@ def played(*crashes: Crash) -> End:
 
 async def _scene(simulation: Simulation, store: SimulatedCluster, schedule: Schedule) -> End:
     for one in (namespace(SPACE), open_pool("a"), open_pool("b")):
-        await _create(store, one)
-    async with _nodes(simulation, store, "a", 2) as a, _nodes(simulation, store, "b", 1) as b:
+        await create(store, one)
+    async with nodes(simulation, store, "a", 2, life) as a, nodes(simulation, store, "b", 1, life) as b:
         faults = Faults(schedule, simulation.clock)
         sight = Sight(asyncio.get_running_loop().time, lambda: {**a.running(), **b.running()})
         witness = Witness(sight, faults)
@@ -87,32 +78,13 @@ async def _scene(simulation: Simulation, store: SimulatedCluster, schedule: Sche
         return End(bool(faults.story), _state(store), witness.broken)
 
 
-def _nodes(
-    simulation: Simulation, store: SimulatedCluster, pool: str, size: int
-) -> AbstractAsyncContextManager[Kubelet]:
-    return kubelet(
-        store,
-        [f"{pool}{number}" for number in range(size)],
-        script=life,
-        clock=LoopClock(simulation.clock),
-        capacity={"cpu": "4", "memory": "8Gi", "pods": "10"},
-        labels={"pool": pool},
-        pace=Pace(dice=simulation.dice(pool)),
-        heartbeat=50.0,
-    )
-
-
 async def _perform(store: SimulatedCluster, witness: Witness) -> None:
     """Do what is done in the scene, and wait until all has ended, or never will."""
     for at, things in SCENE:
         await asyncio.sleep(max(at - witness.sight.now(), 0))
         for one in things:
-            await _create(store, one)
+            await create(store, one)
     await witness.must_rest_within(LATEST)
-
-
-async def _create(store: SimulatedCluster, one: Object) -> None:
-    await store.create(BY_KIND[one["apiVersion"], one["kind"]], one)
 
 
 def _state(store: SimulatedCluster) -> Object:

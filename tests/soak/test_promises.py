@@ -25,8 +25,8 @@ FULL: Object = {"type": "PodScheduled", "status": "False", "message": "full"}
 SILENT = 3600.0
 """Seconds that are longer than anybody may take."""
 
-Told = Object | float
-"""What happens: an object becomes this; one that is `gone` is no more. Or so many seconds pass."""
+Told = Object | float | str
+"""An object becomes this; one that is `gone` is no more. Or so many seconds pass. Or a fault comes."""
 
 
 def seen(thing: Object, **more: Object) -> Object:
@@ -89,6 +89,8 @@ N1, N2 = seen(node("n1", cpu=4, pods=3)), seen(node("n2", cpu=4, pods=3))
 
 PAIR = (member("a"), member("b", kept="n1"), member("a", "n1"), member("b", "n1"))
 """A gang that is bound as it should be."""
+WAITING = (member("a"), member("b"), member("a", kept="n1"), member("b", kept="n1"))
+"""A gang that is about to be bound."""
 KEPT = (
     one("a", status={"conditions": [FULL]}),
     one("a", status={"conditions": [FULL], "nominatedNodeName": "n1"}),
@@ -127,6 +129,19 @@ STORIES = {
     "a gang is bound one by one where room is kept for all": Story([N1, *PAIR]),
     "half a gang is bound": Story(
         [N1, member("a"), member("b"), member("a", "n1")], "a_gang_is_whole_or_absent"
+    ),
+    "half a gang is bound, and somebody has just lost its room": Story(
+        [N1, *WAITING, member("b"), "a fault", member("a", "n1")], "a_gang_is_whole_or_absent"
+    ),
+    "one of a gang has failed, and another is bound all the same": Story(
+        [N1, *WAITING, member("b", phase="Failed"), member("a", "n1")], "a_gang_is_whole_or_absent"
+    ),
+    "one of a gang has failed while the binding of another was held up": Story(
+        [N1, *WAITING, "a fault", member("b", phase="Failed"), 60.0, member("a", "n1"), SILENT / 12, N2]
+    ),
+    "what is left of a gang after a binding that was held up stays for ever": Story(
+        [N1, *WAITING, "a fault", member("b", phase="Failed"), 60.0, member("a", "n1"), SILENT, N2],
+        "a_gang_is_whole_or_absent",
     ),
     "what is left of a gang has time to recover": Story(
         [N1, *PAIR, SILENT / 12, member("b", "n1", "Failed"), SILENT / 12, N2]
@@ -217,11 +232,14 @@ async def witnessed(story: Story) -> str:
     loop, last = asyncio.get_running_loop(), story.told[-1]
     running: dict[str, Sequence[str]] = {}
     sight = Sight(loop.time, lambda: running)
-    witness = Witness(sight, Faults(Schedule(), WallClock(loop.time, START)))
+    faults = Faults(Schedule(), WallClock(loop.time, START))
+    witness = Witness(sight, faults)
     before: dict[Key, Record] = {}
     for thing in story.told:
         if isinstance(thing, float):
             await asyncio.sleep(thing)
+        elif isinstance(thing, str):
+            faults.story.append(thing)
         else:
             running.update(story.running if thing is last else {})
             record = _record(thing)

@@ -7,7 +7,7 @@ import pytest
 from shoal.cluster.simulated import Chronicle, Lose, Schedule
 from tests.soak.running import Soak, soaked, told
 
-SHORT = range(1, 4)
+SHORT = range(1, 7)
 LONG = range(100, 100 + int(os.environ.get("SHOAL_SEEDS", "20")))
 
 

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from shoal.cluster.registry.records import Change
 from shoal.cluster.simulated import Faults
 from tests.soak.promises import IN_THE_END, PROMISES
-from tests.soak.sight import Sight
+from tests.soak.sight import LONGEST_FAULT, Sight
 
-_LONGEST_FAULT = 400.0
-"""Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
 _SOUNDS = ("leases.coordination.k8s.io", "events")
 _LOOKS = 60.0
 """Seconds between two looks whether all has come to its end."""
@@ -36,7 +34,7 @@ class Witness:
         if self.broken:
             return
         if len(self._faults.story) > self._faced:
-            self._faced, self.sight.calm_since = len(self._faults.story), self.sight.now() + _LONGEST_FAULT
+            self._faced, self.sight.calm_since = len(self._faults.story), self.sight.now() + LONGEST_FAULT
         for step in self.sight.take(changes):
             for promise in PROMISES:
                 for story in promise(self.sight, step):

@@ -28,6 +28,10 @@ HABITS = Habits(running=2400.0, creating=5.0, dying=20.0, failing=0.05, stumblin
 LONGEST_TTL = 7200
 """Seconds that a Job stays after its end."""
 _APPS = ("red", "blue", "green")
+_UNWANTED = 0.06
+"""How many of all that come are deleted before they end."""
+_GIVEN_UP = 0.9
+"""How many of those that fit nowhere."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def _arrivals(dice: random.Random, groups: Sequence[Group], days: float, a_day: 
         moment = round(at + dice.uniform(0, 5), 3)
         made = _submitted(dice, number, dice.choice(groups))
         yield from (Deed(moment, "create", one) for one in made)
-        if dice.random() < 0.06:
+        if dice.random() < (_GIVEN_UP if "huge" in made[0]["metadata"]["name"] else _UNWANTED):
             left = made if dice.random() < 0.5 else made[:1]
             later = round(moment + dice.expovariate(1 / 1200), 3)
             yield from (Deed(later, "delete", ref=(one["kind"], one["metadata"]["name"])) for one in left)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.api import batch, core, dijob, pool, trainingjob, tyjob
+from shoal.api import batch, core, dijob, pool, trainingjob, tyjob, types
 from shoal.api.decode import decode, unknown_fields
 from shoal.api.fields import FieldError
 from shoal.api.meta import Object
@@ -13,58 +13,23 @@ from shoal.api.meta import Object
 DEFAULT_NAMESPACE: Final = "default"
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of object."""
+class Kind(types.Type, frozen=True, kw_only=True):
+    """One kind of object, and what is made of it."""
 
-    group: str
-    version: str
-    kind: str
-    plural: str
     view: type[Object]
     errors: Callable[[Any], Iterable[FieldError]]
-    namespaced: bool = True
     normalise: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda raw: raw
 
-    @property
-    def api_version(self) -> str:
-        """`group/version`, or the version alone for core kinds."""
-        return f"{self.group}/{self.version}" if self.group else self.version
 
-
-DIJOB: Final = Kind(
-    group="diengine.opendilab.org",
-    version="v2alpha1",
-    kind="DIJob",
-    plural="dijobs",
-    view=dijob.DIJob,
-    errors=dijob.dijob_errors,
-)
-TYJOB: Final = Kind(
-    group="tyrl.io",
-    version="v1alpha1",
-    kind="TYJob",
-    plural="tyjobs",
-    view=tyjob.TYJob,
-    errors=tyjob.tyjob_errors,
-)
+DIJOB: Final = Kind(**msgspec.structs.asdict(types.DIJOB), view=dijob.DIJob, errors=dijob.dijob_errors)
+TYJOB: Final = Kind(**msgspec.structs.asdict(types.TYJOB), view=tyjob.TYJob, errors=tyjob.tyjob_errors)
 TRAININGJOB: Final = Kind(
-    group="paddlepaddle.org",
-    version="v1",
-    kind="TrainingJob",
-    plural="trainingjobs",
+    **msgspec.structs.asdict(types.TRAININGJOB),
     view=trainingjob.TrainingJob,
     errors=trainingjob.trainingjob_errors,
     normalise=trainingjob.normalise,
 )
-POOL: Final = Kind(
-    group="resource.aibee.cn",
-    version="v1alpha1",
-    kind="Pool",
-    plural="pools",
-    view=pool.Pool,
-    errors=pool.pool_errors,
-    namespaced=False,
-)
+POOL: Final = Kind(**msgspec.structs.asdict(types.POOL), view=pool.Pool, errors=pool.pool_errors)
 OWN_KINDS: Final = (DIJOB, TYJOB, TRAININGJOB, POOL)
 _CORE_KINDS: Final = (
     Kind(

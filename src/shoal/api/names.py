@@ -1,5 +1,6 @@
 """The rules that Kubernetes has for names, label keys and label values, and numbers in such texts."""
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -11,6 +12,7 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _MAX_LABEL: Final = 63
 _MAX_SUBDOMAIN: Final = 253
+_MAX_QUALIFIED: Final = _MAX_SUBDOMAIN + 1 + _MAX_LABEL
 _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 
 DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
@@ -23,7 +25,7 @@ LABEL_VALUE: Final = {"maxLength": _MAX_LABEL, "pattern": f"^({_QUALIFIED.patter
 """The value of a label, as the schema says it."""
 
 QUALIFIED_NAME: Final = {
-    "maxLength": _MAX_SUBDOMAIN + 1 + _MAX_LABEL,
+    "maxLength": _MAX_QUALIFIED,
     "pattern": f"^({_SUBDOMAIN.pattern}/)?{_QUALIFIED.pattern}$",
 }
 """A resource name, as the schema says it; how long each part is it leaves to validation."""
@@ -55,14 +57,20 @@ def dns_subdomain_errors(name: str, path: str) -> Iterator[FieldError]:
 
 def qualified_name_errors(key: str, path: str, needs: tuple[str, ...] | None = None) -> Iterator[FieldError]:
     """Complain unless `key` is a label, annotation or resource name: `[prefix/]name`."""
-    prefix, slash, name = key.rpartition("/")
-    prefix_is_good = not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix))
-    if not prefix_is_good or len(name) > _MAX_LABEL or not _QUALIFIED.fullmatch(name):
+    if len(key) > _MAX_QUALIFIED or not _is_qualified(key):
         message = (
             "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . "
             f"(at most {_MAX_LABEL}), not '{shown(key)}'"
         )
         yield FieldError(path, message, needs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_qualified(key: str) -> bool:
+    """Whether it is one; objects have the same few in them, again and again."""
+    prefix, slash, name = key.rpartition("/")
+    prefix_is_good = not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix))
+    return bool(prefix_is_good and len(name) <= _MAX_LABEL and _QUALIFIED.fullmatch(name))
 
 
 def label_value_errors(value: str, path: str) -> Iterator[FieldError]:

@@ -1,5 +1,6 @@
 """Making values fit their types: what is wrong is noted, and replaced by a value that says nothing."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -139,7 +140,7 @@ def _options(info: inspect.UnionType) -> list[inspect.Type]:
 def _fits(info: inspect.Type, raw: object) -> bool:
     match info:
         case inspect.StrType():
-            return isinstance(raw, str) and len(raw) >= (info.min_length or 0)
+            return isinstance(raw, str) and len(raw) >= (info.min_length or 0) and _is_like(info, raw)
         case inspect.BoolType():
             return isinstance(raw, bool)
         case inspect.IntType():
@@ -152,6 +153,10 @@ def _fits(info: inspect.Type, raw: object) -> bool:
             return isinstance(raw, str) and _is_time(raw)
         case _:
             raise NotImplementedError(info)
+
+
+def _is_like(info: inspect.StrType, raw: str) -> bool:
+    return info.pattern is None or re.search(info.pattern, raw) is not None
 
 
 def _within(info: inspect.IntType | inspect.FloatType, raw: float) -> bool:
@@ -184,10 +189,14 @@ _WANTED: Final[dict[type[inspect.Type], Callable[[Any], str]]] = {
     inspect.BoolType: lambda _: "true or false",
     inspect.IntType: lambda info: "a whole number" + _bounds(info.ge, info.le),
     inspect.FloatType: lambda info: "a number" + _bounds(info.ge, info.le),
-    inspect.StrType: lambda info: "a string that is not empty" if info.min_length else "a string",
+    inspect.StrType: lambda info: f"like {info.pattern}" if info.pattern else _some_string(info),
     inspect.DateTimeType: lambda _: "a time such as 2026-01-31T12:00:00Z",
     inspect.CustomType: lambda _: "a quantity",
 }
+
+
+def _some_string(info: inspect.StrType) -> str:
+    return "a string that is not empty" if info.min_length else "a string"
 
 
 def _bounds(ge: float | None, le: float | None) -> str:

@@ -49,7 +49,9 @@ class LabelSelector(View, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
-        return all(_holds(r.key, r.operator, r.values, labels) for r in self.requirements())
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _holds(r.key, r.operator, r.values, labels) for r in self.match_expressions
+        )
 
 
 class NodeRequirement(View, frozen=True, kw_only=True):

@@ -1,11 +1,13 @@
-"""`--kubeconfig` and `--context`, as kubectl has them: which cluster is meant."""
+"""`--kubeconfig`, `--context`, `--home` and `-n`, as kubectl has them: which cluster is meant."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from shoal.cli.completing import complete_contexts, complete_namespaces
 from shoal.cli.places import home_option
 
 if TYPE_CHECKING:
@@ -21,9 +23,41 @@ def options(command: _F) -> _F:
         "--kubeconfig", default="", metavar="FILE", help="The kubeconfig of the cluster to speak to."
     )
     context = click.option(
-        "--context", default="", metavar="NAME", help="The context of the kubeconfig to use."
+        "--context",
+        default="",
+        metavar="NAME",
+        shell_complete=complete_contexts,
+        help="The context of the kubeconfig to use.",
     )
     return home_option(file(context(command)))
+
+
+def session_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a cluster and a namespace, as the one parameter `session`."""
+
+    @functools.wraps(command)
+    def connected(
+        *arguments: Any,  # noqa: ANN401 - the command's own
+        home: Path,
+        kubeconfig: str,
+        context: str,
+        namespace: str,
+        **more: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        from shoal.cli.session import opened
+
+        with opened(home, kubeconfig, context, namespace) as session:
+            return command(*arguments, session=session, **more)
+
+    space = click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAME",
+        shell_complete=complete_namespaces,
+        help="The namespace that is meant; by default the kubeconfig's, else default.",
+    )
+    return options(space(connected))
 
 
 def find(home: Path, kubeconfig: str, context: str) -> "Access":
@@ -34,11 +68,15 @@ def find(home: Path, kubeconfig: str, context: str) -> "Access":
     from shoal.cluster.kubernetes.access import AccessError
     from shoal.cluster.kubernetes.connect import find_access
 
-    embedded = home / "kubeconfig"
-    if not kubeconfig and not context and embedded.exists():
-        kubeconfig = str(embedded)
+    if not kubeconfig and not context and is_embedded(home):
+        kubeconfig = str(home / "kubeconfig")
     try:
         return find_access(kubeconfig, context)
     except AccessError as problem:
         hint = "" if kubeconfig or context else _HINT
         raise click.ClickException(f"{problem}{hint}") from None
+
+
+def is_embedded(home: Path) -> bool:
+    """Whether there is an embedded home in a directory."""
+    return (home / "kubeconfig").exists()

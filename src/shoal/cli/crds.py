@@ -22,7 +22,12 @@ def crds(kinds: Sequence[str], output: Literal["yaml", "json"]) -> None:
     """
     chosen = [_find(name) for name in kinds] or list(OWN_KINDS)
     found = [definitions.crd(kind) for kind in chosen]
-    click.echo(_as_json(found) if output == "json" else _as_yaml(found), nl=False)
+    if output == "json":
+        click.echo(_as_json(found), nl=False)
+        return
+    from shoal.cli.yamltext import as_yaml
+
+    click.echo(as_yaml(found, sort=False), nl=False)
 
 
 def _find(name: str) -> Kind:
@@ -38,16 +43,3 @@ def _as_json(found: Sequence[dict[str, Any]]) -> str:
     """One object, or a List of several: a text has one JSON value."""
     whole = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
     return json.dumps(whole, indent=2) + "\n"
-
-
-def _as_yaml(found: Sequence[dict[str, Any]]) -> str:
-    import yaml
-
-    class Dumper(yaml.CSafeDumper):
-        """Writes everything in full: anchors are hard to read."""
-
-        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - yaml's signature
-            return True
-
-    text: str = yaml.dump_all(found, Dumper=Dumper, sort_keys=False, width=110, explicit_start=True)
-    return text

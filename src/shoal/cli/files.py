@@ -1,4 +1,4 @@
-"""`-f`, as kubectl has it: files, directories and standard input, read into objects.
+"""What `-f` names: files, directories and standard input, read into objects.
 
 Whatever cannot be read becomes an error line among the others, never a traceback. Only regular files are
 opened: a pipe or a device named by mistake could be waited for until the end of time.
@@ -6,9 +6,9 @@ opened: a pipe or a device named by mistake could be waited for until the end of
 
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final
 
 import click
 
@@ -19,22 +19,6 @@ from shoal.api.intake import Intake, Unreadable, take
 STDIN: Final = "-"
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 _PEEK: Final = 4096
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def options(*, required: bool = True) -> Callable[[_F], _F]:
-    """Give a command the options `-f` and `-R`, as the parameters `filenames` and `recursive`."""
-    named = click.option(
-        "-f",
-        "--filename",
-        "filenames",
-        multiple=True,
-        required=required,
-        metavar="FILE",
-        help="A file, a directory, or - for standard input; may be repeated.",
-    )
-    deep = click.option("-R", "--recursive", is_flag=True, help="Also read directories below directories.")
-    return lambda command: named(deep(command))
 
 
 def load(filenames: Sequence[str], *, recursive: bool = False) -> Intake:
@@ -57,6 +41,11 @@ def report(intake: Intake) -> None:
     """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
     for name, count in sorted(intake.unknown.items()):
         click.echo(f"skipped: {name} ({many(count, 'object')}): not a kind that is read", err=True)
+    report_problems(intake)
+
+
+def report_problems(intake: Intake) -> None:
+    """Say on standard error what is doubtful and what is wrong; exit 2 if anything is."""
     for warning in intake.warnings:
         click.echo(f"warning: {warning}", err=True)
     for error in intake.errors:

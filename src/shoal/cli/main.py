@@ -4,6 +4,8 @@ A command is imported when it is called, so that `shoal --help` and the small co
 only the large ones need.
 """
 
+import builtins
+import gc
 import importlib
 import io
 import os
@@ -16,18 +18,45 @@ import click
 import shoal
 
 _COMMANDS: Final = {
+    "annotate": "Change annotations of objects.",
+    "apply": "Make objects as files say, or change them so.",
+    "completion": "Print what makes a shell complete commands.",
+    "cordon": "Let no new pods come to nodes.",
     "crds": "Print the CustomResourceDefinitions.",
+    "create": "Make the objects in files.",
+    "delete": "Delete objects.",
+    "describe": "Tell of objects: how they stand, and what happened to them.",
+    "down": "Stop the embedded cluster.",
+    "drain": "Empty nodes, for somebody to work on them.",
+    "events": "Print what happened.",
+    "exec": "Run a command in a container.",
+    "explain": "Tell why a job waits, and what would let it run.",
+    "get": "Print objects.",
+    "label": "Change labels of objects.",
+    "logs": "Print what containers write, of all workers of a job together.",
     "manager": "Schedule a cluster.",
-    "plan": "Plan the objects in files: what would run where, and why not.",
-    "up": "Serve an embedded cluster, and schedule it.",
+    "node": "Play that a node of the embedded cluster is lost.",
+    "plan": "Plan a cluster, or files: what would run where, and why not.",
+    "scale": "Change the size of jobs.",
+    "status": "Show how the embedded cluster is.",
+    "top": "Print what nodes, pods and pools have and use.",
+    "uncordon": "Let pods come to nodes again.",
+    "up": "Run a cluster on this machine.",
     "validate": "Check the objects in files.",
+    "version": "Print the versions of Shoal and of the server.",
+    "wait": "Wait until something holds of objects.",
+    "watch": "Watch a cluster at work.",
 }
+_PLUGIN: Final = "kubectl-shoal"
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
 
 
 class _Lazy(click.Group):
-    """A group whose commands are functions of the same name in modules of the same name."""
+    """A group whose commands are functions of the same name in modules of the same name.
+
+    The function has a `_` behind its name where Python means something else by it.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(_COMMANDS)
@@ -35,13 +64,24 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"shoal.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        gc.disable()  # what an import makes stays: to look for garbage in it meanwhile is in vain
+        try:
+            module = importlib.import_module(f"shoal.cli.{cmd_name}")
+        finally:
+            gc.enable()
+        command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
+        _mark(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _mark(command: click.Command) -> None:
+    """Let examples stand as they are: click looks for a control character, and docstrings are raw text."""
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.help = (part.help or "").replace("\\b\n", "\b\n")
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar gets a question mark
     try:
-        code = cli.main(arguments, prog_name="shoal", standalone_mode=False)
+        code = cli.main(arguments, prog_name=_program(), standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as problem:
         problem.show()
@@ -69,6 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"error: {problem}", err=True)
         code = _FAILED
     _leave(code if isinstance(code, int) else 0)
+
+
+def _program() -> str:
+    """What people call: kubectl runs a plugin by another name than they type."""
+    return "kubectl shoal" if os.path.basename(sys.argv[0]) == _PLUGIN else "shoal"  # noqa: PTH119 - no file
 
 
 def _leave(code: int) -> None:

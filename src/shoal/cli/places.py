@@ -15,11 +15,12 @@ def home_option(command: _F) -> _F:
     return click.option(
         "--home",
         type=click.Path(path_type=Path, file_okay=False),
-        default=_usual_home,
+        default=usual_home,
         metavar="DIR",
         help="Where the embedded home keeps its state; by default $SHOAL_HOME, else ~/.shoal.",
     )(command)
 
 
-def _usual_home() -> Path:
+def usual_home() -> Path:
+    """Where it is if nobody says."""
     return Path(os.environ.get("SHOAL_HOME") or "~/.shoal").expanduser()

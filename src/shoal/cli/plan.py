@@ -1,7 +1,6 @@
 """`shoal plan`: what the scheduler would do with a cluster, or with the objects in files, and why."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +11,10 @@ from shoal.api.fields import shown
 from shoal.api.meta import Time
 from shoal.cli import connection, files
 from shoal.cli.configuring import config_option, read_config
-from shoal.cli.living import live_world
-from shoal.policies.contract import Policy
-from shoal.policies.worker import PolicyProcess
-from shoal.scheduling.config import FULFILMENT, SchedulerConfig, seconds
+from shoal.cli.filenames import files_option
+from shoal.cli.living import look
+from shoal.cli.options import duration
+from shoal.cli.planning import policy_of
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 
@@ -32,16 +31,8 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> float |
         raise click.BadParameter(f"'{shown(value)}' is not a time such as 2026-01-31T12:00:00Z") from None
 
 
-def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
-    """A duration such as 30s or 5m, as seconds."""
-    try:
-        return seconds(value)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
-
-
 @click.command()
-@files.options(required=False)
+@files_option(required=False)
 @connection.options
 @click.option(
     "--cycles",
@@ -52,7 +43,7 @@ def _duration(_: click.Context, __: click.Parameter, value: str) -> float:
 )
 @click.option(
     "--step",
-    callback=_duration,
+    callback=duration,
     metavar="DURATION",
     default="30s",
     show_default=True,
@@ -106,16 +97,15 @@ def plan(  # noqa: PLR0913 - one parameter an option
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
-    settings = read_config(config)
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
     views = [view for _, view in intake.views]
     if filenames and not kubeconfig and not context:
-        world = world_of(views, now)
+        world, settings = world_of(views, now), read_config(config)
     else:
-        world = live_world(connection.find(home, kubeconfig, context), now)
+        world, settings = look(connection.find(home, kubeconfig, context), config, now)
         world.put(*views)
-    with _policy(settings) as policy:
+    with policy_of(settings) as policy:
         steps = rehearse(world, settings, cycles=cycles, step=step, policy=policy)
         if explain is not None:
             from shoal.cli.explaining import explained, print_explanation
@@ -131,10 +121,3 @@ def plan(  # noqa: PLR0913 - one parameter an option
         from shoal.cli.drawing import console, draw
 
         draw(console(), steps[-1], answer, wide=output == "wide")
-
-
-def _policy(settings: SchedulerConfig) -> AbstractContextManager[Policy | None]:
-    """The policy for elastic jobs, in a process of its own; None for the engine's own."""
-    if settings.elastic_policy == FULFILMENT:
-        return nullcontext()
-    return PolicyProcess(settings.elastic_policy)

@@ -1,26 +1,45 @@
-"""`shoal up`: the embedded home, served until it is told to stop."""
+"""`shoal up`: the embedded home, served until it is told to stop, or in the background."""
 
-import contextlib
-import resource
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from shoal.cli.background import detached
 from shoal.cli.configuring import config_option, read_config
-from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
+from shoal.cli.daemon import LOG
 from shoal.cli.places import home_option
 
 if TYPE_CHECKING:
-    from shoal.scheduling.config import SchedulerConfig
+    from collections.abc import Callable
+
+    from shoal.cli.serving import Order
+    from shoal.cluster.embedded.agent import Machines
 
 _LOOPBACK: Final = "127.0.0.1"
+_MOST_NODES: Final = 1000
 
 
 @click.command()
 @home_option
 @config_option
+@click.option("-d", "--detach", is_flag=True, help="Go on in the background; returns when it is ready.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, _MOST_NODES),
+    metavar="N",
+    help="Be several nodes, node-0 and so on; by default one, named like this machine.",
+)
+@click.option("--node-cpu", default="", metavar="CPUS", help="CPUs of each node; by default its share.")
+@click.option("--node-memory", default="", metavar="BYTES", help="Memory of each node; by default its share.")
+@click.option(
+    "--node-gpu",
+    type=click.IntRange(0),
+    metavar="N",
+    help="GPUs of each node, whether or not there are so many; by default its share.",
+)
+@click.option("--keep-pods", is_flag=True, help="When it stops, let pods run on: the next one finds them.")
 @click.option(
     "--listen",
     default=_LOOPBACK,
@@ -34,56 +53,79 @@ _LOOPBACK: Final = "127.0.0.1"
     metavar="PORT",
     help="The port to listen on, 0 for any that is free; by default the one of last time.",
 )
-def up(home: Path, config: Path | None, listen: str, port: int | None) -> None:
-    r"""Serve an embedded cluster: objects in SQLite, behind an API that kubectl speaks, and scheduled.
+def up(  # noqa: PLR0913 - one parameter an option
+    *,
+    home: Path,
+    config: Path | None,
+    detach: bool,
+    nodes: int | None,
+    node_cpu: str,
+    node_memory: str,
+    node_gpu: int | None,
+    keep_pods: bool,
+    listen: str,
+    port: int | None,
+) -> None:
+    r"""Run a cluster on this machine: objects in SQLite, pods as processes, an API that kubectl speaks.
 
-    The state is in one directory, and so is a kubeconfig to reach it with. It runs until Ctrl-C or SIGTERM;
-    nothing that was acknowledged is lost, however it ends. Objects are kept, checked and watched, Jobs make
-    their pods, and pods are given nodes; no pod is run yet.
+    The state is in one directory, and so is a kubeconfig to reach it with. It runs until Ctrl-C, SIGTERM or
+    `shoal down`; nothing that was acknowledged is lost, however it ends. When it is killed its pods run on,
+    and the next `shoal up` finds them; when it is stopped they are ended, unless they are to be kept.
 
     \b
     Examples:
       shoal up
-      export KUBECONFIG=~/.shoal/kubeconfig
-      kubectl apply -f examples/lab.yaml
-      kubectl get pods -A -o wide
+      shoal up -d && export KUBECONFIG=~/.shoal/kubeconfig
+      shoal up -d --nodes 4 --node-cpu 2 --node-memory 4Gi --node-gpu 1
+      shoal apply -f examples/jobs.yaml
     """
+    from shoal.cli.lasting import look_for_garbage_rarely
+
+    look_for_garbage_rarely()  # from the beginning: nothing of what is imported is any
+    settings = read_config(config, schedulerNames=["*"])
+    machines = _machines(nodes, node_cpu, node_memory, node_gpu)
+    from shoal.cli.serving import Order
+
+    order = Order(
+        home=home.absolute(),
+        settings=settings,
+        machines=machines,
+        listen=listen,
+        port=port,
+        keep_pods=keep_pods,
+    )
+    if not detach:
+        _run(order, click.echo)
+        return
+    with detached(order.home / LOG) as tell:
+        _run(order, tell)
+
+
+def _machines(nodes: int | None, cpu: str, memory: str, gpu: int | None) -> "Machines":
+    from shoal.api.quantity import Quantity
+    from shoal.cluster.embedded.agent import machines
+
+    for option, text in (("--node-cpu", cpu), ("--node-memory", memory)):
+        try:
+            Quantity(text or "1")
+        except ValueError as problem:
+            raise click.BadParameter(str(problem), param_hint=option) from None
+    return machines(nodes, cpu=cpu, memory=memory, gpus=gpu)
+
+
+def _run(order: "Order", tell: "Callable[[str], None]") -> None:
+    """Serve, and tell where; what cannot be is said in one line."""
     import uvloop
 
+    from shoal.cli.serving import serve
     from shoal.cluster.embedded.api.server import ListenError
     from shoal.cluster.embedded.credentials import CredentialsError
     from shoal.cluster.errors import StorageError
 
-    settings = read_config(config, schedulerNames=["*"])
+    def ready(url: str, kubeconfig: Path) -> None:
+        tell(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
+
     try:
-        uvloop.run(_serve(home.absolute(), settings, listen, port))
+        uvloop.run(serve(order, ready, click.echo))
     except (StorageError, CredentialsError, ListenError) as problem:
         raise click.ClickException(str(problem)) from None
-
-
-async def _serve(home: Path, settings: "SchedulerConfig", listen: str, port: int | None) -> None:
-    from shoal.cluster.embedded.api.server import serving
-    from shoal.cluster.embedded.credentials import Credentials
-    from shoal.cluster.embedded.home import open_home
-    from shoal.manager import running
-
-    stop = told_to_stop()
-    look_for_garbage_rarely()
-    _allow_many_connections()
-    async with open_home(home) as registry:
-        credentials = Credentials(home, [listen])
-        chosen = credentials.last_port() if port is None else port
-        async with serving(registry, credentials, listen, chosen) as url:
-            kubeconfig = credentials.write_kubeconfig(url)
-            async with running(registry, settings, native=True) as manager:
-                await manager.ready()
-                click.echo(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
-                await stop.wait()
-            click.echo("Stopping.")
-
-
-def _allow_many_connections() -> None:
-    """Every watch is a connection and every connection a file: have as many as the system lets us."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -6,10 +6,11 @@ import click
 
 from shoal.api.intake import Intake, title
 from shoal.cli import files
+from shoal.cli.filenames import files_option
 
 
 @click.command()
-@files.options()
+@files_option()
 @click.option("-q", "--quiet", is_flag=True, help="Print only what is wrong or doubtful.")
 def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
     """Check the objects in files.

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB, Kind
+from shoal.api.types import DIJOB, OWN_TYPES, POOL, TRAININGJOB, TYJOB, Type
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -73,7 +73,7 @@ def _whole(api_version: str, kind: str, text: Text) -> Object:
     return {**msgspec.json.decode(text), "apiVersion": api_version, "kind": kind}
 
 
-def _own(kind: Kind, short: str) -> Resource[Object]:
+def _own(kind: Type, short: str) -> Resource[Object]:
     return _resource(
         kind.group,
         kind.version,
@@ -148,3 +148,6 @@ BY_KIND: Final[Mapping[tuple[str, str], Resource[Object]]] = {
     (resource.api_version, resource.kind): resource for resource in RESOURCES
 }
 """Resources by the apiVersion and kind that objects say."""
+
+OWN_GROUPS: Final = frozenset(kind.group for kind in OWN_TYPES)
+"""The groups of Shoal's own kinds."""

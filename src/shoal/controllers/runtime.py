@@ -170,9 +170,9 @@ class _Desk(Generic[V]):
         """Wakes those whom an object mattered to, and those whom it matters to now."""
 
         def hear(_key: Key, old: Any, new: Any) -> None:  # noqa: ANN401 - objects of any kind
-            for one in (old, new):
-                for key in keys(one) if one is not None else ():
-                    self.queue.add(key)
+            told = (key for one in (old, new) if one is not None for key in keys(one))
+            for key in dict.fromkeys(told):  # once: the second time would be another turn, after the first
+                self.queue.add(key)
 
         return hear
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from shoal.api.durations import seconds
 from shoal.cluster.events import Recorder as Events
 from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
@@ -32,7 +33,7 @@ from shoal.scheduler.rests import Rests, without
 from shoal.scheduler.telling import Telling
 from shoal.scheduler.timers import Timers
 from shoal.scheduler.writes import Patience, Writes
-from shoal.scheduling.config import SchedulerConfig, seconds
+from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.scheduling.report import Step
 from shoal.world.assembly import Assembler

@@ -9,7 +9,8 @@ and would wake an idle cluster for nothing.)
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from shoal.scheduling.config import SchedulerConfig, seconds
+from shoal.api.durations import seconds
+from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.snapshot import Snapshot
 from shoal.world.changes import Key

@@ -1,19 +1,18 @@
 """The scheduler's configuration, as `scheduler.yaml` has it."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from shoal.api.fields import FieldError, shown
+from shoal.api.durations import seconds
+from shoal.api.fields import FieldError
 from shoal.scheduling.workload import QueuePolicy
 
 FULFILMENT: Final = "fulfilment"
 """The elastic policy that the engine has itself."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
-_DURATION = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -45,13 +44,3 @@ def config_errors(config: SchedulerConfig) -> Iterator[FieldError]:
             seconds(duration)
         except ValueError as problem:
             yield FieldError(field, str(problem))
-
-
-def seconds(duration: str | float) -> float:
-    """A duration such as `30s`, `1m30s`, `2h` or a plain number of seconds; ValueError otherwise."""
-    if not isinstance(duration, str):
-        return float(duration)
-    match = _DURATION.fullmatch(duration)
-    if not duration or match is None:
-        raise ValueError(f"must be a duration such as 30s, 5m or 1h30m, not '{shown(duration)}'")
-    return float(match["h"] or 0) * 3600 + float(match["m"] or 0) * 60 + float(match["s"] or 0)

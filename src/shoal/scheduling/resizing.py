@@ -6,8 +6,9 @@ has been served, and rebalancing last, where nobody waits.
 
 from collections.abc import Collection, Iterable, Mapping
 
+from shoal.api.durations import seconds
 from shoal.scheduling.advice import Counsel
-from shoal.scheduling.config import SchedulerConfig, seconds
+from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.elastic import Grower
 from shoal.scheduling.filters import Filters
 from shoal.scheduling.following import Following
@@ -50,6 +51,8 @@ class Resizing:
 
     def resize(self, turns: Mapping[Workload, Turn], queue: list[Workload], crowded: Collection[int]) -> None:
         """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
+        if not queue:
+            return
         self._gather(turns, queue)
         victims = self._departures.is_victim
         awake = {w: g for w, g in self.growers.items() if w not in self.resting and not victims(w)}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.simulated import (
     AnyFault,
+    ClockJump,
     Crash,
     Cut,
     Extent,
@@ -43,6 +44,15 @@ def test_nothing_is_made_that_is_to_be_left_out_or_that_no_cluster_may_do() -> N
     schedule = random_schedule(random.Random(1), Extent(faults=2000), leave_out=(Crash, Outage))
     kinds = {type(fault).__name__ for fault in schedule.faults}
     assert kinds == {"Refuse", "Slow", "Twice", "Cut", "ClockJump"}
+
+
+def test_nodes_are_away_for_as_long_as_is_asked_for_and_nothing_else_is() -> None:
+    extent = Extent(faults=2000, nodes=("n1",), absence=3000.0)
+    faults = random_schedule(random.Random(1), extent).faults
+    absences = [fault.seconds for fault in faults if isinstance(fault, NodeLoss)]
+    others = [abs(fault.seconds) for fault in faults if isinstance(fault, Outage | ClockJump | Slow)]
+    assert 300 < max(absences) <= 3000
+    assert max(others) <= 300
 
 
 def test_a_schedule_is_written_by_hand() -> None:

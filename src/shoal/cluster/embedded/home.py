@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import msgspec
 from shoal.cluster.embedded.journal import SqliteJournal
 from shoal.cluster.errors import StorageError
 from shoal.cluster.registry import Registry, Retention
+from shoal.cluster.registry.rules.rules import Rules
+from shoal.cluster.registry.rules.table import RULES
 
 
 @asynccontextmanager
@@ -20,11 +22,12 @@ async def open_home(
     clock: Callable[[], float] = time.time,
     dice: random.Random | None = None,
     retention: Retention | None = None,
+    rules: Mapping[str, Rules] = RULES,
 ) -> AsyncIterator[Registry]:
     """The registry whose objects are kept in a directory; StorageError, for people, if it cannot be had."""
     journal = SqliteJournal(directory)
     try:
-        registry = Registry(journal, clock=clock, dice=dice, retention=retention)
+        registry = Registry(journal, clock=clock, dice=dice, retention=retention, rules=rules)
     except (msgspec.DecodeError, ValueError) as problem:
         await journal.close()
         raise StorageError(

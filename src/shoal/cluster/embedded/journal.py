@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final, TypeVar
 
 from shoal.cluster.embedded.opening import take_directory
+from shoal.cluster.embedded.pace import Pace
 from shoal.cluster.errors import StorageError
 from shoal.cluster.registry.records import Key, Record
 
@@ -39,6 +40,8 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
+_FEW: Final = 64
+"""Records that are written in next to no time: what takes long is to have them safe."""
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT: Final = (
     "SELECT version, time, resource, namespace, name, body, deleted FROM records ORDER BY version"
@@ -48,7 +51,7 @@ _SELECT: Final = (
 class SqliteJournal:
     """A journal in a directory, which is this process's alone."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pace: Pace | None = None) -> None:
         """Open the file, or make it; StorageError with one message for people if that cannot be."""
         self._lock: IO[bytes] = take_directory(directory)
         self._path = directory / FILE
@@ -57,6 +60,7 @@ class SqliteJournal:
         except BaseException:
             self._lock.close()
             raise
+        self._pace = pace or Pace()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
 
     def load(self) -> tuple[int, Iterator[Record]]:
@@ -73,7 +77,14 @@ class SqliteJournal:
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all these records, or none: when it returns they are on the disk."""
         rows = [(r.version, r.time, *r.key, r.body, int(r.deleted)) for r in records]
-        await self._run(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
+
+        def write() -> None:
+            self._pace.time(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
+
+        if len(rows) <= _FEW and self._pace.is_quick:
+            write()
+        else:
+            await self._run(write)
 
     async def compact(self, version: int, superseded: Sequence[int]) -> None:
         """Forget records, and that anything was known of what came before `version`."""

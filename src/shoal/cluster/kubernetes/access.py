@@ -36,6 +36,10 @@ class Constant:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials: Final = credentials
 
+    def at_once(self) -> Credentials:
+        """Those that are good now, for who cannot wait."""
+        return self._credentials
+
     async def credentials(self) -> Credentials:
         return self._credentials
 
@@ -50,12 +54,16 @@ class TokenFile:
         self._token: Final = Watched(path)
         self._certificate: Final = certificate
 
-    async def credentials(self) -> Credentials:
+    def at_once(self) -> Credentials:
+        """Those that are good now, for who cannot wait."""
         try:
             token = self._token.read().decode().strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise AccessError(f"the token cannot be read: {problem}") from problem
         return Credentials(f"Bearer {token}", self._certificate)
+
+    async def credentials(self) -> Credentials:
+        return self.at_once()
 
     def refused(self, credentials: Credentials) -> bool:
         """Worth another try if the file has changed since."""

@@ -11,9 +11,11 @@ from typing import Final
 
 from shoal.cluster.kubernetes.access import Access, AccessError, TokenFile
 from shoal.cluster.kubernetes.proxies import proxy_for
+from shoal.cluster.kubernetes.simple import context_names, simple_access
 from shoal.cluster.kubernetes.tls import Tls
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_VARIABLE: Final = "KUBECONFIG"
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
@@ -26,13 +28,28 @@ def find_access(
     account: Path = SERVICE_ACCOUNT,
 ) -> Access:
     """The way to the cluster that is meant; AccessError if there is none."""
-    named = kubeconfig or around.get("KUBECONFIG", "")
+    named = kubeconfig or around.get(_VARIABLE, "")
     if not named and not context and around.get(_HOST) and (account / "token").exists():
         return in_cluster(around, account)
-    # The library behind it is slow to import, and those who run in a pod do without.
+    named = named or _usual()
+    return simple_access(named, context) or _from_library(named, context)
+
+
+def contexts(kubeconfig: str = "", *, around: Mapping[str, str] = os.environ) -> list[str]:
+    """The contexts that there are to choose from; none of files that cannot be read."""
+    paths = kubeconfig or around.get(_VARIABLE, "") or _usual()
+    return [name for path in paths.split(os.pathsep) for name in context_names(path)]
+
+
+def _usual() -> str:
+    return str(Path("~/.kube/config").expanduser())
+
+
+def _from_library(named: str, context: str) -> Access:
+    """Whatever is not simple. The library is slow to import, and most do without."""
     from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig  # noqa: PLC0415
 
-    return from_kubeconfig(named or str(Path("~/.kube/config").expanduser()), context)
+    return from_kubeconfig(named, context)
 
 
 def in_cluster(around: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> Access:

@@ -2,7 +2,6 @@
 
 import os
 import ssl
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +68,8 @@ def _context(authority: bytes, certificate: Certificate, *, insecure: bool) -> s
 
 def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
     """Show a certificate. Python takes them from files only: this one is there for a moment, for us alone."""
+    import tempfile  # noqa: PLC0415 - slow, and few show certificates
+
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate.chain + b"\n" + certificate.key)
         file.flush()

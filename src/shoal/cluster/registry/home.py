@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -23,13 +23,15 @@ from shoal.cluster.registry.rules import namespaces, priority
 from shoal.cluster.registry.rules.rules import Rules
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.registry.state import Retention, State
-from shoal.cluster.registry.watching import Feed, Watch
+from shoal.cluster.registry.watching import BOOKMARK_EVERY, Feed, Watch
 from shoal.cluster.registry.writing import Make, change, create, found, key_of
 from shoal.cluster.resources import EVENTS, NAMESPACES, PODS, PRIORITY_CLASSES, Object, Resource
 from shoal.cluster.selection import Selection
 
 T = TypeVar("T")
 
+TIDY_EVERY: Final = 30.0
+"""Seconds after which what is too old is looked for."""
 _EVENTS_LAST: Final = 3600.0
 """Seconds after which an Event is forgotten, as in Kubernetes."""
 
@@ -44,12 +46,17 @@ class Registry:
         clock: Callable[[], float] = time.time,
         dice: random.Random | None = None,
         retention: Retention | None = None,
-        bookmark_every: float = 60.0,
-        tidy_every: float = 30.0,
+        rules: Mapping[str, Rules] = RULES,
+        bookmark_every: float = BOOKMARK_EVERY,
+        tidy_every: float = TIDY_EVERY,
     ) -> None:
-        """Take what the journal has; the clock tells seconds since 1970, the dice names and uids."""
+        """Take what the journal has; the clock tells seconds since 1970, the dice names and uids.
+
+        `rules` say what is let in, by the full name of each resource.
+        """
         self._journal = journal or MemoryJournal()
         self._clock = clock
+        self._table = rules
         self._dice = dice or random.SystemRandom()
         self._bookmark_every = bookmark_every
         self._tidy_every = tidy_every
@@ -113,7 +120,7 @@ class Registry:
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object; NotFoundError if there is none."""
         self._must_be_open()
-        rules = _rules(resource)
+        rules = self._rules(resource)
         record = self._state.get(key_of(resource, name, namespace))
         if record is None:
             raise NotFoundError(f"{rules.called(name)} not found")
@@ -130,7 +137,7 @@ class Registry:
     ) -> Page[T]:
         """Objects in the order of namespace and name; `at` asks for the state of an exact version."""
         self._must_be_open()
-        _rules(resource)
+        self._rules(resource)
         return page(self._state, resource, where, limit=limit, start=start, at=at)
 
     def watch(
@@ -143,7 +150,7 @@ class Registry:
     ) -> Watch[T]:
         """What changes after `version`; without one, first all that is there, as ADDED."""
         self._must_be_open()
-        _rules(resource)
+        self._rules(resource)
         return Watch(
             self._state,
             self._feed,
@@ -158,7 +165,7 @@ class Registry:
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
         """Make an object, and return it as it is kept."""
-        rules = _rules(resource)
+        rules = self._rules(resource)
         record = await self._write(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
         return resource.decode(record.body)
 
@@ -166,7 +173,7 @@ class Registry:
         self, resource: Resource[T], body: Object, *, status: bool = False, dry_run: bool = False
     ) -> T:
         """Replace an object, or with `status` only its status."""
-        rules = _rules(resource)
+        rules = self._rules(resource)
         metadata = writing.metadata_of(body)
         key = key_of(resource, metadata.get("name", ""), metadata.get("namespace", ""))
 
@@ -188,7 +195,7 @@ class Registry:
         dry_run: bool = False,
     ) -> T:
         """Make something else of the newest version of an object: nobody writes in between."""
-        rules, key = _rules(resource), key_of(resource, name, namespace)
+        rules, key = self._rules(resource), key_of(resource, name, namespace)
         record = await self._write(
             lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run
         )
@@ -214,7 +221,7 @@ class Registry:
         self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
     ) -> T | None:
         """Delete an object, or begin to: what it is now if it is still there, else None."""
-        rules, key = _rules(resource), key_of(resource, name, namespace)
+        rules, key = self._rules(resource), key_of(resource, name, namespace)
 
         def remove() -> Record:
             return delete(self._head, rules, found(self._head, rules, key), how)
@@ -227,7 +234,7 @@ class Registry:
         self, resource: Resource[T], where: Where = EVERYWHERE, how: Deletion = AS_USUAL
     ) -> Sequence[T]:
         """Delete all objects that are meant, or begin to: as they were."""
-        rules, selection = _rules(resource), Selection(resource, where)
+        rules, selection = self._rules(resource), Selection(resource, where)
         meant = [
             record
             for record in self._head.records(resource.full_name, selection.namespace)
@@ -284,6 +291,12 @@ class Registry:
         self._forget(None)
         self._feed.tell(dict.fromkeys(made.record.key.resource for made in changes))
 
+    def _rules(self, resource: Resource[Any]) -> Rules:
+        rules = self._table.get(resource.full_name)
+        if rules is None:
+            raise NotFoundError("the server could not find the requested resource")
+        return rules
+
     # --- tidying up ---------------------------------------------------------------------------------------
 
     def _forget(self, now: float | None) -> None:
@@ -307,13 +320,7 @@ class Registry:
             for record in old:
                 self._head.remove(record.key, decode(record.body))
 
-        await self._write(remove)
+        if old:
+            await self._write(remove)
         await self._make_what_is_always_there()
         self._forget(self._clock())
-
-
-def _rules(resource: Resource[Any]) -> Rules:
-    rules = RULES.get(resource.full_name)
-    if rules is None:
-        raise NotFoundError("the server could not find the requested resource")
-    return rules

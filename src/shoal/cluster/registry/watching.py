@@ -14,6 +14,8 @@ from shoal.cluster.selection import Selection
 
 T = TypeVar("T")
 
+BOOKMARK_EVERY: Final = 60.0
+"""Seconds after which a watcher is told how far it has come, as in Kubernetes."""
 _AT_ONCE: Final = 256
 """So many changes are passed over before others get their turn."""
 
@@ -38,13 +40,15 @@ class Feed:
 
     async def news(self, resource: str, seconds: float) -> None:
         """Wait until something changes, or for so long."""
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self._waiting.setdefault(resource, {})[future] = None
+        timer = loop.call_later(seconds, _wake, (future,))
         try:
-            await asyncio.wait([future], timeout=seconds)
+            await future
         finally:
+            timer.cancel()
             self._waiting.get(resource, {}).pop(future, None)
-            future.cancel()
 
 
 def _wake(waiting: Iterable[asyncio.Future[None]]) -> None:

@@ -146,6 +146,7 @@ def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> No
         thing["metadata"], label_name=rules.resource is NAMESPACES, any_finalizers=rules.any_finalizers
     )
     rules.default(thing)
+    rules.derive(thing, old, head)
     rules.check(name, [*wrong, *rules.errors(thing)])
     rules.admit(thing, old, head)
 

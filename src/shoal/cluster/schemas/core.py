@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.api.kinds import OWN_KINDS
 from shoal.api.schema import Schema
-from shoal.cluster.resources import Resource
+from shoal.cluster.resources import OWN_GROUPS, Resource
 
 VERSION: Final = "1.36.3"
 """The Kubernetes whose kinds these are."""
@@ -67,12 +66,10 @@ SENT: Final = {
 }
 """Kinds that are sent and never kept, and the names of their schemas."""
 
-_OWN_GROUPS: Final = {kind.group for kind in OWN_KINDS}
-
 
 def knows(resource: Resource[Any]) -> bool:
     """Whether a resource is one of Kubernetes' own."""
-    return resource.group not in _OWN_GROUPS
+    return resource.group not in OWN_GROUPS
 
 
 def schema_name(resource: Resource[Any]) -> str:

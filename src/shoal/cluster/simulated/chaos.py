@@ -23,6 +23,8 @@ from shoal.cluster.simulated.schedule import (
 When = Mapping[str, Any]
 """`at` or `nth` of a fault."""
 
+_LONGEST: Final = 300.0
+"""Seconds that a fault lasts at most."""
 _REFUSALS: Final = (
     *(("write", code) for code in (409, 429, 500, 503)),
     *(("read", code) for code in (429, 500, 503)),
@@ -35,13 +37,14 @@ _REFUSALS: Final = (
 class Extent(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is to go wrong: so many faults, within so many seconds and calls of each sort.
 
-    Without `nodes` none is lost.
+    Without `nodes` none is lost; one that is comes back within `absence` seconds.
     """
 
     faults: int = 20
     seconds: float = 600.0
     calls: int = 200
     nodes: Sequence[str] = ()
+    absence: float = _LONGEST
 
 
 def random_schedule(
@@ -62,9 +65,9 @@ def _when(dice: random.Random, extent: Extent) -> When:
     return {"nth": dice.randint(1, extent.calls)}
 
 
-def _seconds(dice: random.Random) -> float:
+def _seconds(dice: random.Random, longest: float = _LONGEST) -> float:
     """From a moment to some minutes, short ones more often."""
-    return round(math.pow(10.0, dice.uniform(-2.0, 2.5)), 3)
+    return round(math.pow(10.0, dice.uniform(-2.0, math.log10(longest))), 3)
 
 
 def _refuse(dice: random.Random, when: When, _: Extent) -> AnyFault:
@@ -99,7 +102,7 @@ def _clock_jump(dice: random.Random, when: When, _: Extent) -> AnyFault:
 
 
 def _node_loss(dice: random.Random, when: When, extent: Extent) -> AnyFault:
-    return NodeLoss(**when, node=dice.choice(extent.nodes), seconds=_seconds(dice))
+    return NodeLoss(**when, node=dice.choice(extent.nodes), seconds=_seconds(dice, extent.absence))
 
 
 _MAKERS: Final[Mapping[type[AnyFault], Callable[[random.Random, When, Extent], AnyFault]]] = {

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from shoal.cluster.registry import Registry, Retention
+from shoal.cluster.registry.home import TIDY_EVERY
 from shoal.cluster.registry.records import Change
+from shoal.cluster.registry.watching import BOOKMARK_EVERY
 from shoal.cluster.resources import Resource
 
 T = TypeVar("T")
@@ -18,9 +20,21 @@ class SimulatedCluster(Registry):
     """A home of objects in memory, with the behaviour of a Kubernetes API server."""
 
     def __init__(
-        self, *, clock: Callable[[], float], dice: random.Random, retention: Retention | None = None
+        self,
+        *,
+        clock: Callable[[], float],
+        dice: random.Random,
+        retention: Retention | None = None,
+        bookmark_every: float = BOOKMARK_EVERY,
+        tidy_every: float = TIDY_EVERY,
     ) -> None:
-        super().__init__(clock=clock, dice=dice, retention=retention)
+        super().__init__(
+            clock=clock,
+            dice=dice,
+            retention=retention,
+            bookmark_every=bookmark_every,
+            tidy_every=tidy_every,
+        )
         self.witnesses: Final[list[Witness]] = []
 
     def all(self, resource: Resource[T]) -> list[T]:

@@ -9,12 +9,14 @@ import ssl
 import subprocess
 import threading
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
+from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
 from shoal.cluster.embedded.api.server import serving
 from shoal.cluster.embedded.credentials import Credentials
 from shoal.cluster.registry import Registry
@@ -75,16 +77,27 @@ class Embedded:
         )
 
 
+@contextlib.asynccontextmanager
+async def nobody() -> AsyncIterator[Kubelet]:
+    yield NOBODY
+
+
 @contextlib.contextmanager
-def embedded_api(directory: Path) -> Iterator[Embedded]:
-    """An API over an empty registry in memory, until the block ends."""
+def embedded_api(
+    directory: Path, running: Callable[[], AbstractAsyncContextManager[Kubelet]] = nobody
+) -> Iterator[Embedded]:
+    """An API over an empty registry in memory, until the block ends; and whoever runs its pods."""
     started, loop = threading.Event(), asyncio.new_event_loop()
     found: list[Embedded] = []
     ending = asyncio.Event()
 
     async def run() -> None:
         credentials = Credentials(directory / "credentials")
-        async with Registry() as registry, serving(registry, credentials) as url:
+        async with (
+            Registry() as registry,
+            running() as kubelet,
+            serving(registry, credentials, kubelet=kubelet) as url,
+        ):
             credentials.write_kubeconfig(url)
             found.append(Embedded(directory, url, credentials))
             started.set()

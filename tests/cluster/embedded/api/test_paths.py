@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.cluster.embedded.api.paths import Target, target_of
+from shoal.cluster.embedded.api.paths import NODE_METRICS, POD_METRICS, Target, target_of
 from shoal.cluster.resources import JOBS, NAMESPACES, NODES, PODS, POOLS, TYJOBS
 
 FOUND = {
@@ -13,6 +13,12 @@ FOUND = {
     "/api/v1/namespaces/x/pods/a/status": Target(resource=PODS, namespace="x", name="a", part="status"),
     "/api/v1/namespaces/x/pods/a/binding": Target(resource=PODS, namespace="x", name="a", part="binding"),
     "/api/v1/namespaces/x/pods/a/eviction": Target(resource=PODS, namespace="x", name="a", part="eviction"),
+    "/api/v1/namespaces/x/pods/a/log": Target(resource=PODS, namespace="x", name="a", part="log"),
+    "/api/v1/namespaces/x/pods/a/exec": Target(resource=PODS, namespace="x", name="a", part="exec"),
+    "/api/v1/namespaces/x/pods/a/attach": Target(resource=PODS, namespace="x", name="a", part="attach"),
+    "/apis/metrics.k8s.io/v1beta1/nodes/a": Target(resource=NODE_METRICS, name="a"),
+    "/apis/metrics.k8s.io/v1beta1/namespaces/x/pods": Target(resource=POD_METRICS, namespace="x"),
+    "/apis/metrics.k8s.io/v1beta1/pods": Target(resource=POD_METRICS),
     "/api/v1/namespaces/x/bindings": Target(resource=PODS, namespace="x", part="binding"),
     "/api/v1/namespaces/x/pods/status": Target(resource=PODS, namespace="x", name="status"),
     "/api/v1/namespaces": Target(resource=NAMESPACES),
@@ -44,7 +50,11 @@ NOWHERE = [
     "/api/v1/bindings",
     "/api/v1/namespaces/x/bindings/a",
     "/api/v1/namespaces/x/configmaps/a/status",
-    "/api/v1/namespaces/x/pods/a/log",
+    "/api/v1/namespaces/x/services/a/log",
+    "/api/v1/pods/a/exec",
+    "/apis/metrics.k8s.io/v1beta1/pods/a",
+    "/apis/metrics.k8s.io/v1beta1/nodes/a/status",
+    "/apis/metrics.k8s.io/v1beta1/namespaces/x/pods/a/log",
     "/api/v1/namespaces/x/pods/a/status/y",
     "/apis/batch/v1/namespaces/x/bindings",
 ]
@@ -67,6 +77,10 @@ METHODS = {
     "/api/v1/nodes/a": "DELETE GET PATCH PUT",
     "/api/v1/nodes/a/status": "GET PATCH PUT",
     "/api/v1/namespaces/x/pods/a/eviction": "POST",
+    "/api/v1/namespaces/x/pods/a/log": "GET",
+    "/api/v1/namespaces/x/pods/a/exec": "GET POST",
+    "/api/v1/namespaces/x/pods/a/portforward": "GET POST",
+    "/apis/metrics.k8s.io/v1beta1/namespaces/x/pods": "GET",
     "/api/v1/namespaces": "GET POST",
 }
 

@@ -1,11 +1,15 @@
 """Lists, pages, tables and metadata, and what discovery says of them."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from starlette.datastructures import QueryParams
 
-from shoal.cluster.resources import RESOURCES, Object, Resource
+from shoal.cluster.embedded.api.shapes import Shaper
+from shoal.cluster.port import Page
+from shoal.cluster.resources import CONFIG_MAPS, RESOURCES, Object, Resource
 from tests.cluster.embedded.api.running import Embedded
 
 JSON = "application/json"
@@ -173,3 +177,24 @@ def test_warnings_tell_of_fields_that_are_dropped(api: Embedded, space: str) -> 
         r'299 - "unknown field \"[\\xfc]\""',
     ]
     assert answer.json.keys() == {"apiVersion", "kind", "metadata"}
+
+
+async def test_others_have_their_turn_while_a_long_table_is_made() -> None:
+    texts = [b'{"metadata":{"name":"a"}}'] * 1000
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(take_turns())
+    shaper = Shaper(CONFIG_MAPS, "Table", QueryParams(), lambda: 0.0)
+    made = json.loads(await shaper.page(Page(items=texts, version="1")))
+    other.cancel()
+    assert ([row["cells"][0] for row in made["rows"]], made["metadata"]) == (
+        ["a"] * 1000,
+        {"resourceVersion": "1"},
+    )
+    assert turns > 5

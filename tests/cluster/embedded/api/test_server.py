@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -12,6 +13,7 @@ from shoal.cluster.embedded.api import server
 from shoal.cluster.embedded.api.server import ListenError, serving
 from shoal.cluster.embedded.credentials import Credentials
 from shoal.cluster.registry import Registry
+from shoal.cluster.resources import CONFIG_MAPS
 from tests.cluster.embedded.api.running import Embedded
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -192,3 +194,29 @@ def client(credentials: Credentials) -> aiohttp.ClientSession:
     tls = ssl.create_default_context(cafile=str(credentials.authority))
     headers = {"Authorization": f"Bearer {credentials.token}"}
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls), headers=headers)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /h"])
+async def test_who_does_not_go_on_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.05)
+    credentials = Credentials(tmp_path)
+    async with (
+        Registry() as registry,
+        serving(registry, credentials) as url,
+        client(credentials) as speaking,
+        speaking.get(f"{url}/api/v1/configmaps?watch=1") as watching,
+    ):
+        reader, writer = await connected(credentials, url)
+        writer.write(said)
+        await asyncio.wait_for(reader.read(), 60)  # until the other side hangs up
+        writer.close()
+        await registry.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+        assert b"ADDED" in await watching.content.readline()  # who has asked is answered on
+
+
+async def connected(credentials: Credentials, url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    place = urlsplit(url)
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    return await asyncio.open_connection(place.hostname, place.port, ssl=tls)

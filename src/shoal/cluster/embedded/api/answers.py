@@ -8,7 +8,8 @@ import msgspec
 from starlette.responses import Response
 
 JSON: Final = "application/json"
-_HEADERS: Final = {"Cache-Control": "no-cache, private"}
+PLAIN: Final = "text/plain"
+HEADERS: Final = {"Cache-Control": "no-cache, private"}
 
 
 def json_answer(
@@ -22,9 +23,9 @@ def json_answer(
 
 def text_answer(text: bytes, status: int = HTTPStatus.OK, headers: Mapping[str, str] = {}) -> Response:
     """JSON that is text already."""
-    return Response(text, status, {**_HEADERS, **headers}, JSON)
+    return Response(text, status, {**HEADERS, **headers}, JSON)
 
 
 def plain_answer(text: str) -> Response:
     """A word for who only wants to know whether anybody is there."""
-    return Response(text, HTTPStatus.OK, _HEADERS, "text/plain")
+    return Response(text, HTTPStatus.OK, HEADERS, PLAIN)

@@ -9,19 +9,32 @@ import contextlib
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.cluster.embedded.api import deleting, placing, reading, writing
+from shoal.cluster.embedded.api import deleting, executing, logs, metrics, placing, reading, writing
 from shoal.cluster.embedded.api.about import OPEN, about
+from shoal.cluster.embedded.api.answers import json_answer
 from shoal.cluster.embedded.api.asking import NAME, Ask
 from shoal.cluster.embedded.api.failures import failure, not_allowed, not_found
-from shoal.cluster.embedded.api.paths import BINDING, EVICTION, Target, target_of
+from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
+from shoal.cluster.embedded.api.paths import (
+    ATTACH,
+    BINDING,
+    EVICTION,
+    EXEC,
+    LOG,
+    MEASURED,
+    PORT_FORWARD,
+    Target,
+    target_of,
+)
 from shoal.cluster.errors import (
     BadRequestError,
     ClusterError,
@@ -30,19 +43,33 @@ from shoal.cluster.errors import (
     UnauthorizedError,
 )
 from shoal.cluster.registry import Registry
+from shoal.cluster.resources import Object
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
 _AS_SOMEBODY_ELSE: Final = "impersonate-"
 
-Answer = Callable[[Ask], Awaitable[Response]]
+_HANDSHAKE: Final = {"type": "http", "method": "GET"}
+
+Answer = Callable[[Ask], Awaitable[ASGIApp]]
+Pages = Mapping[str, Callable[[], Object]]
 
 
 class Api:
     """The API over a registry, for whoever has the token."""
 
-    def __init__(self, registry: Registry, token: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._registry, self._token, self._clock = registry, token.encode(), clock
+    def __init__(
+        self,
+        registry: Registry,
+        token: str,
+        *,
+        kubelet: Kubelet = NOBODY,
+        pages: Pages = MappingProxyType({}),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`pages` are what else there is to know, by path: for whoever serves the API."""
+        self._registry, self._token, self._kubelet, self._clock = registry, token.encode(), kubelet, clock
+        self._pages: Final = pages
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -51,14 +78,12 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http":
-            raise RuntimeError(f"nothing but http is spoken here, not {scope['type']}")
-        request = Request(scope, receive)
+        request = Request(_asked(scope), receive)
         with contextlib.suppress(ClientDisconnect):
             response = await self._answer(request)
             await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> ASGIApp:
         """The answer, whatever happens: no error is without a Status."""
         target: Target | None = None
         try:
@@ -89,7 +114,8 @@ class Api:
             raise ForbiddenError("nobody can be impersonated: there is one user, who may do everything")
 
     def _about(self, request: Request) -> Response | None:
-        found = about(request)
+        page = self._pages.get(request.scope["path"])
+        found = about(request) if page is None else json_answer(page())
         if found is not None and request.method not in ("GET", "HEAD"):
             raise not_allowed()
         return found
@@ -99,6 +125,7 @@ class Api:
             request=request,
             target=target,
             registry=self._registry,
+            kubelet=self._kubelet,
             clock=self._clock,
             stopping=self._stopping,
         )
@@ -107,15 +134,26 @@ class Api:
         method = request.method
         if method not in target.methods:
             raise not_allowed()
-        if target.part == BINDING:
-            return placing.bind
-        if target.part == EVICTION:
-            return placing.evict
+        if "subprotocols" in request.scope and target.part not in _OVER_SOCKETS:
+            raise BadRequestError("WebSockets are for commands in pods only: ask without one")
+        if target.part in _BY_PART:
+            return _BY_PART[target.part]
+        if target.resource in MEASURED:
+            return metrics.read
         if method == "DELETE" and not target.name:
             return deleting.delete_all
         return _BY_METHOD[method]
 
 
+_BY_PART: Final[dict[str, Answer]] = {
+    BINDING: placing.bind,
+    EVICTION: placing.evict,
+    LOG: logs.read,
+    EXEC: executing.execute,
+    ATTACH: executing.attach,
+    PORT_FORWARD: executing.forward,
+}
+_OVER_SOCKETS: Final = (EXEC, ATTACH, PORT_FORWARD)
 _BY_METHOD: Final[dict[str, Answer]] = {
     "GET": reading.read,
     "POST": writing.create,
@@ -123,6 +161,11 @@ _BY_METHOD: Final[dict[str, Answer]] = {
     "PATCH": writing.patch,
     "DELETE": deleting.delete,
 }
+
+
+def _asked(scope: Scope) -> Scope:
+    """What is asked for: a WebSocket too begins as a GET, and says which protocols it could speak."""
+    return {**scope, **_HANDSHAKE} if scope["type"] == "websocket" else scope
 
 
 def _meant(request: Request, target: Target | None) -> Target | None:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 
+from shoal.cluster.embedded.api.kubelet import Kubelet
 from shoal.cluster.embedded.api.negotiation import Shape, shape_of
 from shoal.cluster.embedded.api.paths import Target
 from shoal.cluster.registry import Registry
@@ -21,6 +22,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     target: Target
     registry: Registry
+    kubelet: Kubelet
     clock: Callable[[], float]
     stopping: asyncio.Event
     """Set when the server is to end: whoever streams must too."""

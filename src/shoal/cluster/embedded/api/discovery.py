@@ -3,16 +3,37 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from shoal.cluster.embedded.api.paths import BINDING, BINDINGS, EVICTION, STATUS, parts_of
-from shoal.cluster.resources import NAMESPACES, RESOURCES, Object, Resource
+from shoal.cluster.embedded.api.paths import (
+    BINDING,
+    BINDINGS,
+    EVICTION,
+    EXEC,
+    LOG,
+    MEASURED,
+    SERVED,
+    STATUS,
+    parts_of,
+)
+from shoal.cluster.resources import NAMESPACES, Object, Resource
 from shoal.cluster.schemas.kinds import is_own
 
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _OWN_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The same, in the order in which Kubernetes tells those of custom resources."""
 
-_STATUS_VERBS: Final = ("get", "patch", "update")
-_KINDS: Final = {BINDING: ("", "v1", "Binding"), EVICTION: ("policy", "v1", "Eviction")}
+_MEASURED_VERBS: Final = ("get", "list")
+_PART_VERBS: Final = {
+    STATUS: ("get", "patch", "update"),
+    BINDING: ("create",),
+    EVICTION: ("create",),
+    LOG: ("get",),
+    EXEC: ("create", "get"),
+}
+_KINDS: Final = {
+    BINDING: ("", "v1", "Binding"),
+    EVICTION: ("policy", "v1", "Eviction"),
+    EXEC: ("", "v1", "PodExecOptions"),
+}
 """What is sent to parts of an object that are not the object itself."""
 
 AGGREGATED: Final = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscoveryList"}
@@ -22,7 +43,7 @@ AGGREGATED: Final = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDisco
 def groups() -> dict[str, list[str]]:
     """The versions of each group; the core group is nameless."""
     found: dict[str, list[str]] = {}
-    for resource in RESOURCES:
+    for resource in SERVED:
         versions = found.setdefault(resource.group, [])
         if resource.version not in versions:
             versions.append(resource.version)
@@ -65,11 +86,13 @@ def resource_list(name: str, version: str) -> Object | None:
 
 
 def _of(name: str, version: str) -> list[Resource[Any]]:
-    return [resource for resource in RESOURCES if (resource.group, resource.version) == (name, version)]
+    return [resource for resource in SERVED if (resource.group, resource.version) == (name, version)]
 
 
 def _verbs(resource: Resource[Any]) -> tuple[str, ...]:
     """Namespaces go one by one."""
+    if resource in MEASURED:
+        return _MEASURED_VERBS
     if is_own(resource):
         return _OWN_VERBS
     return tuple(verb for verb in _VERBS if verb != "deletecollection" or resource is not NAMESPACES)
@@ -88,11 +111,8 @@ def _entries(resource: Resource[Any]) -> Iterable[Object]:
 
 
 def _part_entry(resource: Resource[Any], part: str) -> Object:
-    name = f"{resource.plural}/{part}"
-    if part == STATUS:
-        return _entry(name, resource.kind, _STATUS_VERBS, namespaced=resource.namespaced)
-    group_name, version, kind = _KINDS[part]
-    entry = _entry(name, kind, ("create",), namespaced=resource.namespaced)
+    group_name, version, kind = _KINDS.get(part, ("", "", resource.kind))
+    entry = _entry(f"{resource.plural}/{part}", kind, _PART_VERBS[part], namespaced=resource.namespaced)
     return entry | ({"group": group_name, "version": version} if group_name else {})
 
 
@@ -148,9 +168,8 @@ def _aggregated_resource(resource: Resource[Any]) -> Object:
 
 def _aggregated_part(resource: Resource[Any], part: str) -> Object:
     group_name, version, kind = _KINDS.get(part, (resource.group, resource.version, resource.kind))
-    verbs = _STATUS_VERBS if part == STATUS else ("create",)
     return {
         "subresource": part,
         "responseKind": {"group": group_name, "version": version, "kind": kind},
-        "verbs": list(verbs),
+        "verbs": list(_PART_VERBS[part]),
     }

@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api.schema import Schema
-from shoal.cluster.embedded.api.discovery import groups
 from shoal.cluster.resources import RESOURCES, Object, Resource
 from shoal.cluster.schemas.core import REFERENCES, VERSION
 from shoal.cluster.schemas.kinds import name_of, schemas
@@ -27,15 +26,9 @@ def index() -> Object:
     return {
         "paths": {
             place: {"serverRelativeURL": f"/openapi/v3/{place}?hash={_hash(document(place))}"}
-            for place in _places()
+            for place in dict.fromkeys(map(_place, RESOURCES))
         }
     }
-
-
-def _places() -> Iterator[str]:
-    for name, versions in groups().items():
-        for version in versions:
-            yield f"apis/{name}/{version}" if name else f"api/{version}"
 
 
 @functools.cache

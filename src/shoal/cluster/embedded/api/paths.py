@@ -7,16 +7,45 @@ import msgspec
 
 from shoal.cluster.resources import NAMESPACES, PODS, RESOURCES, Object, Resource
 
-_BY_PLACE: Final = {(resource.group, resource.version, resource.plural): resource for resource in RESOURCES}
+NODE_METRICS: Final = Resource[Object](
+    group="metrics.k8s.io",
+    version="v1beta1",
+    kind="NodeMetrics",
+    plural="nodes",
+    namespaced=False,
+    decode=msgspec.json.decode,
+)
+POD_METRICS: Final = Resource[Object](
+    group="metrics.k8s.io", version="v1beta1", kind="PodMetrics", plural="pods", decode=msgspec.json.decode
+)
+MEASURED: Final = (NODE_METRICS, POD_METRICS)
+"""What is measured whenever it is asked for, and kept nowhere."""
+
+SERVED: Final = (*RESOURCES, *MEASURED)
+_BY_PLACE: Final = {(resource.group, resource.version, resource.plural): resource for resource in SERVED}
 _CORE_ROOT: Final = "api"
 _GROUP_ROOT: Final = "apis"
 _NAMESPACES: Final = NAMESPACES.plural
 STATUS: Final = "status"
 BINDING: Final = "binding"
 EVICTION: Final = "eviction"
+LOG: Final = "log"
+EXEC: Final = "exec"
+ATTACH: Final = "attach"
+PORT_FORWARD: Final = "portforward"
 BINDINGS: Final = "bindings"
 """Bindings can be made without a pod's path too: then they say the pod's name themselves."""
 
+_OF_PODS: Final = {
+    BINDING: frozenset({"POST"}),
+    EVICTION: frozenset({"POST"}),
+    LOG: frozenset({"GET"}),
+    EXEC: frozenset({"GET", "POST"}),
+}
+"""What of a pod is reached apart, and how."""
+
+_REFUSED: Final = {ATTACH: frozenset({"GET", "POST"}), PORT_FORWARD: frozenset({"GET", "POST"})}
+"""What clients would reach as well, and are told why they cannot."""
 
 _ONE_BY_ONE: Final = frozenset({"GET", "POST"})
 """What can be done with a collection that is not deleted as a whole."""
@@ -38,10 +67,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def methods(self) -> frozenset[str]:
         """What can be done with it."""
-        if self.part in (BINDING, EVICTION):
-            return frozenset({"POST"})
+        if self.resource in MEASURED:
+            return frozenset({"GET"})
         if self.part:
-            return frozenset({"GET", "PUT", "PATCH"})
+            return (_OF_PODS | _REFUSED).get(self.part, frozenset({"GET", "PUT", "PATCH"}))
         if self.name:
             return frozenset({"GET", "PUT", "PATCH", "DELETE"})
         if self.resource.namespaced and not self.namespace:
@@ -51,7 +80,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 def parts_of(resource: Resource[Any]) -> tuple[str, ...]:
     """What of an object is reached apart."""
-    pods = (BINDING, EVICTION) if resource.full_name == PODS.full_name else ()
+    pods = _OF_PODS if resource is PODS else ()
     return (*pods, *((STATUS,) if resource.status else ()))
 
 
@@ -83,6 +112,6 @@ def _target(group: str, version: str, namespace: str, steps: Sequence[str]) -> T
         return None
     if name and resource.namespaced and not namespace:
         return None
-    if part and part not in parts_of(resource):
+    if part and part not in parts_of(resource) and not (resource is PODS and part in _REFUSED):
         return None
     return Target(resource=resource, namespace=namespace, name=name, part=part)

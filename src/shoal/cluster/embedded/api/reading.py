@@ -21,7 +21,7 @@ async def read(ask: Ask) -> Response:
         return await watched(ask, reading, shaper)
     if target.name:
         return text_answer(shaper.one(await ask.registry.get(target.text, target.name, target.namespace)))
-    return text_answer(shaper.page(await _page(ask, reading)))
+    return text_answer(await shaper.page(await _page(ask, reading)))
 
 
 async def _page(ask: Ask, reading: Reading) -> Page[bytes]:

@@ -12,12 +12,17 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 import uvicorn
 
 from shoal.api.fields import shown
-from shoal.cluster.embedded.api.app import Api
+from shoal.cluster.embedded.addresses import LOOPBACK
+from shoal.cluster.embedded.api.app import Api, Pages
+from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
+from shoal.cluster.embedded.api.silence import hang_up
+from shoal.cluster.embedded.api.sockets import WebSocketProtocol
 from shoal.cluster.embedded.credentials import Credentials, CredentialsError
 from shoal.cluster.registry import Registry
 
@@ -30,7 +35,6 @@ _LAST_SECONDS: Final = 5
 """How long requests may take to end after the server was told to."""
 
 _RENEWAL_SECONDS: Final = 6 * 3600.0
-_ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
 
 
 class ListenError(Exception):
@@ -38,22 +42,33 @@ class ListenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    registry: Registry, credentials: Credentials, host: str = "127.0.0.1", port: int = 0
+async def serving(  # noqa: PLR0913 - the last have their usual values
+    registry: Registry,
+    credentials: Credentials,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    kubelet: Kubelet = NOBODY,
+    pages: Pages = MappingProxyType({}),
 ) -> AsyncIterator[str]:
     """Serve the API until the block ends; its address. Port 0 is any that is free."""
-    api = Api(registry, credentials.token)
+    api = Api(registry, credentials.token, kubelet=kubelet, pages=pages)
     with listening(host, port) as listener:
         server = _server(api, credentials)
         await server.startup(sockets=[listener])
-        tasks = [asyncio.create_task(server.main_loop()), asyncio.create_task(_renewing(server, credentials))]
+        serve = asyncio.create_task(server.main_loop())
+        chores = [
+            asyncio.create_task(_renewing(server, credentials)),
+            asyncio.create_task(hang_up(server, _IDLE_SECONDS)),
+        ]
         try:
             yield _url(listener)
         finally:
             api.stop()
             server.should_exit = True
-            tasks[1].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(serve, *chores, return_exceptions=True)
             await _end(server, listener)
 
 
@@ -85,6 +100,7 @@ def _why(error: OSError, host: str, port: int) -> str:
 
 
 def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         api,
         ssl_certfile=credentials.certificate,
@@ -93,7 +109,9 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         log_config=None,
         log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
-        ws="none",
+        ws=WebSocketProtocol,
+        ws_per_message_deflate=False,  # nobody gains from it on one machine
+        ws_ping_timeout=None,  # a command that does not take its input keeps pongs from being read
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_LAST_SECONDS,
@@ -104,19 +122,31 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
     return server
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Uvicorn takes it for a fault that a WebSocket was refused with an answer, which it offers itself."""
+    return record.msg != "ASGI callable returned without completing handshake."
+
+
 async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
     """Let requests end; then close connections without waiting for clients that say no goodbye."""
     for listening_server in server.servers:
         listening_server.close()
-    connections = list(server.server_state.connections)
-    for connection in connections:
+    for connection in list(server.server_state.connections):
         connection.shutdown()
     if server.server_state.tasks:
         await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
-    for connection in connections:
-        if not connection.transport.get_write_buffer_size():
+    for connection in list(server.server_state.connections):  # those that are still there
+        if not _unsent(connection.transport):
             connection.transport.abort()
     await server.shutdown(sockets=[listener])
+
+
+def _unsent(transport: asyncio.Transport) -> int:
+    """Bytes that are still to be sent. A connection with TLS has forgotten them once it was closed twice."""
+    try:
+        return transport.get_write_buffer_size()
+    except AttributeError:
+        return 0
 
 
 async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
@@ -133,5 +163,5 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    host = _ANYWHERE.get(host, host)
+    host = LOOPBACK.get(host, host)
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -3,6 +3,7 @@
 An object that is wanted as it is stays the text it is kept as: nothing is decoded or encoded for it.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ _INCLUDES: Final[dict[str, Include]] = {
     "Object": "Object",
 }
 _META: Final = "meta.k8s.io/v1"
+_AT_ONCE: Final = 128
+"""Rows that are made in one go: in about ten milliseconds."""
 
 
 class _Glance(msgspec.Struct):
@@ -53,7 +56,7 @@ class Shaper:
             return msgspec.json.encode(self._table([text]))
         return _partial(text)
 
-    def page(self, page: Page[bytes]) -> bytes:
+    async def page(self, page: Page[bytes]) -> bytes:
         """A list, or a part of one."""
         metadata: dict[str, Any] = {"resourceVersion": page.version}
         if page.next:
@@ -61,7 +64,7 @@ class Shaper:
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
         if self.shape == "Table":
-            return msgspec.json.encode(self._table(page.items) | {"metadata": metadata})
+            return _joined(self._table([]) | {"metadata": metadata}, "rows", await self._rows(page.items))
         if self.shape == "Object":
             return listed(f"{self.resource.kind}List", self.resource.api_version, metadata, page.items)
         return listed("PartialObjectMetadataList", _META, metadata, [_partial(text) for text in page.items])
@@ -85,6 +88,15 @@ class Shaper:
         version = _META if partial else self.resource.api_version
         return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
 
+    async def _rows(self, texts: list[bytes]) -> list[bytes]:
+        """The rows of a table, as texts; others have their turn now and then."""
+        rows: list[bytes] = []
+        for first in range(0, len(texts), _AT_ONCE):
+            made = self._table(texts[first : first + _AT_ONCE])
+            rows += map(msgspec.json.encode, made["rows"])
+            await asyncio.sleep(0)
+        return rows
+
     def _table(self, texts: list[bytes]) -> Object:
         return table(self._printer, texts, self._include, self._now())
 
@@ -95,8 +107,13 @@ class Shaper:
 
 def listed(kind: str, api_version: str, metadata: Object, texts: list[bytes]) -> bytes:
     """A list of objects that are texts already."""
-    head = msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-    return b"".join((head[:-1], b',"items":[', b",".join(texts), b"]}"))
+    return _joined({"kind": kind, "apiVersion": api_version, "metadata": metadata}, "items", texts)
+
+
+def _joined(head: Object, field: str, texts: list[bytes]) -> bytes:
+    """An object whose last field is a list of texts."""
+    start = msgspec.json.encode({name: value for name, value in head.items() if name != field})
+    return b"".join((start[:-1], b',"', field.encode(), b'":[', b",".join(texts), b"]}"))
 
 
 def _partial(text: bytes) -> bytes:

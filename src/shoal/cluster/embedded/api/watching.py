@@ -4,7 +4,6 @@ With `sendInitialEvents` a watch begins with everything that is there, and a boo
 told; from then on it is a watch like any other.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -12,11 +11,12 @@ from typing import Final
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from shoal.cluster.embedded.api.answers import JSON
+from shoal.cluster.embedded.api.answers import HEADERS, JSON
 from shoal.cluster.embedded.api.asking import Ask
 from shoal.cluster.embedded.api.failures import status_of
 from shoal.cluster.embedded.api.options import Reading
 from shoal.cluster.embedded.api.shapes import Shaper
+from shoal.cluster.embedded.api.streams import unless_stopping
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.port import Event, Page
 
@@ -34,9 +34,8 @@ Lines = AsyncIterator[bytes]
 async def watched(ask: Ask, reading: Reading, shaper: Shaper) -> Response:
     """A stream of changes. What is wrong with the request itself is said before it begins."""
     await ask.registry.list(ask.target.text, reading.where, limit=1)
-    lines = _unless_stopping(_lines(ask, reading, shaper), ask.stopping)
-    headers = {"Cache-Control": "no-cache, private"}
-    return StreamingResponse(lines, headers=headers, media_type=JSON)
+    lines = unless_stopping(_lines(ask, reading, shaper), ask.stopping)
+    return StreamingResponse(lines, headers=HEADERS, media_type=JSON)
 
 
 async def _lines(ask: Ask, reading: Reading, shaper: Shaper) -> Lines:
@@ -80,30 +79,3 @@ def _told(event: Event[bytes], reading: Reading, shaper: Shaper) -> bytes:
 
 def _line(kind: str, text: bytes) -> bytes:
     return b'{"type":"%s","object":%s}\n' % (kind.encode(), text)
-
-
-async def _unless_stopping(lines: Lines, stopping: asyncio.Event) -> Lines:
-    """The lines, until there are no more or the server ends: who waits for the next one then is woken."""
-    waiting = asyncio.current_task()
-    iterator, stopped = aiter(lines), asyncio.ensure_future(stopping.wait())
-    at_rest = False
-
-    def wake(_: object) -> None:
-        if at_rest and waiting is not None and stopping.is_set():
-            waiting.cancel()
-
-    stopped.add_done_callback(wake)
-    try:
-        while not stopping.is_set():
-            at_rest = True
-            line = await anext(iterator, None)
-            at_rest = False
-            if line is None:
-                return
-            yield line
-    except asyncio.CancelledError:
-        if not (at_rest and stopping.is_set()) or waiting is None:
-            raise
-        waiting.uncancel()
-    finally:
-        stopped.cancel()

@@ -14,6 +14,14 @@ from shoal.cluster.resources import Object
 _MOST_DATA: Final = 1024 * 1024
 _KEY: Final = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
 """A name of a file, and of none that leads elsewhere."""
+_HAS: Final = {
+    "kubernetes.io/tls": (("tls.crt",), ("tls.key",)),
+    "kubernetes.io/ssh-auth": (("ssh-privatekey",),),
+    "kubernetes.io/basic-auth": (("username", "password"),),
+    "kubernetes.io/dockerconfigjson": ((".dockerconfigjson",),),
+    "kubernetes.io/dockercfg": ((".dockercfg",),),
+}
+"""What secrets of some types have in them: of each group of keys at least one."""
 _ABOUT_NODE: Final = (
     "machineID",
     "systemUUID",
@@ -62,9 +70,14 @@ def config_map_errors(thing: Object) -> Iterator[FieldError]:
 
 def secret_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with a secret."""
-    yield from _key_errors(thing.get("data", {}), "data")
-    yield from _base64_errors(thing.get("data", {}), "data")
-    yield from _size_errors(thing.get("data", {}), "data")
+    data = thing.get("data", {})
+    yield from _key_errors(data, "data")
+    yield from _base64_errors(data, "data")
+    yield from _size_errors(data, "data")
+    for keys in _HAS.get(thing["type"], ()):
+        if not any(key in data for key in keys):
+            for key in keys:
+                yield FieldError(f"data[{key}]", f"is required in a secret of type {thing['type']}")
 
 
 def default_secret(secret: Object) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from shoal.api.decode import decode
 from shoal.api.fields import FieldError, child, shown
 from shoal.api.names import dns_label_errors
-from shoal.api.podspec import PodSpec, in_nano, is_extended
+from shoal.api.podspec import is_extended
 from shoal.api.quantity import Quantity
 from shoal.cluster.registry.records import copied
 from shoal.cluster.resources import Object
@@ -139,12 +138,9 @@ def begin(pod: Object) -> None:
 
 def _qos_class(spec: Object) -> str:
     """How well a pod has said what it needs: of CPU and memory all, some, or nothing."""
-    if not any(container["resources"] for container in _containers(spec)):
-        return "BestEffort"
-    view = decode(PodSpec, spec)
     sides = [
-        (_counted(container.resources.requests), _counted(container.resources.limits))
-        for container in (*view.init_containers, *view.containers)
+        (_counted(resources.get("requests", {})), _counted(resources.get("limits", {})))
+        for resources in (container["resources"] for container in _containers(spec))
     ]
     if not any(requests or limits for requests, limits in sides):
         return "BestEffort"
@@ -156,7 +152,7 @@ _COUNTED: Final = ("cpu", "memory")
 
 
 def _counted(amounts: dict[str, Any]) -> dict[str, int]:
-    return {name: nano for name, nano in in_nano(amounts).items() if name in _COUNTED and nano}
+    return {name: nano for name in _COUNTED if name in amounts and (nano := _nano(amounts[name]))}
 
 
 # --- what is wrong -----------------------------------------------------------------------------------------
@@ -174,6 +170,10 @@ def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             yield from dns_label_errors(spec[field], f"{path}.{field}")
+    for i, toleration in enumerate(spec.get("tolerations", ())):
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            where = f"{path}.tolerations[{i}].effect"
+            yield FieldError(where, "must be NoExecute when tolerationSeconds is set: nothing else ends")
     if spec.get("activeDeadlineSeconds", 1) < 1:
         yield FieldError(f"{path}.activeDeadlineSeconds", "must be at least 1")
     for field in ("containers", "initContainers"):

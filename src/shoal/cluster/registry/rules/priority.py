@@ -107,20 +107,19 @@ def _class_of(pod: Object, reader: Reader) -> Object | None:
     """The class that a pod names, or the default one, whose name it gets."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
-    classes = {thing["metadata"]["name"]: thing for thing in _classes(reader)}
     if name:
-        if name not in classes:
+        found = next((thing for thing in _classes(reader) if thing["metadata"]["name"] == name), None)
+        if found is None:
             raise ForbiddenError(
                 f'pods "{pod["metadata"]["name"]}" is forbidden: no PriorityClass with name {name} was found'
             )
-        return classes[name]
-    defaults = sorted(
-        (thing for thing in classes.values() if thing.get("globalDefault")), key=lambda thing: thing["value"]
-    )
+        return found
+    defaults = [thing for thing in _classes(reader) if thing.get("globalDefault")]
     if not defaults:
         return None
-    spec["priorityClassName"] = defaults[0]["metadata"]["name"]
-    return defaults[0]
+    lowest = min(defaults, key=lambda thing: thing["value"])
+    spec["priorityClassName"] = lowest["metadata"]["name"]
+    return lowest
 
 
 def _classes(reader: Reader) -> list[Object]:

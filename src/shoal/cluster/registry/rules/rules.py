@@ -41,15 +41,16 @@ def _no_admission(_thing: Object, _old: Object | None, _reader: Reader) -> None:
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one resource. Functions that fill in change the object they are given.
 
-    `default` fills in what a user left out, in every write; `begin` what only a new object gets; `carry` what
-    an update cannot say. `admit` looks at other objects. `errors` is all that is wrong with an object,
-    `frozen` with a change of one.
+    `default` fills in what a user left out, in every write; `derive` what follows from other objects, before
+    anything is checked; `begin` what only a new object gets; `carry` what an update cannot say. `errors` is
+    all that is wrong with an object, `frozen` with a change of one; `admit` looks at other objects at last.
     """
 
     resource: Resource[Any]
     default: Callable[[Object], None] = _nothing
     begin: Callable[[Object], None] = _nothing
     carry: Callable[[Object, Object], None] = _carry_nothing
+    derive: Callable[[Object, Object | None, Reader], None] = _no_admission
     admit: Callable[[Object, Object | None, Reader], None] = _no_admission
     errors: Callable[[Object], Iterable[FieldError]] = _no_errors
     frozen: Callable[[Object, Object], Iterable[FieldError]] = _all_may_change

@@ -19,6 +19,13 @@ from shoal.cluster.resources import Object, Resource
 from shoal.cluster.schemas import core
 
 _EXACT_TIME: Final = "MicroTime"
+_EXACTLY: Final = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}"
+        r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
+    ),
+]
 """Go wants its fraction of a second as it wrote it, also where that is nothing."""
 _SCALARS: Final[dict[str, Any]] = {
     "string": str,
@@ -77,7 +84,7 @@ def _one(schema: Schema) -> Any:  # noqa: ANN401 - a type
         return _scalar(schema)
     name = references[0].removeprefix(core.REFERENCES)
     if name.endswith(_EXACT_TIME):
-        return str
+        return _EXACTLY
     target = core.schemas()[name]
     return _struct(name) if "properties" in target else _scalar(target)
 

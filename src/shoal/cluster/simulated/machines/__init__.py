@@ -1,15 +1,15 @@
 """Machines without containers: nodes that report, and pods that live by a script, on any home.
 
-`kubelet` plays the nodes. `machine` is one of them, with its `pod`s; `nodes` and `statuses` are what is
-written about them. `lives` says what becomes of a pod, moment by moment, and `drawing` leaves that to dice.
+`kubelet` plays the nodes. `machine` is one of them, with its `pod`s; `statuses` is what is written about
+these. `lives` says what becomes of a pod, moment by moment, and `drawing` leaves that to dice.
 """
 
+from shoal.cluster.nodes import HEARTBEAT, LEASES_LIVE_IN
 from shoal.cluster.simulated.machines.clocks import Clock, LoopClock
 from shoal.cluster.simulated.machines.drawing import Habits, drawn_lives
-from shoal.cluster.simulated.machines.kubelet import HEARTBEAT, Kubelet, kubelet
+from shoal.cluster.simulated.machines.kubelet import Kubelet, kubelet
 from shoal.cluster.simulated.machines.lives import NEVER_STARTS, Life, Step, runs_for
 from shoal.cluster.simulated.machines.machine import KILLED, Script
-from shoal.cluster.simulated.machines.nodes import LEASES_LIVE_IN
 
 __all__ = [
     "HEARTBEAT",

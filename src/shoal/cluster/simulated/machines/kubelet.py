@@ -25,6 +25,7 @@ from typing import Final
 
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.mirror import Change, Key, Put
+from shoal.cluster.nodes import HEARTBEAT, Nodes, node
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflector
 from shoal.cluster.resources import PODS, Object
@@ -32,10 +33,6 @@ from shoal.cluster.simulated.machines import statuses
 from shoal.cluster.simulated.machines.clocks import Clock, LoopClock
 from shoal.cluster.simulated.machines.lives import Life
 from shoal.cluster.simulated.machines.machine import Machine, Script, Surroundings
-from shoal.cluster.simulated.machines.nodes import Nodes
-
-HEARTBEAT: Final = 10.0
-"""Seconds from one sign of life to the next, as kubelets have it."""
 
 
 @contextlib.asynccontextmanager
@@ -54,8 +51,9 @@ async def kubelet(  # noqa: PLR0913 - all have their usual values
 
     In a simulated run the clock is a LoopClock of the run's own, and the pace has dice of the run's own.
     """
-    playing = Kubelet(cluster, list(nodes), script, clock or LoopClock(time.time))
-    await playing.register(capacity, labels or {})
+    names = list(nodes)
+    playing = Kubelet(cluster, names, script, clock or LoopClock(time.time))
+    await playing.register(names, capacity, labels or {})
     async with playing.at_work(heartbeat, pace):
         yield playing
 
@@ -67,7 +65,7 @@ class Kubelet:
         self._cluster: Final = cluster
         self._clock: Final = clock
         self._around: Final = Surroundings(cluster, clock, script)
-        self._nodes: Final = Nodes(cluster, clock)
+        self._nodes: Final = Nodes(cluster, clock.now)
         self._machines: Final = {name: Machine(name, self._around) for name in sorted(nodes)}
         self._at: Final[dict[Key, Machine]] = {}
         """Who has a pod."""
@@ -83,10 +81,12 @@ class Kubelet:
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    async def register(self, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Make the nodes, or make them ready again if they are there."""
-        for name in self._machines:
-            await self._nodes.register(name, capacity, labels)
+    async def register(
+        self, names: Iterable[str], capacity: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Make some of the nodes, or make them ready again if they are there."""
+        for name in names:
+            await self._nodes.register(node(name, capacity, labels, self._clock.now()))
 
     async def set_ready(self, name: str, *, ready: bool) -> None:
         """Say whether a node is ready."""

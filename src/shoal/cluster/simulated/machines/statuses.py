@@ -1,43 +1,20 @@
-"""What a kubelet writes about its pods and nodes."""
+"""What a kubelet writes about its pods."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from shoal.cluster.nodes import HOST_IP, condition
 from shoal.cluster.resources import Object
 from shoal.cluster.simulated.machines.lives import Moment
 from shoal.cluster.times import as_text
 
 CAPACITY: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-HOST_IP: Final = "127.0.0.1"
 _ENDED: Final = ("Succeeded", "Failed")
 
 
 def read(text: str) -> float:
     """The time that Kubernetes wrote."""
     return datetime.fromisoformat(text).timestamp()
-
-
-def condition(kind: str, *, holds: bool, since: float, reason: str = "") -> Object:
-    """A condition of a pod or a node."""
-    why = {"reason": reason} if reason else {}
-    return {"type": kind, "status": str(holds), "lastTransitionTime": as_text(since), **why}
-
-
-def node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], now: float) -> Object:
-    """A node that is ready, with everything it has to give."""
-    amounts = dict(capacity)
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": name}],
-            "conditions": [condition("Ready", holds=True, since=now, reason="KubeletReady")],
-        },
-    }
 
 
 def pod_status(pod: Object, moment: Moment, ip: str, started: float, now: float) -> Object:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.cluster.embedded.api.tables.printing import duration, since
+from shoal.cluster.times import duration, since
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 LENGTHS = {

@@ -2,17 +2,9 @@
 
 from typing import Final
 
-from shoal.cluster.embedded.api.tables.printing import (
-    NAME,
-    UNKNOWN,
-    Cell,
-    Column,
-    Printer,
-    name_of,
-    part,
-    since,
-)
+from shoal.cluster.embedded.api.tables.printing import NAME, Cell, Column, Printer, name_of, part
 from shoal.cluster.resources import Object
+from shoal.cluster.times import UNKNOWN, since
 
 
 def _cells(event: Object, now: float) -> list[Cell]:

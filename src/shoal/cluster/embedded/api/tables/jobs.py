@@ -11,13 +11,12 @@ from shoal.cluster.embedded.api.tables.printing import (
     Printer,
     age_of,
     condition,
-    duration,
     entries,
     name_of,
     part,
-    seconds_of,
 )
 from shoal.cluster.resources import Object
+from shoal.cluster.times import duration, seconds_of
 
 _LAST: Final = {"Complete": "Complete", "Failed": "Failed"}
 _ON_THE_WAY: Final = ("Suspended", "FailureTarget", "SuccessCriteriaMet")

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 from shoal.api.crds import crd
 from shoal.api.kinds import Kind
-from shoal.cluster.embedded.api.tables.printing import NAME, Cell, Column, Printer, name_of, part, since
+from shoal.cluster.embedded.api.tables.printing import NAME, Cell, Column, Printer, name_of, part
 from shoal.cluster.resources import Object
+from shoal.cluster.times import since
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "integer": int,

@@ -14,10 +14,9 @@ from shoal.cluster.embedded.api.tables.printing import (
     entries,
     name_of,
     part,
-    seconds_of,
-    since,
 )
 from shoal.cluster.resources import Object
+from shoal.cluster.times import seconds_of, since
 
 _ENDED: Final = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 _SCHEDULING_GATED: Final = "SchedulingGated"

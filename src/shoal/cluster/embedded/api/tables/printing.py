@@ -1,12 +1,12 @@
 """Printing: columns, rows of cells, and the table that they make."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
 from shoal.cluster.resources import Object
+from shoal.cluster.times import since
 
 Include = Literal["None", "Metadata", "Object"]
 """What of an object comes with its row."""
@@ -16,11 +16,6 @@ Cells = Callable[[Object, float], list[Cell]]
 """The cells of one object at a time: all of them, wide columns too."""
 
 NONE: Final = "<none>"
-UNKNOWN: Final = "<unknown>"
-_MINUTE: Final = 60
-_HOUR: Final = 60 * _MINUTE
-_DAY: Final = 24 * _HOUR
-_YEAR: Final = 365 * _DAY
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -99,52 +94,6 @@ def name_of(thing: Object) -> str:
 def age_of(thing: Object, now: float) -> str:
     """How long an object has been there."""
     return since(thing["metadata"].get("creationTimestamp"), now)
-
-
-def since(time: object, now: float) -> str:
-    """How long ago a time was."""
-    seconds = seconds_of(time)
-    return UNKNOWN if seconds is None else duration(now - seconds)
-
-
-def seconds_of(time: object) -> float | None:
-    """Seconds since 1970 of a time as objects have it; None if it is none."""
-    try:
-        return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else None
-    except ValueError:
-        return None
-
-
-def duration(seconds: float) -> str:
-    """A length of time in one or two units, as short as a person likes it."""
-    whole = int(seconds)
-    if whole < 0:
-        return "0s" if whole == -1 else "<invalid>"
-    for below, units in _STEPS:
-        if whole < below:
-            return _in_units(whole, units)
-    return _in_units(whole, ("y",))
-
-
-_UNITS: Final = {"y": _YEAR, "d": _DAY, "h": _HOUR, "m": _MINUTE, "s": 1}
-_STEPS: Final = (
-    (2 * _MINUTE, ("s",)),
-    (10 * _MINUTE, ("m", "s")),
-    (3 * _HOUR, ("m",)),
-    (8 * _HOUR, ("h", "m")),
-    (2 * _DAY, ("h",)),
-    (8 * _DAY, ("d", "h")),
-    (2 * _YEAR, ("d",)),
-    (8 * _YEAR, ("y", "d")),
-)
-
-
-def _in_units(seconds: int, units: Iterable[str]) -> str:
-    said = ""
-    for unit in units:
-        count, seconds = divmod(seconds, _UNITS[unit])
-        said += f"{count}{unit}" if count or not said else ""
-    return said
 
 
 def labels(selector: Mapping[str, Any] | None) -> str:

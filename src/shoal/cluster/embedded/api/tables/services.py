@@ -6,7 +6,6 @@ from shoal.cluster.embedded.api.tables.printing import (
     AGE,
     NAME,
     NONE,
-    UNKNOWN,
     Cell,
     Column,
     Printer,
@@ -17,6 +16,7 @@ from shoal.cluster.embedded.api.tables.printing import (
     part,
 )
 from shoal.cluster.resources import Object
+from shoal.cluster.times import UNKNOWN
 
 
 def _cells(service: Object, now: float) -> list[Cell]:

@@ -1,0 +1,25 @@
+"""The agent: the kubelet of the embedded home. Nodes of this machine, and their pods as processes.
+
+`agent` hears of pods and nodes; `pod` looks after one pod, and `containers` after its processes. What is to
+become of a pod is judged in `life`, and written as `statuses` say: both are pure. `building` makes a process
+of a container, out of its `environment`, `volumes` and what they refer to (`references`, `downward`).
+`directory` gives host names their `addresses` and writes `hosts` files. `machines` are the nodes, `reporting`
+speaks for them. `refusals` says at submission what cannot be run here.
+"""
+
+from shoal.cluster.embedded.agent.agent import Agent
+from shoal.cluster.embedded.agent.life import Pace
+from shoal.cluster.embedded.agent.machines import STOPPED, Machine, Machines, machines
+from shoal.cluster.embedded.agent.refusals import refusals, refuser, refusing
+
+__all__ = [
+    "STOPPED",
+    "Agent",
+    "Machine",
+    "Machines",
+    "Pace",
+    "machines",
+    "refusals",
+    "refuser",
+    "refusing",
+]

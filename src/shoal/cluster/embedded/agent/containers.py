@@ -1,0 +1,165 @@
+"""The containers of one pod: starts them, stops them, asks how they are, and knows what each has done."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from shoal.cluster.embedded.agent import volumes
+from shoal.cluster.embedded.agent.building import container_spec
+from shoal.cluster.embedded.agent.devices import ShortError
+from shoal.cluster.embedded.agent.downward import Place
+from shoal.cluster.embedded.agent.ends import Ends
+from shoal.cluster.embedded.agent.environment import Surroundings
+from shoal.cluster.embedded.agent.life import Health, Obstacle, Turn
+from shoal.cluster.embedded.agent.machines import Machine
+from shoal.cluster.embedded.agent.probes import Prober
+from shoal.cluster.embedded.agent.references import ConfigError, fetch, references_of
+from shoal.cluster.embedded.agent.station import Station
+from shoal.cluster.embedded.agent.turns import turns_of
+from shoal.cluster.embedded.agent.volumes import MountError
+from shoal.cluster.embedded.runtime import Run
+from shoal.cluster.resources import Object
+
+_PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
+_RunKey = tuple[str, int]
+"""A container and the number of its turn."""
+
+
+class Containers:
+    """The containers of a pod. `changed` is called when something has happened to one of them."""
+
+    def __init__(self, pod: Object, machine: Machine, station: Station, changed: Callable[[], None]) -> None:
+        self._uid: Final = str(pod["metadata"]["uid"])
+        self._machine: Final = machine
+        self._station: Final = station
+        self._changed: Final = changed
+        self._ends: Final = Ends(station)
+        self._probers: Final[dict[_RunKey, Prober]] = {}
+        self._watched: Final[set[_RunKey]] = set()
+        self._stops: Final[dict[_RunKey, float]] = {}
+        """When runs that were told to stop are over at the latest."""
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self.obstacles: Final[dict[str, Obstacle]] = {}
+
+    def close(self) -> None:
+        """Look no more; what runs goes on."""
+        for task in self._tasks:
+            task.cancel()
+
+    # --- looking ------------------------------------------------------------------------------------------
+
+    def follow(self, pod: Object) -> None:
+        """Look after all runs that there are, also those that an earlier process began."""
+        for run in self._station.runtime.runs(self._uid):
+            key = run.spec.key
+            if key not in self._watched:
+                self._watched.add(key)
+                container = _named(pod, run.spec.container)
+                if run.exit is None and _PROBES & container.keys():
+                    self._probers[key] = self._prober(pod, run, container)
+                self._begin(self._watch(pod, run, container))
+
+    def turns(self, pod: Object) -> dict[str, Any]:
+        """What each container has done so far."""
+        found: dict[str, list[Turn]] = {}
+        for run in self._station.runtime.runs(self._uid):
+            name, attempt = run.spec.container, run.spec.attempt
+            found.setdefault(name, []).append(Turn(attempt, run.started, self._ends.of(name, attempt)))
+        return turns_of(pod, found, self._station.clock())
+
+    def health(self) -> dict[str, Health]:
+        """What probes say of those that run."""
+        return {name: prober.health for (name, _), prober in self._probers.items()}
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Probes that have failed since this was asked last."""
+        said = [failure for prober in self._probers.values() for failure in prober.failures]
+        for prober in self._probers.values():
+            prober.failures.clear()
+        return said
+
+    async def _watch(self, pod: Object, run: Run, container: Object) -> None:
+        """Ask a run how it is until it ends, and take note of its end."""
+        prober = self._probers.get(run.spec.key)
+        asking = self._begin(prober.run()) if prober else None
+        await self._ends.take(pod, container, run)
+        if asking:
+            asking.cancel()
+            del self._probers[run.spec.key]
+        self._changed()
+
+    def _prober(self, pod: Object, run: Run, container: Object) -> Prober:
+        """What asks a run; what an earlier process knew of it is still so until there is an answer."""
+        prober = Prober(run, container, self._station.directory.address(pod), self._changed)
+        for status in pod.get("status", {}).get("containerStatuses", ()):
+            if status["name"] == container["name"] and status.get("restartCount") == run.spec.attempt:
+                prober.recover(started=status.get("started", False), ready=status.get("ready", False))
+        return prober
+
+    # --- starting -----------------------------------------------------------------------------------------
+
+    async def start(self, pod: Object, name: str, attempt: int) -> None:
+        """Start a container; what stands in the way is kept as an obstacle, and told."""
+        try:
+            await self._start(pod, name, attempt)
+            self.obstacles.pop(name, None)
+        except (ConfigError, ShortError) as problem:
+            await self._refuse(pod, name, "CreateContainerConfigError", "Failed", str(problem))
+        except MountError as problem:
+            await self._refuse(pod, name, "ContainerCreating", "FailedMount", str(problem))
+        except OSError as problem:
+            await self._refuse(pod, name, "CreateContainerError", "Failed", str(problem))
+
+    async def _start(self, pod: Object, name: str, attempt: int) -> None:
+        station, container = self._station, _named(pod, name)
+        place = Place(machine=self._machine, ip=station.directory.address(pod))
+        site = station.site(pod)
+        sources = await fetch(station.cluster, pod["metadata"]["namespace"], references_of(pod["spec"]))
+        await station.directory.settled()
+        site.scratch.mkdir(parents=True, exist_ok=True)
+        volumes.make(pod, site.volumes, place, sources)
+        around = Surroundings(
+            place=place,
+            sources=sources,
+            host=os.environ,
+            devices=station.devices.take(self._machine, self._uid, container, self._living()),
+        )
+        await station.runtime.start(container_spec(pod, container, attempt, around, site))
+
+    def _living(self) -> set[str]:
+        return {run.spec.container for run in self._station.runtime.runs(self._uid) if run.exit is None}
+
+    async def _refuse(self, pod: Object, name: str, reason: str, event: str, message: str) -> None:
+        until = self._station.clock() + self._station.pace.retry
+        self.obstacles[name] = Obstacle(reason, message, until)
+        await self._station.note(pod, event, f"{name}: {message}")
+
+    # --- stopping -----------------------------------------------------------------------------------------
+
+    def stop(self, name: str, grace: float) -> bool:
+        """Have a container stopped within so many seconds; whether nobody had asked for it before."""
+        now, new = self._station.clock(), False
+        for run in self._station.runtime.runs(self._uid):
+            key = run.spec.key
+            if (
+                run.spec.container == name
+                and run.exit is None
+                and self._stops.get(key, now + grace + 1) > now + grace
+            ):
+                new = key not in self._stops
+                self._stops[key] = now + grace
+                run.stop(grace)
+        return new
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _named(pod: Object, name: str) -> Object:
+    spec = pod["spec"]
+    every = (*spec.get("initContainers", ()), *spec["containers"])
+    return next(one for one in every if one["name"] == name)

@@ -1,0 +1,194 @@
+"""Volumes as directories: what is in them, and where containers see them.
+
+A volume with contents (config map, secret, fields of the pod) is written whenever a container is started:
+what runs keeps what it has seen.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from shoal.cluster.embedded.agent import downward
+from shoal.cluster.embedded.agent.downward import Place
+from shoal.cluster.embedded.agent.environment import expanded
+from shoal.cluster.embedded.agent.references import ConfigError, Sources, found
+from shoal.cluster.embedded.runtime import Mount
+from shoal.cluster.resources import Object
+
+_EVERYBODY: Final = 0o777
+_MODE: Final = 0o644
+_SHARED: Final = 0o2770
+"""A directory of a group: what is made in it is the group's as well."""
+
+KINDS: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
+"""The kinds of volumes that there are."""
+PROJECTED: Final = ("configMap", "secret", "downwardAPI")
+"""What can be put together in one volume."""
+
+
+class MountError(Exception):
+    """Raised when a volume cannot be had as the pod asks for it."""
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file of a volume."""
+
+    data: bytes
+    mode: int
+
+
+Files = dict[str, File]
+
+
+def files_of(pod: Object, volume: Object, place: Place, sources: Sources) -> Files:
+    """What is in a volume at first, by path."""
+    if "projected" not in volume:
+        return _from_source(pod, volume, place, sources, _MODE)
+    mode = volume["projected"].get("defaultMode", _MODE)
+    made: Files = {}
+    for source in volume["projected"].get("sources", ()):
+        made |= _from_source(pod, source, place, sources, mode)
+    return made
+
+
+def _from_source(pod: Object, holder: Object, place: Place, sources: Sources, mode: int) -> Files:
+    """What one source brings: a volume, or a part of a projected one."""
+    if "downwardAPI" in holder:
+        return dict(_fields(pod, holder["downwardAPI"], place, mode))
+    target = holder.get("configMap") or holder.get("secret")
+    if target is None:
+        return {}
+    data = found(sources, holder, target) or {}
+    mode = target.get("defaultMode", mode)
+    if "items" not in target:
+        return {key: File(value, mode) for key, value in data.items()}
+    return dict(_picked(target, data, mode))
+
+
+def _picked(target: Object, data: Mapping[str, bytes], mode: int) -> Iterator[tuple[str, File]]:
+    for item in target["items"]:
+        if item["key"] in data:
+            yield item["path"], File(data[item["key"]], item.get("mode", mode))
+        elif not target.get("optional"):
+            raise ConfigError(f"references non-existent config key: {item['key']}")
+
+
+def _fields(pod: Object, target: Object, place: Place, mode: int) -> Iterator[tuple[str, File]]:
+    mode = target.get("defaultMode", mode)
+    containers = {one["name"]: one for one in pod["spec"]["containers"]}
+    for item in target.get("items", ()):
+        if "fieldRef" in item:
+            text = downward.field(pod, item["fieldRef"]["fieldPath"], place)
+        else:
+            reference = item["resourceFieldRef"]
+            text = downward.resource(containers[reference["containerName"]], reference, place.machine)
+        yield item["path"], File(text.encode(), item.get("mode", mode))
+
+
+# --- directories -------------------------------------------------------------------------------------------
+
+
+def make(pod: Object, directory: Path, place: Place, sources: Sources) -> None:
+    """Make the volumes of a pod below a directory, or bring them up to date; MountError if one cannot be."""
+    group = pod["spec"].get("securityContext", {}).get("fsGroup")
+    for volume in pod["spec"].get("volumes", ()):
+        if "hostPath" in volume:
+            _check_host_path(volume["hostPath"])
+            continue
+        root = directory / volume["name"]
+        if not root.exists():
+            root.mkdir(parents=True)
+            root.chmod(_EVERYBODY)
+        for path, file in files_of(pod, volume, place, sources).items():
+            _write(root / path, file)
+        if group is not None:
+            _give(root, group)
+
+
+def _write(path: Path, file: File) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_bytes(file.data)
+    aside.chmod(file.mode)
+    aside.replace(path)
+
+
+def _give(root: Path, group: int) -> None:
+    """Let a group have a volume; not possible for who may not, and then not needed."""
+    if os.geteuid() != 0:
+        return
+    for path in (root, *root.rglob("*")):
+        os.chown(path, -1, group, follow_symlinks=False)
+    root.chmod(_SHARED | stat.S_IMODE(root.stat().st_mode))
+
+
+def _is(test: Callable[[int], bool]) -> Callable[[Path], bool]:
+    return lambda path: path.exists() and test(path.stat().st_mode)
+
+
+_TYPES: Final[Mapping[str, Callable[[Path], bool]]] = {
+    "": lambda _: True,
+    "Directory": Path.is_dir,
+    "DirectoryOrCreate": Path.is_dir,
+    "File": Path.is_file,
+    "FileOrCreate": Path.is_file,
+    "Socket": _is(stat.S_ISSOCK),
+    "CharDevice": _is(stat.S_ISCHR),
+    "BlockDevice": _is(stat.S_ISBLK),
+}
+
+
+def _check_host_path(wanted: Object) -> None:
+    path, kind = Path(wanted["path"]), wanted.get("type") or ""
+    try:
+        if kind == "DirectoryOrCreate":
+            path.mkdir(parents=True, exist_ok=True)
+        if kind == "FileOrCreate":
+            path.touch()
+    except OSError as problem:
+        raise MountError(f"{path}: {problem.strerror}") from None
+    if not _TYPES[kind](path):
+        raise MountError(f"hostPath type check failed: {path} is not a {kind}")
+
+
+# --- mounts ------------------------------------------------------------------------------------------------
+
+
+def mounts_of(pod: Object, container: Object, directory: Path, variables: Mapping[str, str]) -> list[Mount]:
+    """What a container sees where; a part of a volume is made if it is not there."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+    return [
+        _mount(mount, volumes[mount["name"]], directory, variables)
+        for mount in container.get("volumeMounts", ())
+    ]
+
+
+def _mount(wanted: Object, volume: Object, directory: Path, variables: Mapping[str, str]) -> Mount:
+    host = volume.get("hostPath")
+    source = Path(host["path"]) if host else directory / volume["name"]
+    inner = wanted.get("subPath") or expanded(wanted.get("subPathExpr", ""), variables)
+    if inner:
+        source = _below(source, inner)
+    return Mount(source=str(source), target=wanted["mountPath"], read_only=bool(wanted.get("readOnly")))
+
+
+def _below(source: Path, inner: str) -> Path:
+    """A part of a volume, and of nothing else."""
+    path = source / inner
+    if Path(inner).is_absolute() or not path.resolve().is_relative_to(source.resolve()):
+        raise MountError(f"subPath {inner} leads out of the volume")
+    if not path.exists():
+        path.mkdir(parents=True)
+    return path
+
+
+def already_there(wanted: Object, volume: Object) -> bool:
+    """Whether a mount asks for what is there without it: a path of the host under its own name."""
+    host = volume.get("hostPath")
+    if host is None or {"subPath", "subPathExpr"} & wanted.keys() or wanted.get("readOnly"):
+        return False
+    return Path(host["path"]) == Path(wanted["mountPath"])

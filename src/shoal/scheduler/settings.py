@@ -1,0 +1,50 @@
+"""The configuration of the scheduler at work, in the cluster itself: commands that plan go by the same.
+
+It is a ConfigMap, which the scheduler writes when it begins and nobody reads to configure anything.
+"""
+
+import logging
+from typing import Final
+
+import msgspec
+
+from shoal.api.decode import decode
+from shoal.api.fields import FieldError, InvalidObjectError
+from shoal.cluster.errors import ClusterError, NotFoundError
+from shoal.cluster.port import Cluster
+from shoal.cluster.resources import CONFIG_MAPS
+from shoal.scheduling.config import SchedulerConfig, config_errors
+
+NAMESPACE: Final = "kube-system"
+NAME: Final = "shoal-scheduler"
+_KEY: Final = "scheduler.yaml"
+_LOG: Final = logging.getLogger(__name__)
+
+
+async def publish(cluster: Cluster, config: SchedulerConfig) -> None:
+    """Write down how a scheduler schedules; who may not does without."""
+    data = {_KEY: msgspec.json.format(msgspec.json.encode(config)).decode()}
+    try:
+        try:
+            await cluster.patch(CONFIG_MAPS, NAME, NAMESPACE, patch={"data": data})
+        except NotFoundError:
+            body = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
+            await cluster.create(CONFIG_MAPS, body)
+    except ClusterError as problem:
+        _LOG.warning("the configuration is not to be seen in the cluster: %s", problem.message)
+
+
+async def published(cluster: Cluster) -> SchedulerConfig | None:
+    """How the scheduler of a cluster schedules, if that is written there.
+
+    InvalidObjectError if somebody has written something else.
+    """
+    try:
+        found = await cluster.get(CONFIG_MAPS, NAME, NAMESPACE)
+    except ClusterError:
+        return None
+    try:
+        said = msgspec.json.decode(found.get("data", {}).get(_KEY, "{}"))
+    except msgspec.DecodeError as problem:
+        raise InvalidObjectError([FieldError(f"data.{_KEY}", str(problem))]) from None
+    return decode(SchedulerConfig, said, check=config_errors)

@@ -1,0 +1,32 @@
+"""The scheduler's configuration in the cluster."""
+
+import pytest
+
+from shoal.api.fields import InvalidObjectError
+from shoal.cluster.registry import Registry
+from shoal.cluster.resources import CONFIG_MAPS
+from shoal.scheduler.settings import NAME, NAMESPACE, publish, published
+from shoal.scheduling.config import SchedulerConfig
+
+CONFIGS = [
+    SchedulerConfig(),
+    SchedulerConfig(scheduler_names=("*",), order="BorrowFirst", cooldown=5.0, infeasible_seconds=None),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+async def test_what_is_published_is_read_again(config: SchedulerConfig) -> None:
+    async with Registry() as cluster:
+        assert await published(cluster) is None
+        await publish(cluster, SchedulerConfig(max_load=0.5))
+        await publish(cluster, config)
+        assert await published(cluster) == config
+
+
+@pytest.mark.parametrize("text", ["no json", "[1]", '{"maxLoad": 7}', '{"unknown": 1}'])
+async def test_what_makes_no_sense_is_said(text: str) -> None:
+    async with Registry() as cluster:
+        body = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"scheduler.yaml": text}}
+        await cluster.create(CONFIG_MAPS, body)
+        with pytest.raises(InvalidObjectError):
+            await published(cluster)
