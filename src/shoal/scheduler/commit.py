@@ -221,6 +221,8 @@ def _without_some(decision: Decision, unready: AbstractSet[str]) -> Decision:
 
     The job then keeps its status, too: it would tell of what does not happen.
     """
+    if not decision.evictions:
+        return decision
     evictions = tuple(one for one in decision.evictions if one.uid)
     left = tuple(one for one in evictions if one.doom.beneficiary not in unready)
     restate = decision.restate if len(left) == len(evictions) else None

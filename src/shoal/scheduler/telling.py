@@ -63,6 +63,7 @@ class Telling:
         self._at_once: Final = pace.at_once
         self._turns: Final = Turns[Saying]()
         self._said: Final[dict[tuple[str, Key], Said]] = {}
+        self._last: Mapping[Workload, Verdict] = {}
 
     def __len__(self) -> int:
         """How much is still to be said."""
@@ -84,7 +85,7 @@ class Telling:
         self._forget(changes)
         placed = {placement.task for placement in plan.placements}
         pools = made.snapshot.pools
-        for workload, verdict in plan.verdicts.items():
+        for workload, verdict in self._news(plan.verdicts):
             pool = pools[workload.pool].name
             if workload.kind in JOB_KINDS:
                 self._tell_job(pool, workload, verdict)
@@ -93,6 +94,17 @@ class Telling:
                     self._tell_pod(pool, pod, verdict)
         for workload in self._misinformed(made, plan, changes):
             self._tell_job(pools[workload.pool].name, workload, plan.verdict(workload))
+
+    def _news(self, verdicts: Mapping[Workload, Verdict]) -> list[tuple[Workload, Verdict]]:
+        """Those of whom something else is to be said than after the last cycle: among many who wait, few."""
+        last, self._last = self._last, verdicts
+        return [
+            (workload, verdict)
+            for workload, verdict in verdicts.items()
+            if (old := last.get(workload)) is None
+            or old.reasons != verdict.reasons
+            or old.state != verdict.state
+        ]
 
     def _forget(self, changes: Mapping[str, set[Key]]) -> None:
         """Remember nothing of what is gone, or has a node: it will be another's turn under that name."""
@@ -165,6 +177,7 @@ class Telling:
                 news = saying.condition is None or await self._write(saying)
             except ClusterError as error:
                 self._said.pop((saying.kind, saying.key), None)
+                self._last = {}
                 _LOG.debug("%s %s could not be told: %s", saying.kind, "/".join(saying.key), error)
                 continue
             if news and saying.note:

@@ -7,6 +7,7 @@ chosen that keeps the largest part of what is asked for idle.
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cached_property
 
 from shoal.scheduling.feasibility import Feasibility
 from shoal.scheduling.placement import Placed
@@ -27,7 +28,6 @@ class Borrowing:
         self._snapshot, self._service, self._feasibility = snapshot, service, feasibility
         self._waiting = {number: set(queue) for number, queue in by_pool(waiting).items()}
         self._numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
-        self._guests = self._count_guests()
         self._moves = 0
         self._idle_pools: tuple[tuple[int, int], set[int]] = ((-1, -1), set())
 
@@ -93,8 +93,9 @@ class Borrowing:
     def _pool_of(self, column: int) -> int:
         return self._numbers[self._snapshot.nodes.pools[column]]
 
-    def _count_guests(self) -> Counter[int]:
-        """How many tasks in each pool are at home elsewhere."""
+    @cached_property
+    def _guests(self) -> Counter[int]:
+        """How many tasks in each pool are at home elsewhere; counted once somebody could move in."""
         guests: Counter[int] = Counter()
         for workload in self._snapshot.workloads:
             for task in workload.placed:

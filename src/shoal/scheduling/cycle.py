@@ -14,7 +14,7 @@ from shoal.scheduling.neighbours import Neighbours
 from shoal.scheduling.plan import Eviction, Placement, Plan, Resize, Verdict
 from shoal.scheduling.queues import queue_key
 from shoal.scheduling.resizing import Resizing
-from shoal.scheduling.service import Service, Turn
+from shoal.scheduling.service import Service, Turn, distinct
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.verdicts import verdicts_of
 from shoal.scheduling.workload import Workload
@@ -32,8 +32,9 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig, advice: Advice = NO_ADVIC
     """
     filters = Filters(Ledger(snapshot.nodes, snapshot.used, _neighbours(snapshot)))
     key = queue_key(snapshot, config.queue_policy)
-    queue = sorted(snapshot.unsettled, key=lambda workload: (workload.pool, key(workload)))
-    elastic = sorted(snapshot.elastic, key=lambda workload: (workload.pool, key(workload)))
+    in_order = sorted(snapshot.unsettled, key=key)
+    queue = sorted(in_order, key=_home)
+    elastic = sorted(sorted(snapshot.elastic, key=key), key=_home)
 
     counsel = Counsel(snapshot, advice)
     service = Service(snapshot, filters, config, counsel)
@@ -42,21 +43,25 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig, advice: Advice = NO_ADVIC
     service.keep_reservations(queue)
     turns = {workload: service.serve(workload) for workload in queue}
     feasibility = Feasibility(snapshot, Filters(filters.ledger, ever=True))
-    feasibility.judge([w for w in queue if turns[w].unmet and not w.held])
-    _borrow(snapshot, service, feasibility, turns, sorted(queue, key=key))
-    resizing.resize(turns, elastic, _crowded(turns.values(), service, feasibility))
-    verdicts = verdicts_of(turns.values(), snapshot, feasibility, service.departures, resizing)
+    feasibility.judge(_unmet(turns))
+    _borrow(snapshot, service, feasibility, turns, in_order)
+    resizing.resize(turns, elastic, _crowded(turns, service, feasibility))
+    verdicts = verdicts_of(turns, snapshot, feasibility, service.departures, resizing)
     if not config.disable_preemption:
         late = snapshot.now - config.gang_recovery_seconds
         _give_up(verdicts, turns, service.departures, late)
     return _plan(turns, resizing, verdicts, service.departures.evictions)
 
 
-def _crowded(turns: Iterable[Turn], service: Service, feasibility: Feasibility) -> set[int]:
+def _unmet(turns: Mapping[Workload, Turn]) -> list[Workload]:
+    """Those whose minimum could be served and is not whole; one for all who share a turn."""
+    return [turn.workload for turn in distinct(turns) if turn.unmet and not turn.workload.held]
+
+
+def _crowded(turns: Mapping[Workload, Turn], service: Service, feasibility: Feasibility) -> set[int]:
     """Pools in which somebody waits for a minimum that could be had there."""
-    unmet = [turn.workload for turn in turns if turn.unmet and not turn.workload.held]
     gone = service.departures.gone()
-    return {workload.pool for workload in (*unmet, *gone) if feasibility.fits_home(workload)}
+    return {workload.pool for workload in (*_unmet(turns), *gone) if feasibility.fits_home(workload)}
 
 
 def _borrow(
@@ -67,15 +72,19 @@ def _borrow(
     queue: list[Workload],
 ) -> None:
     """Let those who lack room at home ask others; where borrowing comes first, make room if that fails."""
-    asking = [workload for workload in queue if _asks(turns[workload], service)]
+    asking = {turn for turn in distinct(turns) if _asks(turn, service)}
     if asking:
-        waiting = [w for w in queue if turns[w].unmet and not w.held and feasibility.fits_home(w)]
-        borrowing = Borrowing(snapshot, service, feasibility, waiting)
-        for workload in asking:
-            if service.departures.is_victim(workload):
+        hopeful = {turns[workload] for workload in _unmet(turns) if feasibility.fits_home(workload)}
+        borrowing = Borrowing(snapshot, service, feasibility, [w for w in queue if turns[w] in hopeful])
+        in_vain: set[Turn] = set()
+        for workload, turn in [(w, turns[w]) for w in queue if turns[w] in asking]:
+            if turn in in_vain or service.departures.is_victim(workload):
                 continue
             got = borrowing.serve(workload) or service.make_room_late(workload)
-            if got is not None:
+            if got is None:
+                in_vain.add(turn)
+            else:
+                in_vain.clear()
                 del turns[workload]
                 turns[workload] = got
     feasibility.judge(service.departures.gone())
@@ -87,6 +96,10 @@ def _asks(turn: Turn, service: Service) -> bool:
     if workload.held or turn.nominated or turn.placed:
         return False
     return service.is_astray(workload) and bool(workload.missing) if workload.placed else turn.unmet
+
+
+def _home(workload: Workload) -> int:
+    return workload.pool
 
 
 def _neighbours(snapshot: Snapshot) -> Neighbours | None:

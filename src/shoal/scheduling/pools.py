@@ -7,6 +7,7 @@ import msgspec
 
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.resources import CPU, MEMORY, PODS, UNLIMITED, Amounts, Layout, exact_sums
+from shoal.scheduling.shape import Shape
 from shoal.scheduling.snapshot import Pool, Snapshot
 from shoal.scheduling.workload import NOWHERE, Task, Workload
 
@@ -31,27 +32,25 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(snapshot: Snapshot, plan: Plan) -> list[Figures]:
     """The figures of every pool after a plan."""
-    after, used = tasks_after(snapshot, plan), used_after(snapshot, plan)
+    used, sums = used_after(snapshot, plan), _sums(snapshot, plan)
+    return [_figures(snapshot, pool, used, sums[number]) for number, pool in enumerate(snapshot.pools)]
+
+
+def _sums(snapshot: Snapshot, plan: Plan) -> list[dict[str, Counter[str]]]:
+    """What waits, and what is used across the borders of pools; tasks that are alike are added up at once."""
     numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
-    shared: list[Counter[str]] = [Counter() for _ in snapshot.pools]
-    borrowed: list[Counter[str]] = [Counter() for _ in snapshot.pools]
-    pending: list[Counter[str]] = [Counter() for _ in snapshot.pools]
-    for workload in snapshot.workloads:
-        for task, column in after[workload]:
+    alike: Counter[tuple[int, str, Shape]] = Counter()
+    for workload, tasks in tasks_after(snapshot, plan).items():
+        for task, column in tasks:
             if column == NOWHERE:
-                _count(pending[workload.pool], task)
+                alike[workload.pool, "pending", task.shape] += 1
             elif (host := numbers[snapshot.nodes.pools[column]]) != workload.pool:
-                _count(shared[host], task)
-                _count(borrowed[workload.pool], task)
-    return [
-        _figures(
-            snapshot,
-            pool,
-            used,
-            {"shared": shared[number], "borrowed": borrowed[number], "pending": pending[number]},
-        )
-        for number, pool in enumerate(snapshot.pools)
-    ]
+                alike[host, "shared", task.shape] += 1
+                alike[workload.pool, "borrowed", task.shape] += 1
+    sums = [{name: Counter[str]() for name in ("shared", "borrowed", "pending")} for _ in snapshot.pools]
+    for (pool, name, shape), count in alike.items():
+        sums[pool][name].update({resource: count * amount for resource, amount in shape.amounts.items()})
+    return sums
 
 
 def tasks_after(snapshot: Snapshot, plan: Plan) -> dict[Workload, list[tuple[Task, int]]]:
@@ -108,10 +107,6 @@ def _figures(snapshot: Snapshot, pool: Pool, used: Amounts, counts: Mapping[str,
         for kind, total in sums.items()
     }
     return Figures(pending_pods=counts["pending"][PODS], **kept)
-
-
-def _count(sums: Counter[str], task: Task) -> None:
-    sums.update(task.shape.amounts)
 
 
 def _vector(layout: Layout, task: Task) -> Amounts:

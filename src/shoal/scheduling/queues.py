@@ -6,14 +6,11 @@ scheduler's, else the workload's own.
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from shoal.scheduling.resources import PODS, exact_sums
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.workload import QueuePolicy, Workload
-
-USUAL_PRIORITY: Final = 5
-"""The place in the queue of a kind without a priority of its own."""
 
 Key = tuple[Any, ...]
 
@@ -24,10 +21,9 @@ def queue_key(snapshot: Snapshot, policy: QueuePolicy | None) -> Callable[[Workl
 
     def key(workload: Workload) -> Key:
         chosen = snapshot.pools[workload.pool].queue_policy or policy or workload.queue_policy
-        last = (not workload.placed, workload.created, workload.namespace, workload.name, workload.kind)
         if chosen == "DRF":
-            return (1, dominant_share(workload, totals), *last)
-        return (0, -workload.priority, -_own(workload), *last)
+            return (1, dominant_share(workload, totals), *workload.seniority)
+        return workload.precedence
 
     return key
 
@@ -54,7 +50,3 @@ def by_pool(workloads: Iterable[Workload]) -> dict[int, list[Workload]]:
     for workload in workloads:
         homes.setdefault(workload.pool, []).append(workload)
     return homes
-
-
-def _own(workload: Workload) -> int:
-    return USUAL_PRIORITY if workload.own_priority is None else workload.own_priority

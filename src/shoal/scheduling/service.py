@@ -4,7 +4,7 @@ First the room that was kept for it, then room that is free now, then room that 
 gets its minimum whole or nothing at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -32,7 +32,7 @@ _REASONS: Final[dict[Level, EvictionReason]] = {
 
 
 class Turn(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a workload got at its turn.
+    """What a workload got at its turn. One at which it got nothing may be that of all who are like it, too.
 
     `unmet`: its minimum is still not whole. `behind`: it would be, but for room that is kept for others.
     `evicting`: others must leave before it can have what it is nominated for.
@@ -64,7 +64,8 @@ class Service:
 
     def keep_reservations(self, queue: list[Workload]) -> None:
         """Keep the room that earlier cycles reserved, where it can still become free; minimums go first."""
-        for workload in sorted(queue, key=lambda workload: not workload.unmet):
+        promised = [workload for workload in queue if workload.nominated]
+        for workload in sorted(promised, key=lambda workload: not workload.unmet):
             span = self._span(workload)
             kept = [(t, t.nominated) for t in workload.nominated if t.nominated in span]
             if kept and self._may_keep(workload, kept) and self._works(workload, kept):
@@ -85,6 +86,8 @@ class Service:
 
     def serve(self, workload: Workload) -> Turn:
         """Give a workload what it can have at home; an elastic one that has its minimum gets more later."""
+        if workload.is_plain:
+            return self._in_vain_again(workload) or self.noted(self._afresh(workload))
         if workload.elastic and not workload.unmet:
             return Turn(workload=workload)
         kept = [(task, self._release(task)) for task in workload.nominated if task in self._reserved]
@@ -151,14 +154,19 @@ class Service:
 
     def _in_vain_again(self, workload: Workload) -> Turn | None:
         """What a workload gets if one that is just like it got nothing, and nothing has changed since."""
-        moment, turn = self._in_vain.get(self._likeness(workload), (None, None))
+        likeness = self._likeness(workload)
+        moment, turn = self._in_vain.get(likeness, (None, None))
         if turn is None or moment != self._moment():
             return None
-        misfit = turn.misfit
-        if misfit:
-            place = turn.workload.missing.index(misfit.task)
-            misfit = Misfit(workload.missing[place], misfit.complaint)
-        return replace(turn, workload=workload, misfit=misfit)
+        if not self._are_one(workload, turn.workload):
+            turn = _handed_on(turn, workload)
+            self._in_vain[likeness] = self._moment(), turn
+        return turn
+
+    def _are_one(self, workload: Workload, other: Workload) -> bool:
+        """Whether all that is said of one of two that are alike is true of the other."""
+        unknown = self.ledger.neighbours is None
+        return workload.is_plain and (unknown or workload.tasks[0].identity is other.tasks[0].identity)
 
     def _afresh(self, workload: Workload) -> Turn:
         """Place a workload, or have others make room for it."""
@@ -171,16 +179,9 @@ class Service:
 
     def _likeness(self, workload: Workload) -> tuple[object, ...]:
         """What workloads have in common that get the same at their turn, if nothing is kept for them."""
-        return (
-            workload.pool,
-            workload.priority,
-            workload.makes_room,
-            workload.elastic,
-            workload.placement,
-            workload.lacking,
-            tuple(task.column for task in workload.placed),
-            runs_of(workload.missing, self._filters),
-        )
+        if self.ledger.neighbours is None:
+            return workload.likeness
+        return workload.likeness, runs_of(workload.missing, self._filters)
 
     def _moment(self) -> tuple[int, int]:
         """What is the same as long as nobody comes or leaves."""
@@ -313,6 +314,20 @@ class Service:
 
     def _span(self, workload: Workload) -> Span:
         return self._snapshot.pools[workload.pool].span
+
+
+def distinct(turns: Mapping[Workload, Turn]) -> list[Turn]:
+    """Each turn once, however many share it."""
+    return list(dict.fromkeys(turns.values()))
+
+
+def _handed_on(turn: Turn, workload: Workload) -> Turn:
+    """The same turn, of another workload that is alike."""
+    misfit = turn.misfit
+    if misfit:
+        place = turn.workload.missing.index(misfit.task)
+        misfit = Misfit(workload.missing[place], misfit.complaint)
+    return replace(turn, workload=workload, misfit=misfit)
 
 
 def suffices(workload: Workload, placed: Placed) -> bool:

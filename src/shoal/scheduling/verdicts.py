@@ -1,7 +1,7 @@
 """Verdicts: how a workload stands after its turn, in words that its owner can act on."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -13,21 +13,22 @@ from shoal.scheduling.placement import Misfit
 from shoal.scheduling.plan import Eviction, State, Verdict
 from shoal.scheduling.reasons import Reason
 from shoal.scheduling.resizing import Resizing
-from shoal.scheduling.service import Turn
+from shoal.scheduling.service import Turn, distinct
 from shoal.scheduling.snapshot import Snapshot
 from shoal.scheduling.victims import keeps_minimum
 from shoal.scheduling.workload import Workload
 
 
 def verdicts_of(
-    turns: Iterable[Turn],
+    turns: Mapping[Workload, Turn],
     snapshot: Snapshot,
     feasibility: Feasibility,
     departures: Departures,
     resizing: Resizing,
 ) -> dict[Workload, Verdict]:
     """Judge all who had a turn, had to leave, or were resized or rest."""
-    verdicts = {turn.workload: _verdict_of(turn, snapshot, feasibility) for turn in turns}
+    judged = {turn: _verdict_of(turn, snapshot, feasibility) for turn in distinct(turns)}
+    verdicts = {workload: judged[turn] for workload, turn in turns.items()}
     for workload, lost in _losses(departures.evictions).items():
         if departures.is_victim(workload):
             verdicts[workload] = _evicted(workload, lost, departures, feasibility)

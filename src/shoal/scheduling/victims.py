@@ -70,7 +70,7 @@ class Residents:
         self._known: dict[int, list[Candidate]] = {}
         homes = [number for number, pool in enumerate(snapshot.pools) for _ in range(len(pool.span))]
         for workload in snapshot.workloads:
-            if workload.evictable:
+            if workload.evictable and workload.placed:
                 there: defaultdict[int, list[Task]] = defaultdict(list)
                 for task in workload.placed:
                     there[homes[task.column]].append(task)

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from itertools import count
-from typing import Literal
+from itertools import count, groupby
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,8 @@ from shoal.scheduling.shape import Identity, Shape
 PlacementPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
 QueuePolicy = Literal["Priority", "DRF"]
 NOWHERE = -1
+USUAL_PRIORITY: Final = 5
+"""The place in the queue of a kind without a priority of its own."""
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
@@ -144,6 +146,17 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         """What the workload is called in a plan: `TYJob/default/job-a`."""
         return f"{self.kind}/{self.namespace}/{self.name}"
 
+    @cached_property
+    def precedence(self) -> tuple[Any, ...]:
+        """Its place in a queue by priority; the first comes first."""
+        own = USUAL_PRIORITY if self.own_priority is None else self.own_priority
+        return (0, -self.priority, -own, *self.seniority)
+
+    @property
+    def seniority(self) -> tuple[Any, ...]:
+        """Its place among those of the same rank: who runs is served first, then who came first."""
+        return not self.placed, self.created, self.namespace, self.name, self.kind
+
     @property
     def elastic(self) -> bool:
         """Whether its size is decided apart from its minimum."""
@@ -184,6 +197,32 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     def incomplete(self) -> bool:
         """Whether so few of its tasks are there that its minimum could not be whole wherever they are."""
         return sum([task.varying for task in self.minimum_tasks]) < self.lacking
+
+    @cached_property
+    def likeness(self) -> tuple[object, ...]:
+        """What those have in common who get the same at their turn, and hear the same if that is nothing.
+
+        As long as no room is kept for them, and none of them minds its neighbours.
+        """
+        kinds = groupby(self.missing, key=lambda task: (task.shape, task.varying, task.leads, task.follows))
+        return (
+            self.pool,
+            self.priority,
+            self.makes_room,
+            self.may_borrow,
+            self.elastic,
+            self.placement,
+            self.minimum,
+            self.done,
+            self.remarks,
+            tuple([task.column for task in self.placed]),
+            tuple([(*kind, len(list(run))) for kind, run in kinds]),
+        )
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is one task that has no node and waits for nothing but that."""
+        return len(self.missing) == len(self.tasks) == 1 and not (self.nominated or self.held or self.elastic)
 
     @cached_property
     def nominated(self) -> tuple[Task, ...]:
