@@ -46,7 +46,7 @@ from shoal.scheduling.snapshot import Snapshot
 from tests.k8s.controlplane import NoAssetsError, control_plane
 
 CONFIG = SchedulerConfig()
-_TURNS = 3
+_TURNS = 2
 """How often the simulated home is measured; the least counts: noise of the machine only adds."""
 _AFTER = 5.0
 """Virtual seconds in which controllers are done with what they have made."""

@@ -108,7 +108,8 @@ def _may_change(workload: Workload, plan: Plan) -> bool:
 
 
 def _decision(world: World, made: Assembly, plan: Plan, workload: Workload, outcome: Outcome) -> Decision:
-    pods = {task: made.pod(workload, task) for task in (*workload.tasks, *outcome.placed)}
+    tasks = dict.fromkeys((*workload.tasks, *outcome.placed))
+    pods = {task: made.pod(workload, task) for task in tasks}
     outcome.unmade = {task for task in outcome.placed if not pods[task].uid}
     loose = workload.kind not in world.jobs
     return Decision(
