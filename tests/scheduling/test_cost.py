@@ -137,3 +137,20 @@ def test_a_gang_is_not_placed_anew_for_every_victim(monkeypatch: pytest.MonkeyPa
     seen = snapshot(*nodes, *residents, priority_class("high", 10), gang)
     assert len(cycle(seen, CONFIG).evictions) == 40
     assert len(tried) < 20
+
+
+CROWDS: dict[str, list[dict[str, Any]]] = {
+    "that no node could ever take": [pod(f"w{i:02}", cpu=99) for i in range(50)],
+    "that there is no room for": [pod("r", cpu=8, node="n1"), *(pod(f"w{i:02}", cpu=8) for i in range(50))],
+    "that minds somebody, but all in the same way": [
+        pod(f"w{i:02}", cpu=99, host_port=80) for i in range(50)
+    ],
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS.values(), ids=CROWDS.keys())
+def test_a_crowd_that_is_alike_has_one_turn_and_one_verdict(crowd: list[dict[str, Any]]) -> None:
+    plan = cycle(snapshot(node("n1"), *crowd), CONFIG)
+    told = {id(verdict) for workload, verdict in plan.verdicts.items() if workload.name.startswith("w")}
+    assert len(told) == 1
+    assert sum(verdict.state != "ScheduledSucceed" for verdict in plan.verdicts.values()) == 50
