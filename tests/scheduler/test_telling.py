@@ -3,9 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
+from unittest import mock
 
+from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.registry.records import Change
-from shoal.cluster.resources import EVENTS, NODES, PODS, TYJOBS, Object
+from shoal.cluster.resources import EVENTS, NODES, PODS, TYJOBS, Object, Resource
 from shoal.manager import running
 from shoal.scheduling.config import SchedulerConfig
 from tests.builders import pod
@@ -78,6 +81,28 @@ def test_what_is_news_is_told() -> None:
             await shown(one.stage, Act(create=[in_pool("a", "n3")], on={"p": "n3"}))
             await asyncio.sleep(10)
         assert ("p", "Normal", "Scheduled") in await events(one)
+
+    simulated(main)
+
+
+def test_what_could_not_be_told_is_told_again() -> None:
+    async def main(one: Run) -> None:
+        for thing in (A, in_pool("a", "n1")):
+            await one.stage.create(thing)
+        refusals, write = [ForbiddenError("not now")], one.store.patch_status
+
+        async def moody(resource: Resource[Any], *what: Any, **how: Any) -> Any:  # noqa: ANN401 - as the port has it
+            if resource.kind == "Pod" and refusals:
+                raise refusals.pop()
+            return await write(resource, *what, **how)
+
+        with mock.patch.object(one.store, "patch_status", moody):
+            async with running(one.store, SchedulerConfig(), clock=one.simulation.clock):
+                await one.stage.create(small("p", "a", cpu=100))
+                await asyncio.sleep(1)
+                assert not refusals
+                await one.store.patch(NODES, "n1", patch={"metadata": {"labels": {"turn": "2"}}})
+                await until(lambda: one.stage.missing(Act(waits={"p": "Unschedulable"})), "it")
 
     simulated(main)
 
