@@ -3,9 +3,11 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -242,6 +244,27 @@ def test_what_runs_ends_and_nothing_new_begins_when_it_stops() -> None:
         return worker.keys, stopped, worker.at_once.total()
 
     assert virtually(scene) == ([A], 5, 0)
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_changes_at_the_end_of_a_rest_are_gathered_on_every_loop(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """A timer that is due at once is another object on each."""
+
+    async def scene() -> int:
+        worker = Worker(rest=0.0013)
+        queue = queue_of(worker)
+        until = asyncio.get_running_loop().time() + 0.05
+        while asyncio.get_running_loop().time() < until:
+            queue.add(A)
+            queue.add(A)
+            await asyncio.sleep(0)
+        await queue.stop()
+        return len(worker.turns)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert runner.run(scene()) > 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 3)), max_size=30), st.integers(1, 3))

@@ -54,6 +54,16 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         return longest * self.dice.uniform(0.5, 1.0)
 
 
+class _Timer(NamedTuple):
+    """When a key is looked at again; handles of uvloop do not always tell."""
+
+    when: float
+    handle: asyncio.Handle
+
+    def cancel(self) -> None:
+        self.handle.cancel()
+
+
 class WorkQueue:
     """Keys that want to be worked on."""
 
@@ -67,7 +77,7 @@ class WorkQueue:
         self._running: Final[dict[Key, asyncio.Task[None]]] = {}
         self._changed: Final[set[Key]] = set()
         """Keys that changed while they were worked on."""
-        self._timers: Final[dict[Key, asyncio.TimerHandle]] = {}
+        self._timers: Final[dict[Key, _Timer]] = {}
         self._rests: Final[dict[Key, float]] = {}
         """Until when keys are not to be worked on, by the event loop's clock."""
         self._failures: Final = Counter[Key]()
@@ -149,11 +159,11 @@ class WorkQueue:
     def _look_at(self, key: Key, when: float) -> None:
         """Add a key at a time, unless it will be before."""
         timer = self._timers.get(key)
-        if not self._open or (timer and timer.when() <= when):
+        if not self._open or (timer and timer.when <= when):
             return
         if timer:
             timer.cancel()
-        self._timers[key] = asyncio.get_running_loop().call_at(when, self._due, key)
+        self._timers[key] = _Timer(when, asyncio.get_running_loop().call_at(when, self._due, key))
 
     def _due(self, key: Key) -> None:
         del self._timers[key]
