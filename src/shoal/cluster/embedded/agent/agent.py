@@ -20,11 +20,12 @@ from shoal.cluster.embedded.agent.asking import Meter, run_of
 from shoal.cluster.embedded.agent.directory import Directory
 from shoal.cluster.embedded.agent.environment import NODE
 from shoal.cluster.embedded.agent.life import ENDED, Pace
-from shoal.cluster.embedded.agent.machines import STOPPED, Machine, Machines
+from shoal.cluster.embedded.agent.machines import Machine, Machines
 from shoal.cluster.embedded.agent.pod import PodKeeper
 from shoal.cluster.embedded.agent.reporting import Reporter
 from shoal.cluster.embedded.agent.station import COMPONENT, Station
 from shoal.cluster.embedded.consumption import Consumption
+from shoal.cluster.embedded.marks import STOPPED
 from shoal.cluster.embedded.runtime import Run, Runtime
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.events import Recorder

@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from shoal.cluster.embedded.agent.machines import OURS, Machines, node_of
+from shoal.cluster.embedded.agent.machines import Machines, node_of
+from shoal.cluster.embedded.marks import OURS
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.mirror import Change, Put
 from shoal.cluster.nodes import Nodes, condition
