@@ -127,7 +127,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("wait pods -l app=none --for=condition=Ready --timeout=1s"),
         Step("wait pod nope --for=condition=Ready --timeout=1s"),
         Step("wait pod nope --for=delete --timeout=30s", compared="code"),
-        Step("delete cm conf --wait=false", compared="code"),
+        Step("delete cm conf --wait=false"),
         Step("delete cm conf"),
         Step("delete cm nope --ignore-not-found"),
         Step("delete pods", compared="code"),

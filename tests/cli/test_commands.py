@@ -46,8 +46,6 @@ def answer(plane: Plane, step: Step, name: str, *, ours: bool) -> Done:
     # A step that names a namespace itself means that one.
     space = [] if "-n" in rest else ["-n", name]
     run = shoal if ours and command not in ONLY_KUBECTL else kubectl
-    if run is shoal:
-        rest = [word.replace("--wait=false", "--no-wait") for word in rest]
     done = run(plane, [command, *space, *rest], stdin)
     return Done(done.code, *(_neutral(text, name) for text in (done.out, done.err)))
 

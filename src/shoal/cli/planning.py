@@ -2,12 +2,24 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Final
+
+import click
 
 from shoal.cli import connection
 from shoal.cli.configuring import read_config
 from shoal.policies.contract import Policy
 from shoal.policies.worker import PolicyProcess
 from shoal.scheduling.config import FULFILMENT, SchedulerConfig
+
+plan_output_option: Final = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print it; wide shows every node and every job.",
+)
 
 
 def live_settings(config: Path | None, home: Path, kubeconfig: str, context: str) -> SchedulerConfig:
