@@ -42,10 +42,11 @@ soak: lint ## run the tests that take long: more faults, more crashes, more seed
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
 
-bench: install ## measure the engine, the homes, the loops and the start of commands
+bench: install ## measure the engine, the homes, the loops, `shoal up` and the start of commands
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
 	@$(BIN)/python benchmarks/cluster.py $(ARGS)
 	@$(BIN)/python benchmarks/loops.py $(ARGS)
+	@$(BIN)/python benchmarks/embedded.py $(ARGS)
 	@$(BIN)/python benchmarks/start.py
 
 lint: install ## check style, format, types and layers
@@ -101,6 +102,7 @@ $(INSTALLED): pyproject.toml requirements-dev.txt $(stale)
 	rm -f $@; \
 	"$$python" -m $(PIP) --python $(BIN)/python install -r requirements-dev.txt; \
 	"$$python" -m $(PIP) --python $(BIN)/python install --no-deps --no-build-isolation -e .; \
+	$(BIN)/python -m compileall -q src; \
 	pwd -P > $@
 
 # pip is the outer interpreter's: a fresh machine may lack ensurepip, and so could not put one into .venv.

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from shoal.cluster.embedded.agent import refuser, refusing
+from shoal.cluster.embedded.runtime import Abilities
 from shoal.cluster.registry import Registry
+from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.resources import BY_KIND
 from tests.cli.running import shoal
 
@@ -172,7 +175,8 @@ def test_elastic_jobs_end_equal() -> None:
 
 
 async def test_the_lab_can_be_applied_and_is_planned_as_it_says(tmp_path: Path) -> None:
-    async with Registry() as registry:
+    able = Abilities(mounts=True, cgroups="", users=False, notes=[])
+    async with Registry(rules=refusing(RULES, refuser(lambda: able, 0))) as registry:
         kept = [
             await registry.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing)
             for thing in yaml.safe_load_all(LAB.read_text())

@@ -71,4 +71,6 @@ def compared(step: Step, done: Done) -> tuple[object, ...]:
     """What of an answer counts."""
     if step.compared == "code":
         return (bool(done.code),)
+    if step.compared == "head":
+        return (done.code, done.out.splitlines()[:3])
     return (done.code, done.out) if step.compared == "output" else tuple(done)

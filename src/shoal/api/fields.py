@@ -79,6 +79,8 @@ def described(value: object) -> str:
 
 def printable(text: str) -> str:
     """A text on one line, without anything that would drive a terminal."""
+    if text.isprintable():  # nearly always
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -15,7 +15,7 @@ import msgspec
 import shoal
 from shoal.api.fields import many
 from shoal.cli.daemon import LEAVE_PODS, STATUS_PAGE, remove_facts, write_facts
-from shoal.cli.lasting import look_for_garbage_rarely, told_to_stop
+from shoal.cli.lasting import told_to_stop
 from shoal.cluster.embedded.agent import Agent, Machines, refuser, refusing
 from shoal.cluster.embedded.api.server import serving
 from shoal.cluster.embedded.credentials import Credentials
@@ -55,7 +55,6 @@ class Wishes:
 async def serve(order: Order, ready: Callable[[str, Path], None], say: Callable[[str], None]) -> None:
     """Serve a home until told to stop; `ready` is told its address and its kubeconfig when it can be used."""
     wishes = Wishes(keep_pods=order.keep_pods)
-    look_for_garbage_rarely()
     _allow_many_connections()
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(
@@ -116,12 +115,16 @@ async def _at_work(agent: Agent) -> AsyncIterator[None]:
 
 
 async def _end_pods(agent: Agent, wishes: Wishes, say: Callable[[str], None]) -> None:
-    """End all processes of pods, each within its grace; at once when told to stop again."""
-    living = [] if wishes.keep_pods else agent.living()
+    """End all processes of pods, each within its grace; at once when told to stop again.
+
+    Whoever was not told to stop has failed: then pods run on, for the next one to find.
+    """
+    living = agent.living() if wishes.stop.is_set() and not wishes.keep_pods else []
     if not living:
         return
     say(f"Ending {many(len(living), 'container')}; once more to kill.")
     wishes.stop.clear()
+    await agent.say_goodbye()
     for run in living:
         run.stop(run.spec.grace)
     async with beside(_kill_when_told(living, wishes)):

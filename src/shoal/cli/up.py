@@ -79,6 +79,9 @@ def up(  # noqa: PLR0913 - one parameter an option
       shoal up -d --nodes 4 --node-cpu 2 --node-memory 4Gi --node-gpu 1
       kubectl apply -f examples/lab.yaml
     """
+    from shoal.cli.lasting import look_for_garbage_rarely
+
+    look_for_garbage_rarely()  # from the beginning: nothing of what is imported is any
     settings = read_config(config, schedulerNames=["*"])
     machines = _machines(nodes, node_cpu, node_memory, node_gpu)
     from shoal.cli.serving import Order

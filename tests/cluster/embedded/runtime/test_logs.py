@@ -102,11 +102,11 @@ async def test_a_log_without_a_file_is_empty(tmp_path: Path) -> None:
 
 
 async def test_following_goes_through_rotations_to_the_end(runtime: Runtime) -> None:
-    script = "import sys\nfor number in range(20000): print(number)"
+    script = "for number in range(20000): print(number, 'x' * 50)"
     spec = python(script, log_size=100_000, log_files=50)
     run = await runtime.start(spec)
     found = b"".join([piece async for piece in run.log.read(follow=True)])
-    assert found.decode().split() == [str(number) for number in range(20000)]
+    assert found.decode().split()[::2] == [str(number) for number in range(20000)]
     assert len(list(run.directory.path.glob("log.*"))) > 1
 
 
@@ -127,8 +127,8 @@ async def test_a_file_that_may_not_grow_costs_lines_and_not_the_container(runtim
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     end = await run.ended()
     assert end.code == 0
-    kept = (await text(run)).split()
-    assert kept == [str(number) for number in range(len(kept))]
+    kept = [int(line) for line in (await text(run)).splitlines() if not line.startswith("shoal: ")]
+    assert kept == sorted(set(kept))
     assert end.message == f"{5000 - len(kept)} lines of its log were dropped: File too large"
 
 

@@ -20,13 +20,14 @@ from shoal.cluster.embedded.agent.asking import Meter, run_of
 from shoal.cluster.embedded.agent.directory import Directory
 from shoal.cluster.embedded.agent.environment import NODE
 from shoal.cluster.embedded.agent.life import ENDED, Pace
-from shoal.cluster.embedded.agent.machines import STOPPED, Machine, Machines
+from shoal.cluster.embedded.agent.machines import Machine, Machines
 from shoal.cluster.embedded.agent.pod import PodKeeper
 from shoal.cluster.embedded.agent.reporting import Reporter
 from shoal.cluster.embedded.agent.station import COMPONENT, Station
 from shoal.cluster.embedded.consumption import Consumption
+from shoal.cluster.embedded.marks import STOPPED
 from shoal.cluster.embedded.runtime import Run, Runtime
-from shoal.cluster.errors import NotFoundError
+from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.events import Recorder
 from shoal.cluster.mirror import Change, Key, Put
 from shoal.cluster.nodes import HEARTBEAT
@@ -124,6 +125,14 @@ class Agent:
             self._lose(name, how)
         self._keep(self._pods.values())
         self._bury_the_forgotten()
+
+    async def say_goodbye(self) -> None:
+        """Say of the pods that will have failed when everything is ended that it is not their fault."""
+        for name in self._machines:
+            for pod in self._on(name):
+                if pod["spec"].get("restartPolicy") == "Never":
+                    with contextlib.suppress(ClusterError):
+                        await self._reporter.blame(pod, "The daemon was told to stop.")
 
     def living(self) -> list[Run]:
         """All runs of all pods that have not ended."""

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +16,8 @@ from shoal.cluster.embedded.agent.life import ENDED, Next, Seen, judge
 from shoal.cluster.embedded.agent.machines import Machine
 from shoal.cluster.embedded.agent.station import Station
 from shoal.cluster.embedded.agent.statuses import status_of
-from shoal.cluster.errors import ClusterError, ConflictError, InvalidError, NotFoundError
+from shoal.cluster.errors import ClusterError, ConflictError
+from shoal.cluster.identity import VanishedError, of_this_object
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import PODS, Object
 
@@ -48,7 +48,7 @@ class PodKeeper:
     async def run(self) -> None:
         """Do what is to be done, as often as something happens."""
         try:
-            with contextlib.suppress(_GoneError):
+            with contextlib.suppress(VanishedError):
                 while True:
                     await self._rest(await self._turn_or_wait())
         finally:
@@ -58,7 +58,7 @@ class PodKeeper:
         self._changed.clear()
         try:
             return await self._turn()
-        except _GoneError:
+        except VanishedError:
             raise
         except ClusterError as problem:
             _LOG.debug("pod %s: %s", self.pod["metadata"]["name"], problem.message)
@@ -136,7 +136,7 @@ class PodKeeper:
         same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         patch = {"metadata": same, "status": status}
         try:
-            with _of_this_pod():
+            with of_this_object():
                 written = await self._station.cluster.patch_status(
                     PODS, metadata["name"], metadata["namespace"], patch=patch
                 )
@@ -149,10 +149,10 @@ class PodKeeper:
 
     async def _read_again(self) -> None:
         metadata = self.pod["metadata"]
-        with _of_this_pod():
+        with of_this_object():
             newest = await self._station.cluster.get(PODS, metadata["name"], metadata["namespace"])
         if newest["metadata"]["uid"] != metadata["uid"]:
-            raise _GoneError
+            raise VanishedError
         self.pod = newest
         self._changed.set()
 
@@ -161,27 +161,10 @@ class PodKeeper:
         metadata = self.pod["metadata"]
         self._station.devices.release(metadata["uid"])
         if "deletionTimestamp" in metadata and self._has_ended:
-            with _of_this_pod():
+            with of_this_object():
                 await self._station.cluster.delete(
                     PODS, metadata["name"], metadata["namespace"], Deletion(grace=0, uid=metadata["uid"])
                 )
-
-
-class _GoneError(Exception):
-    """Raised when a pod is no longer there, or its name is another's."""
-
-
-@contextlib.contextmanager
-def _of_this_pod() -> Iterator[None]:
-    """Tell a pod that is gone from other troubles."""
-    try:
-        yield
-    except NotFoundError as problem:
-        raise _GoneError from problem
-    except InvalidError as problem:
-        if [cause.path for cause in problem.causes] != ["metadata.uid"]:
-            raise
-        raise _GoneError from problem
 
 
 def _version(pod: Object) -> int:

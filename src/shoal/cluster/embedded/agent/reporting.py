@@ -5,14 +5,14 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from shoal.cluster.embedded.agent.machines import OURS, Machines, node_of
+from shoal.cluster.embedded.agent.machines import Machines, node_of
+from shoal.cluster.embedded.marks import OURS
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.mirror import Change, Put
 from shoal.cluster.nodes import Nodes, condition
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS, Object
-
-_DISRUPTION: Final = "DisruptionTarget"
+from shoal.world.dooms import DISRUPTION
 
 
 class Reporter:
@@ -81,18 +81,19 @@ class Reporter:
         await self._nodes.remove(name)
 
     async def _give_up(self, pod: Object) -> None:
-        """Delete a pod, and say why, so that nobody takes it for a failure."""
         metadata = pod["metadata"]
-        place = metadata["name"], metadata["namespace"]
-        why = condition(
-            _DISRUPTION,
-            holds=True,
-            since=self._clock(),
-            reason="NodeRetired",
-            message=f"Node {pod['spec']['nodeName']} is not part of this machine any more.",
-        )
-        others = [one for one in pod.get("status", {}).get("conditions", ()) if one["type"] != _DISRUPTION]
         with contextlib.suppress(ClusterError):
-            patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*others, why]}}
-            await self._cluster.patch_status(PODS, *place, patch=patch)
-            await self._cluster.delete(PODS, *place, Deletion(uid=metadata["uid"]))
+            await self.blame(pod, f"Node {pod['spec']['nodeName']} is not part of this machine any more.")
+            await self._cluster.delete(
+                PODS, metadata["name"], metadata["namespace"], Deletion(uid=metadata["uid"])
+            )
+
+    async def blame(self, pod: Object, message: str) -> None:
+        """Say why a pod is ended, so that nobody takes it for a failure."""
+        metadata = pod["metadata"]
+        why = condition(
+            DISRUPTION, holds=True, since=self._clock(), reason="TerminationByKubelet", message=message
+        )
+        others = [one for one in pod.get("status", {}).get("conditions", ()) if one["type"] != DISRUPTION]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*others, why]}}
+        await self._cluster.patch_status(PODS, metadata["name"], metadata["namespace"], patch=patch)

@@ -5,7 +5,7 @@ does not take what was read before, it has to ask the system.
 """
 
 import select
-from asyncio import BaseTransport
+from asyncio import BaseTransport, WriteTransport
 from typing import Final
 
 from starlette.types import Scope
@@ -13,30 +13,31 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 _STATE: Final = "state"
-_SOCKET: Final = "socket"
+_TRANSPORT: Final = "transport"
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """Uvicorn's, which also hands on the socket it speaks through."""
+    """Uvicorn's, which also hands on what it speaks through."""
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Take the connection over."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, _SOCKET: transport.get_extra_info(_SOCKET)}
+        self.app_state = {**self.app_state, _TRANSPORT: transport}
 
     def shutdown(self) -> None:
         """Say goodbye, unless that has been said."""
         try:
             super().shutdown()
         except InvalidState:
-            self.transport.close()
+            self.transport.abort()
 
 
 def has_gone(scope: Scope) -> bool:
-    """Whether the client has closed its end, whatever of it is still to be read."""
-    socket = scope[_STATE][_SOCKET]
-    if socket.fileno() < 0:
-        return True
+    """Whether the client has closed its end, whatever of it is still to be read; then it is let go of."""
+    transport: WriteTransport = scope[_STATE][_TRANSPORT]
     asking = select.poll()
-    asking.register(socket.fileno(), select.POLLRDHUP)
-    return bool(asking.poll(0))
+    asking.register(transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    gone = bool(asking.poll(0))
+    if gone:
+        transport.abort()  # there is nobody to say goodbye to
+    return gone

@@ -113,19 +113,20 @@ def _first_usable(root: Path, own: str, name: str, controllers: tuple[str, ...])
         with suppress(OSError):
             base = place / name
             base.mkdir(exist_ok=True)
-            if _usable(place, base, controllers):
+            if _is_usable(place, base, controllers):
                 return base
             base.rmdir()
     return None
 
 
-def _usable(place: Path, base: Path, controllers: tuple[str, ...]) -> bool:
+def _is_usable(place: Path, base: Path, controllers: tuple[str, ...]) -> bool:
     """Whether containers below `base` would have these controllers, and a process may be moved there."""
-    for level in (place, base) if controllers else ():
-        available = level.joinpath("cgroup.controllers").read_text().split()
-        if not set(controllers) <= set(available):
-            return False
-        level.joinpath("cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+    wanted = " ".join(f"+{name}" for name in controllers)
+    try:
+        for level in (place, base) if controllers else ():
+            level.joinpath("cgroup.subtree_control").write_text(wanted)
+    except OSError:  # no such controllers, not ours to give, or there are processes in it
+        return False
     return os.access(place / "cgroup.procs", os.W_OK)
 
 

@@ -30,7 +30,7 @@ class Execution:
 
     async def wait(self) -> int:
         """Its exit code, as a shell has it: 128 and the signal, if one ended it."""
-        return await self._process.ended()
+        return await asyncio.shield(self._care)
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the terminal its size, and whoever is in front of it that it has changed."""
@@ -49,8 +49,8 @@ class Execution:
         for output in self._outputs:
             output.close()
 
-    async def _look_after(self) -> None:
-        await self._process.ended()
+    async def _look_after(self) -> int:
+        code = await self._process.ended()
         for output in self._outputs:
             output.end()
         if self.stdin:
@@ -58,6 +58,7 @@ class Execution:
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None
+        return code
 
 
 def execute(

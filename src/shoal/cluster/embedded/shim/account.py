@@ -25,7 +25,6 @@ class Account:
         descriptor = self._open_exit()
         try:
             os.write(descriptor, b" " * _ROOM)
-            os.fsync(descriptor)
         finally:
             os.close(descriptor)
         write_whole(f"{self._directory}/shim.json", self._introduction(None, None), durable=True)

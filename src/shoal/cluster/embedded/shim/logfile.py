@@ -87,21 +87,23 @@ class Stream:
 
     def __init__(self, name: str, descriptor: int, log: LogFile) -> None:
         self.descriptor = descriptor
+        self.open = True
         self._name, self._log = name, log
         self._rest = b""
 
     def pump(self) -> bool:
-        """Read once; false once nobody can write any more, or nothing is there."""
+        """Read once, and say whether there was anything; not open any more once nobody can write."""
         try:
             text = os.read(self.descriptor, 1 << 16)
         except BlockingIOError:
             return False
+        self.open = bool(text)
         *lines, rest = (self._rest + text).split(b"\n")
         self._log.write(self._name, lines, ended=True)
         self._rest = rest
         if len(rest) >= LONGEST:
             self.flush()
-        return bool(text)
+        return self.open
 
     @property
     def waiting(self) -> bool:

@@ -135,15 +135,16 @@ class Shim:
         """Until nothing of the container is left: keep its log, and end it when it is to end."""
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
-        open_streams = {stream.descriptor: stream for stream in self._streams}
-        for descriptor in open_streams:
+        streams = {stream.descriptor: stream for stream in self._streams}
+        for descriptor in streams:
             poll.register(descriptor, select.POLLIN)
         while not self._swept():
             ready = [descriptor for descriptor, _ in poll.poll(self._patience())]
             for descriptor in ready:
-                if descriptor == self._wakeup:
-                    os.read(descriptor, 512)
-                elif not open_streams[descriptor].pump():
+                stream = streams.get(descriptor)
+                if stream is None:
+                    os.read(self._wakeup, 512)
+                elif not stream.pump() and not stream.open:
                     poll.unregister(descriptor)
             if not ready:
                 self._flush()

@@ -1,20 +1,13 @@
 """One machine: the pods of a node, what is heard and said about them, and times when nothing can be."""
 
 import asyncio
-import contextlib
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from shoal.cluster.errors import (
-    ConflictError,
-    InternalError,
-    InvalidError,
-    NotFoundError,
-    TooManyRequestsError,
-    UnavailableError,
-)
+from shoal.cluster.errors import ConflictError, InternalError, TooManyRequestsError, UnavailableError
+from shoal.cluster.identity import VanishedError, of_this_object
 from shoal.cluster.mirror import Change, Key, Put
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import PODS, Object
@@ -151,7 +144,7 @@ class Machine:
             except (UnavailableError, TooManyRequestsError, InternalError):
                 await asyncio.sleep(_AGAIN)
                 continue
-            except _GoneError:
+            except VanishedError:
                 return
             await pod.changed_or(self._around.clock.sleep_until(until))
 
@@ -168,13 +161,13 @@ class Machine:
         if left > 0:
             return now + max(left, _SOON)
         await self._end(pod)
-        raise _GoneError
+        raise VanishedError
 
     async def _write(self, pod: Pod, moment: Moment) -> None:
         status = statuses.pod_status(pod.thing, moment, pod.address, pod.started, self._around.clock.now())
         name, namespace = pod.place
         patch = {"metadata": {"uid": pod.uid}, "status": status}
-        with _of_this_pod():
+        with of_this_object(ConflictError):
             pod.thing = await self._around.cluster.patch_status(PODS, name, namespace, patch=patch)
 
     async def _end(self, pod: Pod) -> None:
@@ -182,22 +175,5 @@ class Machine:
         if pod.thing["status"].get("phase") == "Running":
             await self._write(pod, Moment("Failed", math.inf, exit_code=KILLED))
         name, namespace = pod.place
-        with _of_this_pod():
+        with of_this_object(ConflictError):
             await self._around.cluster.delete(PODS, name, namespace, Deletion(grace=0, uid=pod.uid))
-
-
-class _GoneError(Exception):
-    """Raised when a pod is no longer there, or its name is another's."""
-
-
-@contextlib.contextmanager
-def _of_this_pod() -> Iterator[None]:
-    """Tell a pod that is gone from other troubles."""
-    try:
-        yield
-    except (NotFoundError, ConflictError) as problem:
-        raise _GoneError from problem
-    except InvalidError as problem:
-        if [cause.path for cause in problem.causes] != ["metadata.uid"]:
-            raise
-        raise _GoneError from problem
