@@ -118,7 +118,7 @@ class Containers:
         sources = await fetch(station.cluster, pod["metadata"]["namespace"], references_of(pod["spec"]))
         await station.directory.settled()
         site.scratch.mkdir(parents=True, exist_ok=True)
-        volumes.make(pod, site.volumes, place, sources)
+        await asyncio.to_thread(volumes.make, pod, site.volumes, place, sources)  # hosts' disks may hang
         around = Surroundings(
             place=place,
             sources=sources,
