@@ -62,7 +62,8 @@ class Run:
     def stop(self, grace: float) -> None:
         """End it: SIGTERM, and SIGKILL after the grace, which the shim keeps; a later call can only hurry."""
         if self.exit is None:
-            self._stop_by = time.monotonic() + grace
+            by = time.monotonic() + grace
+            self._stop_by = by if self._stop_by is None else min(by, self._stop_by)
             self._tell_to_stop()
 
     async def execute(
@@ -86,7 +87,11 @@ class Run:
 
     async def begin(self, launched: Launched) -> None:
         """Look after a shim that was just started; returns once its container runs, or never will."""
-        shim = self._watch(os.pidfd_open(launched.pid))
+        try:
+            shim = self._watch(os.pidfd_open(launched.pid))
+        except OSError:
+            os.close(launched.ready)
+            raise
         told = await text_of(launched.ready)
         if told.startswith(b"{"):
             self._record = msgspec.json.decode(told, type=ShimRecord)
@@ -106,6 +111,10 @@ class Run:
             watched.send(signal.SIGTERM)
         self._care = asyncio.create_task(self._look_after(watched))
         return True
+
+    def refuse(self, problem: BaseException) -> None:
+        """It could not be begun: whoever waits for its end has waited long enough."""
+        self._settle(Exit(_NEVER_RAN, None, None, time.time(), "StartError", str(problem)))
 
     async def let_go(self) -> None:
         """Look after it no longer; the shim goes on."""
