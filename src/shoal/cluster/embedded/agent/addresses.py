@@ -64,9 +64,14 @@ class Addresses:
             self._taken.add(number)
         return f"127.{self._network}.{number >> 8}.{number & 0xFF}"
 
+    @property
+    def plenty(self) -> bool:
+        """Whether most addresses are free."""
+        return len(self._taken) < _LAST // 2
+
     def release(self, name: Name) -> None:
-        """Nobody needs the name any more."""
-        self._taken.discard(self._numbers.pop(name))
+        """Nobody needs the name any more, if it has an address."""
+        self._taken.discard(self._numbers.pop(name, 0))
 
     def text(self) -> bytes:
         """What is to be on the disk."""
