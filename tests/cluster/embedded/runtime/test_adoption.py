@@ -150,6 +150,23 @@ def refuse(_: int) -> int:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
+async def test_an_end_that_cannot_be_read_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    def no_exit(_: RunDirectory) -> Exit | None:
+        asked.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with opened(tmp_path) as runtime, asyncio.timeout(LIMIT):
+        with monkeypatch.context() as patch:
+            patch.setattr(RunDirectory, "exit", no_exit)
+            run = await runtime.start(shell("exit 5"))
+            await asked.wait()
+        assert (await run.ended()).code == 5
+
+
 async def test_who_waits_for_a_run_that_could_not_be_started_waits_no_longer(tmp_path: Path) -> None:
     wanted = shell("exit 4")
     async with opened(tmp_path) as runtime:

@@ -1,6 +1,7 @@
 """One run of one container, seen from the daemon: a shim that is watched, and what it has written down."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -25,6 +26,9 @@ _NEVER_RAN: Final = 128
 _LOOK: Final = 0.01
 """Seconds between two looks for the name of a shim that was just started when its daemon died."""
 _LOOKS: Final = 6000
+_AGAIN: Final = 1.0
+"""Seconds until a directory that could not be read is read again."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Run:
@@ -140,8 +144,17 @@ class Run:
 
     async def _look_after(self, shim: Watched, refusal: str = "") -> None:
         await shim.ended()
-        if not await self._conclude():
-            await self._settle_for_it(Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal))
+        while self.exit is None:
+            try:
+                if not await self._conclude():
+                    await self._settle_for_it(
+                        Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal)
+                    )
+            except (
+                OSError
+            ) as problem:  # no descriptor is left, perhaps: that passes, and an end must not be lost
+                _LOG.warning("how %s ended is asked again: %s", marker(self.spec), problem)
+                await asyncio.sleep(_AGAIN)
 
     def _tell_to_stop(self) -> None:
         if self._shim is None or self._stop_by is None:  # not started yet: it is told then
