@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,15 +140,29 @@ async def test_what_runs_although_its_start_was_said_to_have_failed_is_not_run_a
             patch.setattr(os, "pidfd_open", refuse)
             with pytest.raises(OSError, match="Too many open files"):
                 await runtime.start(wanted)
-        await eventually(counter.exists)
-        run = await runtime.start(wanted)
-        go.touch()
+        try:
+            await eventually(counter.exists)
+            run = await runtime.start(wanted)
+        finally:
+            go.touch()
         assert (await run.ended()).code == 6
     assert counter.read_text() == "x\n"
 
 
 def refuse(_: int) -> int:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+async def test_a_shim_does_not_outlive_a_home_that_was_deleted(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        run = await runtime.start(shell("echo up; exec sleep 999"))
+        await ready(run)
+        shim = shim_of(run)
+        shutil.rmtree(run.directory.path)
+        run.stop(0)
+        async with asyncio.timeout(LIMIT):
+            await run.ended()
+        assert process.stat(shim) is None
 
 
 async def test_an_end_that_cannot_be_read_is_read_later(
