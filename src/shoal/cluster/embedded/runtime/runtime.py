@@ -6,7 +6,7 @@ import resource
 import shutil
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -120,9 +120,10 @@ class Runtime:
 
 
 def _allow_many_files() -> None:
-    """Every run takes a descriptor: use all that we may have, and not the few that are usual."""
+    """Runs take descriptors, and so do clients: use all that we may have, and not the few that are usual."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _remove(directory: Path) -> None:
