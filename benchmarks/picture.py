@@ -125,7 +125,7 @@ async def _moment(follower: Follower, colours: Palette, is_it: Callable[[Scene],
     async with asyncio.timeout(60):
         while not is_it(scene := follower.scene()):
             await follower.changed.wait()
-    return drawn(scene, list(follower.news)[-4:], colours, title=title_of(scene), height=40)
+    return drawn(scene, list(follower.unread())[-4:], colours, title=title_of(scene), height=40)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import click
 
@@ -35,19 +35,20 @@ def detached(log: Path) -> Iterator[Callable[[str], None]]:
     if os.fork():
         os._exit(0)  # so that it never has a terminal again
     _write_to(Path(os.devnull))
+    with os.fdopen(writer, "wb", buffering=0) as pipe:
 
-    def tell(message: str) -> None:
-        _keep(log)
-        _tell(writer, _WELL + message.encode())
+        def tell(message: str) -> None:
+            _keep(log)
+            _tell(pipe, _WELL + message.encode())
 
-    try:
-        yield tell
-    except click.ClickException as problem:
-        _tell(writer, problem.format_message().encode())
-        raise
-    except BaseException as problem:
-        _tell(writer, str(problem).encode())
-        raise
+        try:
+            yield tell
+        except click.ClickException as problem:
+            _tell(pipe, problem.format_message().encode())
+            raise
+        except BaseException as problem:
+            _tell(pipe, str(problem).encode())
+            raise
 
 
 def _report(reader: int) -> None:
@@ -60,10 +61,13 @@ def _report(reader: int) -> None:
     raise click.ClickException(said.decode() or "it ended before it was ready: its log says more")
 
 
-def _tell(writer: int, message: bytes) -> None:
-    with contextlib.suppress(OSError):  # told already, or nobody listens
-        os.write(writer, message)
-        os.close(writer)
+def _tell(pipe: IO[bytes], message: bytes) -> None:
+    """Say the one thing that is waited for; nothing, if it was said already."""
+    if pipe.closed:  # its number may be another file's by now
+        return
+    with contextlib.suppress(OSError):  # nobody listens
+        pipe.write(message)
+    pipe.close()
 
 
 def _keep(log: Path) -> None:

@@ -22,6 +22,8 @@ from shoal.cluster.errors import ClusterError
 from shoal.cluster.port import Where
 from shoal.cluster.resources import PODS, Object, Resource
 
+_AHEAD: Final = 1024
+"""Lines that are read before they are printed: who reads them slowly holds up the streams, not our memory."""
 _ENDED: Final = ("Succeeded", "Failed")
 _FINAL: Final = ("Complete", "Failed")
 
@@ -33,7 +35,7 @@ class Gathering:
 
     def __init__(self, session: Session, where: Where, owner: Owner | None, reading: Reading) -> None:
         self._session, self._where, self._owner, self._reading = session, where, owner, reading
-        self._to_do: Final = queue.SimpleQueue[Callable[[], None]]()
+        self._to_do: Final = queue.Queue[Callable[[], None]](_AHEAD)
         self._begun: Final = set[Source]()
         self._open: Final = set[Source]()
         self._titles: Final = Titles(prefix=reading.prefix is not False)

@@ -27,6 +27,7 @@ from shoal.cluster.mirror import Change, Put
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import EVENTS, Object
+from shoal.manager import beside
 from shoal.scheduling.config import SchedulerConfig
 from shoal.scheduling.cycle import cycle
 from shoal.world.assembly import Assembler
@@ -41,11 +42,10 @@ _WAITS: Final = "FailedScheduling"
 
 
 class Follower:
-    """A cluster as it is now, and the last that was told of it."""
+    """A cluster as it is now, and what was told of it lately."""
 
     def __init__(self, cluster: Cluster, config: SchedulerConfig) -> None:
         self.changed: Final = asyncio.Event()
-        self.news: Final = deque[str](maxlen=_NEWS)
         self._unread: Final = deque[str]()
         self._config: Final = config
         self._reflectors: Final = Reflectors(cluster)
@@ -57,13 +57,9 @@ class Follower:
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Follow while the block lasts; everything has been seen once when it begins."""
-        task = asyncio.create_task(self._reflectors.run())
-        try:
+        async with beside(self._reflectors.run()):
             await self._reflectors.synced()
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     def scene(self) -> Scene:
         """What there is to see; whatever comes later is a change again."""
@@ -80,7 +76,6 @@ class Follower:
     def _hear(self, changes: Sequence[Change[Object]]) -> None:
         events = (change.item for change in changes if isinstance(change, Put))
         told = sorted(_told(event) for event in events if event.get("reason") != _WAITS)
-        self.news.extend(line for _, line in told)
         self._unread.extend(line for _, line in told)
         self.changed.set()
 
@@ -123,10 +118,11 @@ async def _watch(access: Access, config: SchedulerConfig | None, *, until_idle: 
 
 
 async def _show(follower: Follower, paper: Console, stop: asyncio.Event, *, until_idle: bool) -> None:
-    colours = Palette()
+    colours, news = Palette(), deque[str](maxlen=_NEWS)
     with Live(console=paper, auto_refresh=False) as screen:
         async for scene in _scenes(follower, stop, until_idle=until_idle):
-            picture = drawn(scene, follower.news, colours, title=title_of(scene), height=paper.height)
+            news.extend(follower.unread())
+            picture = drawn(scene, news, colours, title=title_of(scene), height=paper.height)
             screen.update(picture, refresh=True)
 
 

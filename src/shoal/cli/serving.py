@@ -1,9 +1,7 @@
 """The embedded home, put together: objects, the API over them, the agent that runs pods, and the manager."""
 
 import asyncio
-import contextlib
 import os
-import resource
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -56,7 +54,6 @@ class Wishes:
 async def serve(order: Order, ready: Callable[[str, Path], None], say: Callable[[str], None]) -> None:
     """Serve a home until told to stop; `ready` is told its address and its kubeconfig when it can be used."""
     wishes = Wishes(keep_pods=order.keep_pods)
-    _allow_many_connections()
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(
             # By the time that a pod comes there is a runtime to ask.
@@ -146,10 +143,3 @@ def _facts(home: Path, url: str) -> Iterator[None]:
         yield
     finally:
         remove_facts(home)
-
-
-def _allow_many_connections() -> None:
-    """Every watch is a connection and every connection a file: have as many as the system lets us."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

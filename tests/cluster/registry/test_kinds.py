@@ -179,6 +179,12 @@ def asking(resources: Object) -> Object:
     return {"metadata": {"name": "a"}, "spec": {"containers": [container]}}
 
 
+def mounting(volumes: list[Object], *mounts: Object) -> Object:
+    """A pod with volumes."""
+    container = {"name": "a", "image": "b", "volumeMounts": list(mounts)}
+    return {"metadata": {"name": "a"}, "spec": {"containers": [container], "volumes": volumes}}
+
+
 WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = {
     "all errors at once": (
         PODS,
@@ -203,6 +209,47 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
         asking({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
         InvalidError,
         ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
+    ),
+    "volumes that lead elsewhere": (
+        PODS,
+        mounting(
+            [
+                {"name": "../../x"},
+                {"name": "b", "secret": {"secretName": "s", "items": [{"key": "k", "path": "/etc/x"}]}},
+                {"name": "c", "downwardAPI": {"items": [{"path": "a/../../x"}]}},
+                {"name": "d", "projected": {"sources": [{"configMap": {"items": [{"path": "../x"}]}}]}},
+                {"name": "e", "hostPath": {"path": "/a/../b"}},
+            ]
+        ),
+        InvalidError,
+        [
+            "spec.volumes[0].name",
+            "spec.volumes[1].secret.items[0].path",
+            "spec.volumes[2].downwardAPI.items[0].path",
+            "spec.volumes[3].projected.sources[0].configMap.items[0].key",
+            "spec.volumes[3].projected.sources[0].configMap.items[0].path",
+            "spec.volumes[4].hostPath.path",
+        ],
+    ),
+    "mounts that make no sense": (
+        PODS,
+        mounting(
+            [{"name": "v"}, {"name": "v"}],
+            {"name": "w", "mountPath": "/a"},
+            {"name": "v", "mountPath": "/a", "subPath": "../x"},
+            {"name": "v", "subPathExpr": "/x"},
+            {"name": "v", "mountPath": "/b", "subPath": "x", "subPathExpr": "y"},
+        ),
+        InvalidError,
+        [
+            "spec.containers[0].volumeMounts[0].name",
+            "spec.containers[0].volumeMounts[1].mountPath",
+            "spec.containers[0].volumeMounts[1].subPath",
+            "spec.containers[0].volumeMounts[2].mountPath",
+            "spec.containers[0].volumeMounts[2].subPathExpr",
+            "spec.containers[0].volumeMounts[3].subPathExpr",
+            "spec.volumes[1].name",
+        ],
     ),
     "no spec": (PODS, {"metadata": {"name": "a"}}, InvalidError, ["spec"]),
     "two containers of one name": (

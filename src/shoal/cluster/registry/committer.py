@@ -60,7 +60,7 @@ class Committer:
         try:
             if not self._journal.append_now([change.record for change in changes]):
                 return False
-        except StorageError:
+        except Exception:
             self._failed(changes)
             raise
         self._done(changes)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.embedded.agent.addresses import Addresses, Name
+from shoal.cluster.embedded.agent import addresses
+from shoal.cluster.embedded.agent.addresses import Addresses, FullError, Name
 from shoal.cluster.embedded.agent.directory import Directory
 from shoal.cluster.embedded.agent.hosts import Hosts, line
 from shoal.cluster.mirror import Change, Gone, Put
@@ -145,6 +147,26 @@ async def test_the_indices_to_come_of_a_job_resolve(tmp_path: Path) -> None:
     assert {"train-0.svc", "train-1.svc.ns.svc.cluster.local"} <= await names(directory)
     directory.hear_of_jobs([job("train", 3)])
     assert "train-2.svc" in await names(directory)
+
+
+async def test_names_to_come_leave_addresses_for_pods_that_are_there(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, "")
+    directory.hear_of_jobs([job(f"train-{i}", 10_000) for i in range(20)])
+    directory.hear_of_pods([pod(f"p-{i}") for i in range(10_000)])
+    assert len({directory.address(pod(f"p-{i}").item) for i in range(10_000)}) == 10_000
+
+
+async def test_who_comes_when_every_address_is_taken_is_no_trouble_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "_LAST", 100)
+    directory = Directory(tmp_path, "")
+    many = [pod(f"p-{i}") for i in range(101)]
+    directory.hear_of_pods(many)
+    with pytest.raises(FullError):
+        directory.address(many[-1].item)
+    directory.hear_of_pods([Gone(one.key) for one in many])
+    assert directory.address(many[-1].item)
 
 
 async def test_pods_of_one_host_name_and_no_service_have_addresses_of_their_own(tmp_path: Path) -> None:

@@ -105,6 +105,17 @@ async def test_what_fails_is_started_again_and_waits_longer_each_time(tmp_path: 
         assert (await on.told("BackOff"))["involvedObject"]["name"] == "a"
 
 
+async def test_of_what_fails_for_ever_the_last_runs_are_kept(tmp_path: Path) -> None:
+    async with scene(tmp_path) as on:
+        made = await on.submit(pod("a", container("echo $$$$; exit 1"), restartPolicy="Always"))
+        await on.until(
+            "a", lambda thing: thing["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) >= 10
+        )
+        runs = on.directory(made) / "runs" / "main"
+        await on.eventually(lambda: not (runs / "0").exists())
+        assert len(list(runs.iterdir())) <= 9, "eight, and one that may be on its way out"
+
+
 async def test_a_pod_that_is_deleted_has_its_grace_and_then_is_gone(tmp_path: Path) -> None:
     said = tmp_path / "said"
     async with scene(tmp_path / "home") as on:

@@ -98,11 +98,34 @@ def test_what_a_container_left_in_a_volume_stays(tmp_path: Path) -> None:
     assert (tmp_path / "v" / "mine").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_group_has_what_it_was_given(tmp_path: Path) -> None:
-    wanted = pod(named(configMap={"name": "words"}), securityContext={"fsGroup": 1234})
+def test_everybody_may_write_where_nothing_is_written_for_them(tmp_path: Path) -> None:
+    wanted = pod(named(emptyDir={}), {"name": "w", "configMap": {"name": "words"}})
     volumes.make(wanted, tmp_path, PLACE, SOURCES)
-    assert {path.stat().st_gid for path in (tmp_path / "v", tmp_path / "v" / "a")} == {1234}
+    mount = {"name": "v", "mountPath": "/a", "subPath": "part"}
+    volumes.mounts_of(wanted, {"volumeMounts": [mount]}, tmp_path, {})
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "v", tmp_path / "v/part", tmp_path / "w")]
+    assert modes == [0o777, 0o777, 0o755]
+
+
+def test_a_file_is_written_to_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / ".k.new").symlink_to(tmp_path / "elsewhere")
+    volumes.make(pod(named(secret={"secretName": "keys"})), tmp_path, PLACE, SOURCES)
+    assert (tmp_path / "v" / "k").read_bytes() == b"hush"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_group_has_what_it_was_given_and_what_is_made_in_it(tmp_path: Path) -> None:
+    secret = {"secretName": "keys", "defaultMode": 0o400}
+    wanted = pod(named(emptyDir={}), {"name": "w", "secret": secret}, securityContext={"fsGroup": 1234})
+    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    (tmp_path / "v" / "mine").touch()
+    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    given, mine = [tmp_path / "v", tmp_path / "w", tmp_path / "w/k"], tmp_path / "v" / "mine"
+    assert {path.stat().st_gid for path in given} == {1234}
+    assert (tmp_path / "w/k").stat().st_mode & 0o777 == 0o440
+    assert mine.stat().st_gid == 1234, "the directory is the group's, and so is what is made in it"
 
 
 HOST_PATHS = {

@@ -1,7 +1,10 @@
 """A daemon that comes later finds what runs, what has ended and what was lost, and runs nothing twice."""
 
+import asyncio
+import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +14,11 @@ import msgspec
 import pytest
 
 from shoal.cluster.embedded.runtime import Exit, Run, opened_runtime
-from shoal.cluster.embedded.runtime.records import RunDirectory
+from shoal.cluster.embedded.runtime.leftovers import kill_leftovers
+from shoal.cluster.embedded.runtime.records import RunDirectory, ShimRecord
 from shoal.cluster.embedded.shim import process
 from tests.cluster.embedded.runtime.containers import (
+    LIMIT,
     POD,
     alive,
     container,
@@ -110,6 +115,101 @@ async def test_not_even_a_process_without_an_environment_escapes_a_cgroup(tmp_pa
         assert is_lost(await run.ended())
         stat = process.stat(hidden)
         assert stat is None or not stat.alive
+
+
+async def test_what_a_power_cut_has_left_of_a_run_is_a_run_that_was_lost(tmp_path: Path) -> None:
+    async with opened_runtime(tmp_path) as first:
+        run = await first.start(shell("true"))
+        await run.ended()
+    for name in ("shim.json", "stop.json"):
+        (run.directory.path / name).write_bytes(b"")
+    (run.directory.path / "exit.json").unlink()
+    async with opened(tmp_path) as second:
+        (found,) = second.runs(POD)
+        assert is_lost(await found.ended())
+        assert await second.start(shell("echo again")) is found
+
+
+async def test_what_runs_although_its_start_was_said_to_have_failed_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter, go = tmp_path / "counter", tmp_path / "go"
+    wanted = shell(f"echo x >> {counter}; until test -e {go}; do sleep 0.02; done; exit 6")
+    async with opened(tmp_path / "home") as runtime:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pidfd_open", refuse)
+            with pytest.raises(OSError, match="Too many open files"):
+                await runtime.start(wanted)
+        try:
+            await eventually(counter.exists)
+            run = await runtime.start(wanted)
+        finally:
+            go.touch()
+        assert (await run.ended()).code == 6
+    assert counter.read_text() == "x\n"
+
+
+def refuse(_: int) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+async def test_a_shim_does_not_outlive_a_home_that_was_deleted(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        run = await runtime.start(shell("echo up; exec sleep 999"))
+        await ready(run)
+        shim = shim_of(run)
+        shutil.rmtree(run.directory.path)
+        run.stop(0)
+        async with asyncio.timeout(LIMIT):
+            await run.ended()
+        assert process.stat(shim) is None
+
+
+async def test_an_end_that_cannot_be_read_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    def no_exit(_: RunDirectory) -> Exit | None:
+        asked.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with opened(tmp_path) as runtime, asyncio.timeout(LIMIT):
+        with monkeypatch.context() as patch:
+            patch.setattr(RunDirectory, "exit", no_exit)
+            run = await runtime.start(shell("exit 5"))
+            await asked.wait()
+        assert (await run.ended()).code == 5
+
+
+async def test_who_waits_for_a_run_that_could_not_be_started_waits_no_longer(tmp_path: Path) -> None:
+    wanted = shell("exit 4")
+    async with opened(tmp_path) as runtime:
+        directory = RunDirectory.of(tmp_path, wanted)
+        directory.write_intent(wanted)
+        lock = directory.lock()
+        assert lock is not None
+        starting = asyncio.create_task(runtime.start(wanted))
+        await asyncio.sleep(0)  # it has begun: the run is known
+        runs = runtime.runs(POD)
+        with pytest.raises(BlockingIOError):
+            await starting
+        os.close(lock)
+        async with asyncio.timeout(LIMIT):
+            assert [(await run.ended()).reason for run in runs] == ["StartError"]
+        assert (await (await runtime.start(wanted)).ended()).code == 4
+
+
+def test_another_who_has_the_number_of_a_container_by_now_is_left_alone() -> None:
+    with subprocess.Popen(["/bin/sleep", "999"], start_new_session=True) as other:
+        try:
+            started = process.start_time(other.pid)
+            assert started is not None
+            record = ShimRecord(process.boot_id(), 1, 0, other.pid, started - 1, None, [])
+            assert kill_leftovers(record, "nobody/main/0")
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 async def test_a_shim_that_was_killed_while_nobody_looked(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ by a hash, or the next that is free. What was given is on the disk before anybod
 
 import contextlib
 import hashlib
-import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+
+from shoal.cluster.embedded.shim.files import write_whole
 
 _LAST: Final = 0xFFFE
 _ENDS: Final = (0, 255)
@@ -64,9 +65,14 @@ class Addresses:
             self._taken.add(number)
         return f"127.{self._network}.{number >> 8}.{number & 0xFF}"
 
+    @property
+    def plenty(self) -> bool:
+        """Whether most addresses are free."""
+        return len(self._taken) < _LAST // 2
+
     def release(self, name: Name) -> None:
-        """Nobody needs the name any more."""
-        self._taken.discard(self._numbers.pop(name))
+        """Nobody needs the name any more, if it has an address."""
+        self._taken.discard(self._numbers.pop(name, 0))
 
     def text(self) -> bytes:
         """What is to be on the disk."""
@@ -74,18 +80,7 @@ class Addresses:
 
     def save(self, text: bytes) -> None:
         """Write it down: all of it, or nothing."""
-        aside = self._path.with_suffix(".new")
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_whole(str(self._path), text, durable=True)
 
     def _choose(self, name: Name) -> int:
         first = _hash("/".join(name))

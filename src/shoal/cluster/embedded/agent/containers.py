@@ -9,7 +9,7 @@ from shoal.cluster.embedded.agent import volumes
 from shoal.cluster.embedded.agent.building import container_spec
 from shoal.cluster.embedded.agent.devices import ShortError
 from shoal.cluster.embedded.agent.downward import Place
-from shoal.cluster.embedded.agent.ends import Ends
+from shoal.cluster.embedded.agent.ends import Ends, RunKey
 from shoal.cluster.embedded.agent.environment import Surroundings
 from shoal.cluster.embedded.agent.life import Health, Obstacle, Turn
 from shoal.cluster.embedded.agent.machines import Machine
@@ -22,8 +22,8 @@ from shoal.cluster.embedded.runtime import Run
 from shoal.cluster.resources import Object
 
 _PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
-_RunKey = tuple[str, int]
-"""A container and the number of its turn."""
+_REMEMBERED: Final = 8
+"""Runs of a container that are kept: as many as it takes until it waits as long as it ever will."""
 
 
 class Containers:
@@ -35,9 +35,9 @@ class Containers:
         self._station: Final = station
         self._changed: Final = changed
         self._ends: Final = Ends(station)
-        self._probers: Final[dict[_RunKey, Prober]] = {}
-        self._watched: Final[set[_RunKey]] = set()
-        self._stops: Final[dict[_RunKey, float]] = {}
+        self._probers: Final[dict[RunKey, Prober]] = {}
+        self._watched: Final[set[RunKey]] = set()
+        self._stops: Final[dict[RunKey, float]] = {}
         """When runs that were told to stop are over at the latest."""
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self.obstacles: Final[dict[str, Obstacle]] = {}
@@ -118,7 +118,7 @@ class Containers:
         sources = await fetch(station.cluster, pod["metadata"]["namespace"], references_of(pod["spec"]))
         await station.directory.settled()
         site.scratch.mkdir(parents=True, exist_ok=True)
-        volumes.make(pod, site.volumes, place, sources)
+        await asyncio.to_thread(volumes.make, pod, site.volumes, place, sources)  # hosts' disks may hang
         around = Surroundings(
             place=place,
             sources=sources,
@@ -126,6 +126,17 @@ class Containers:
             devices=station.devices.take(self._machine, self._uid, container, self._living()),
         )
         await station.runtime.start(container_spec(pod, container, attempt, around, site))
+        await self._forget_the_oldest(name)
+
+    async def _forget_the_oldest(self, name: str) -> None:
+        """What fails for ever must not fill the disk with its logs."""
+        runtime = self._station.runtime
+        runs = [run for run in runtime.runs(self._uid) if run.spec.container == name]
+        for run in runs[:-_REMEMBERED]:
+            self._watched.discard(run.spec.key)
+            self._stops.pop(run.spec.key, None)
+            self._ends.forget(run.spec.key)
+            await runtime.forget(run)
 
     def _living(self) -> set[str]:
         return {run.spec.container for run in self._station.runtime.runs(self._uid) if run.exit is None}

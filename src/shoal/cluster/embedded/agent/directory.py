@@ -5,17 +5,19 @@ to. So a pod that is made again has the address that it had, and its name resolv
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from shoal.cluster.embedded.agent.addresses import Addresses, Name
+from shoal.cluster.embedded.agent.addresses import Addresses, FullError, Name
 from shoal.cluster.embedded.agent.hosts import Hosts
 from shoal.cluster.mirror import Change, Key, Put
 from shoal.cluster.nodes import HOST_IP
 from shoal.cluster.resources import Object
 
+_LOG: Final = logging.getLogger(__name__)
 _MOST_TO_COME: Final = 4096
 """Of how many indices of a Job the names are known before there are pods."""
 
@@ -70,7 +72,11 @@ class Directory:
         """Jobs came, changed or went."""
         for change in changes:
             names = names_to_come(change.item) if isinstance(change, Put) else ()
-            self._hold(("job", change.key), dict.fromkeys(names, ()))
+            self._hold(("job", change.key), {name: () for name in names if self._can_wait(name)})
+
+    def _can_wait(self, name: Name) -> bool:
+        """Whether a name may have an address before it has a pod: pods that come must find some free."""
+        return name in self._addresses or self._addresses.plenty
 
     def hear_of_services(self, changes: Sequence[Change[Object]]) -> None:
         """Services came, changed or went."""
@@ -99,7 +105,10 @@ class Directory:
         for name, others in names.items():
             self._holders[name].add(holder)
             self._changed = self._changed or name not in self._addresses
-            self._hosts.put(name, self._addresses.of(name), others)
+            try:
+                self._hosts.put(name, self._addresses.of(name), others)
+            except FullError as problem:
+                _LOG.warning("%s has no address: %s", ".".join(filter(None, name)), problem)
         for name in before.keys() - names.keys():
             self._holders[name].discard(holder)
         self._let_go(before.keys() - names.keys())

@@ -54,6 +54,12 @@ def field(pod: Object, path: str, place: Place) -> str:
     return _FIELDS[path](pod, place)
 
 
+def containers(pod: Object) -> dict[str, Object]:
+    """All containers whose resources a pod may be asked for, by name."""
+    spec = pod["spec"]
+    return {one["name"]: one for one in (*spec.get("initContainers", ()), *spec["containers"])}
+
+
 def resource(container: Object, reference: Object, machine: Machine) -> str:
     """What a container asks for or is limited to, in steps of the divisor; without a limit, the node's."""
     side, _, name = reference["resource"].partition(".")

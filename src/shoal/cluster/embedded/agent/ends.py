@@ -1,5 +1,6 @@
 """How runs ended, with the last words of those that failed."""
 
+import contextlib
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,33 +19,35 @@ _HINT: Final = (
 )
 
 
+RunKey = tuple[str, int]
+"""A container and the number of its turn."""
+
+
 class Ends:
     """What is known of runs that have ended."""
 
     def __init__(self, station: Station) -> None:
         self._station: Final = station
-        self._known: Final[dict[tuple[str, int], Exit]] = {}
+        self._known: Final[dict[RunKey, Exit]] = {}
 
     def of(self, name: str, attempt: int) -> Exit | None:
         """How a run ended; None as long as it is not known, or runs."""
         return self._known.get((name, attempt))
 
+    def forget(self, key: RunKey) -> None:
+        """Nobody will ask for this run any more."""
+        self._known.pop(key, None)
+
     async def take(self, pod: Object, container: Object, run: Run) -> None:
         """Wait for the end of a run, and keep what is to be known of it."""
         ended = await run.ended()
         if ended.code != 0 and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            ended = await self._explained(pod, container, run, ended)
+            with contextlib.suppress(OSError):  # its end counts also where its log cannot be read
+                ended = await self._explained(pod, container, run, ended)
         self._known[run.spec.key] = ended
 
     async def _explained(self, pod: Object, container: Object, run: Run, ended: Exit) -> Exit:
-        said = b"".join(
-            [
-                piece
-                async for piece in run.log.read(
-                    follow=False, tail=_LAST_LINES, since=None, limit=None, timestamps=False
-                )
-            ]
-        )[-_LAST_BYTES:]
+        said = b"".join([piece async for piece in run.log.read(tail=_LAST_LINES)])[-_LAST_BYTES:]
         if _IN_USE in said.lower():
             hint = _HINT.format(name=container["name"], ip=self._station.directory.address(pod))
             await self._station.note(pod, "AddressInUse", hint)

@@ -129,11 +129,7 @@ def _value(
 
 def _asked_about(pod: Object, container: Object, reference: Object) -> Object:
     """The container that a reference to resources means: by default the one that it stands in."""
-    spec = pod["spec"]
-    named: dict[str, Object] = {
-        one["name"]: one for one in (*spec.get("initContainers", ()), *spec["containers"])
-    }
-    return named.get(reference.get("containerName", ""), container)
+    return downward.containers(pod).get(reference.get("containerName", ""), container)
 
 
 def _of_key(pod: Object, source: Object, sources: Sources) -> str | None:

@@ -87,11 +87,10 @@ class _File:
         self._new.append(text)
 
     def append(self) -> None:
-        text = "".join(self._new)
-        self._new.clear()
-        if text:
+        if text := "".join(self._new):
             with self._path.open("a") as file:
                 file.write(text)
+        self._new.clear()
 
     def rewrite(self, text: str) -> None:
         """Write it in place, with no moment at which it is empty."""

@@ -5,6 +5,7 @@ First the startup probe is asked until it succeeds; then readiness and liveness,
 
 import asyncio
 import contextlib
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ from shoal.cluster.resources import Object
 
 _MOST_OUTPUT: Final = 1024
 """Bytes of what a command says that stand in a message."""
+_PIECE: Final = 2**16
+_STATUS: Final = re.compile(rb"HTTP/[0-9.]+ ([0-9]{3})\b")
 _SUCCESSES: Final = range(200, 400)
 _DIED: Final = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError)
 
@@ -120,13 +123,21 @@ async def _execute(command: list[str], run: Run) -> str:
     execution = await run.execute(command, tty=False, stdin=False)
     try:
         readers = [reader for reader in (execution.stdout, execution.stderr) if reader is not None]
-        said = await asyncio.gather(*(reader.read() for reader in readers))
+        said = await asyncio.gather(*map(_beginning, readers))
         code = await execution.wait()
     except BaseException:
         execution.kill()
         raise
     text = b"".join(said)[:_MOST_OUTPUT].decode(errors="replace").strip()
     return "" if code == 0 else text or f"the command ended with {code}"
+
+
+async def _beginning(reader: asyncio.StreamReader) -> bytes:
+    """The first that a command says; the rest is read, so that it can end, and let go."""
+    kept = b""
+    while piece := await reader.read(_PIECE):
+        kept = (kept + piece)[:_MOST_OUTPUT]
+    return kept
 
 
 async def _connect(target: Object, container: Object, ip: str) -> str:
@@ -141,8 +152,10 @@ async def _get(target: Object, container: Object, ip: str) -> str:
         headers |= {one["name"]: one["value"] for one in target.get("httpHeaders", ())}
         lines = [f"GET {target.get('path') or '/'} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
-        code = int((await reader.readline()).split(maxsplit=2)[1])
-    return "" if code in _SUCCESSES else f"HTTP probe failed with statuscode: {code}"
+        answer = _STATUS.match(await reader.readline())
+    if answer is None:
+        return "it does not answer as HTTP has it"
+    return "" if int(answer[1]) in _SUCCESSES else f"HTTP probe failed with statuscode: {int(answer[1])}"
 
 
 @asynccontextmanager

@@ -20,9 +20,14 @@ from shoal.cluster.embedded.runtime import Mount
 from shoal.cluster.resources import Object
 
 _EVERYBODY: Final = 0o777
+_READERS: Final = 0o755
+"""Where files are put that containers read: whoever may write there could have them written elsewhere."""
 _MODE: Final = 0o644
 _SHARED: Final = 0o2770
 """A directory of a group: what is made in it is the group's as well."""
+
+_GROUP_READS: Final = 0o440
+"""What kubelets add to the mode of a file that a group is to have."""
 
 KINDS: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 """The kinds of volumes that there are."""
@@ -79,7 +84,7 @@ def _picked(target: Object, data: Mapping[str, bytes], mode: int) -> Iterator[tu
 
 def _fields(pod: Object, target: Object, place: Place, mode: int) -> Iterator[tuple[str, File]]:
     mode = target.get("defaultMode", mode)
-    containers = {one["name"]: one for one in pod["spec"]["containers"]}
+    containers = downward.containers(pod)
     for item in target.get("items", ()):
         if "fieldRef" in item:
             text = downward.field(pod, item["fieldRef"]["fieldPath"], place)
@@ -94,36 +99,39 @@ def _fields(pod: Object, target: Object, place: Place, mode: int) -> Iterator[tu
 
 def make(pod: Object, directory: Path, place: Place, sources: Sources) -> None:
     """Make the volumes of a pod below a directory, or bring them up to date; MountError if one cannot be."""
-    group = pod["spec"].get("securityContext", {}).get("fsGroup")
+    group = pod["spec"].get("securityContext", {}).get("fsGroup") if os.geteuid() == 0 else None
     for volume in pod["spec"].get("volumes", ()):
         if "hostPath" in volume:
             _check_host_path(volume["hostPath"])
             continue
         root = directory / volume["name"]
         if not root.exists():
-            root.mkdir(parents=True)
-            root.chmod(_EVERYBODY)
+            _make_root(root, _EVERYBODY if "emptyDir" in volume else _READERS, group)
         for path, file in files_of(pod, volume, place, sources).items():
-            _write(root / path, file)
-        if group is not None:
-            _give(root, group)
+            _write(root / path, file, group)
 
 
-def _write(path: Path, file: File) -> None:
+def _make_root(root: Path, mode: int, group: int | None) -> None:
+    """Make the directory of a volume. What a container puts there afterwards is its own."""
+    root.mkdir(parents=True)
+    if group is not None:
+        os.chown(root, -1, group)
+        mode |= _SHARED
+    root.chmod(mode)
+
+
+def _write(path: Path, file: File, group: int | None) -> None:
+    """Write a file, which nobody sees before it is whole and has its mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.new")
-    aside.write_bytes(file.data)
-    aside.chmod(file.mode)
+    aside.unlink(missing_ok=True)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(file.data)
+        if group is not None:
+            os.fchown(descriptor, -1, group)
+        os.fchmod(descriptor, file.mode if group is None else file.mode | _GROUP_READS)
     aside.replace(path)
-
-
-def _give(root: Path, group: int) -> None:
-    """Let a group have a volume; not possible for who may not, and then not needed."""
-    if os.geteuid() != 0:
-        return
-    for path in (root, *root.rglob("*")):
-        os.chown(path, -1, group, follow_symlinks=False)
-    root.chmod(_SHARED | stat.S_IMODE(root.stat().st_mode))
 
 
 def _is(test: Callable[[int], bool]) -> Callable[[Path], bool]:
@@ -183,6 +191,7 @@ def _below(source: Path, inner: str) -> Path:
         raise MountError(f"subPath {inner} leads out of the volume")
     if not path.exists():
         path.mkdir(parents=True)
+        path.chmod(stat.S_IMODE(source.stat().st_mode))
     return path
 
 

@@ -31,15 +31,21 @@ def kill_leftovers(record: ShimRecord, marker: str) -> bool:
 
 def _members(record: ShimRecord, marker: str) -> dict[int, int]:
     """Who lives and is of this run, by cgroup, session or environment; and when each was started."""
-    grouped = cgroup.members(record.cgroups)
+    grouped, session = cgroup.members(record.cgroups), _session(record)
     found = {}
     for pid in process.everybody():
         stat = process.stat(pid)
         if stat is None or not stat.alive or stat.started < record.start:
             continue
-        if pid in grouped or stat.session == record.container or _is_marked(pid, marker):
+        if pid in grouped or stat.session == session or _is_marked(pid, marker):
             found[pid] = stat.started
     return found
+
+
+def _session(record: ShimRecord) -> int | None:
+    """The session that the container began, unless its number is another's by now."""
+    leader = process.stat(record.container) if record.container else None
+    return record.container if leader is None or leader.started == record.container_start else None
 
 
 def _is_marked(pid: int, marker: str) -> bool:

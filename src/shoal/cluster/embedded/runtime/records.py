@@ -49,6 +49,11 @@ class ShimRecord(Struct, frozen=True, rename="camel"):
         return descriptor
 
 
+_FORGOTTEN: Final = ShimRecord(
+    boot="", pid=0, start=0, container=None, container_start=None, started=None, cgroups=[]
+)
+
+
 class RunDirectory:
     """The files of one run."""
 
@@ -68,7 +73,9 @@ class RunDirectory:
         return _read(self.path / "intent.json", ContainerSpec)
 
     def shim(self) -> ShimRecord | None:
-        return _read(self.path / "shim.json", ShimRecord)
+        """Who its shim is, or was; nobody of this boot if a power cut has left of the file only its name."""
+        path = self.path / "shim.json"
+        return _read(path, ShimRecord) or (_FORGOTTEN if path.exists() else None)
 
     def exit(self) -> Exit | None:
         return _read(self.path / "exit.json", Exit)
@@ -114,9 +121,10 @@ class RunDirectory:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
+    """What a file says, if there is one and it says anything."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
+    except (FileNotFoundError, msgspec.DecodeError):
         return None
 
 

@@ -1,6 +1,7 @@
 """One run of one container, seen from the daemon: a shim that is watched, and what it has written down."""
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -25,6 +26,9 @@ _NEVER_RAN: Final = 128
 _LOOK: Final = 0.01
 """Seconds between two looks for the name of a shim that was just started when its daemon died."""
 _LOOKS: Final = 6000
+_AGAIN: Final = 1.0
+"""Seconds until a directory that could not be read is read again."""
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Run:
@@ -62,7 +66,8 @@ class Run:
     def stop(self, grace: float) -> None:
         """End it: SIGTERM, and SIGKILL after the grace, which the shim keeps; a later call can only hurry."""
         if self.exit is None:
-            self._stop_by = time.monotonic() + grace
+            by = time.monotonic() + grace
+            self._stop_by = by if self._stop_by is None else min(by, self._stop_by)
             self._tell_to_stop()
 
     async def execute(
@@ -86,7 +91,11 @@ class Run:
 
     async def begin(self, launched: Launched) -> None:
         """Look after a shim that was just started; returns once its container runs, or never will."""
-        shim = self._watch(os.pidfd_open(launched.pid))
+        try:
+            shim = self._watch(os.pidfd_open(launched.pid))
+        except OSError:
+            os.close(launched.ready)
+            raise
         told = await text_of(launched.ready)
         if told.startswith(b"{"):
             self._record = msgspec.json.decode(told, type=ShimRecord)
@@ -106,6 +115,10 @@ class Run:
             watched.send(signal.SIGTERM)
         self._care = asyncio.create_task(self._look_after(watched))
         return True
+
+    def refuse(self, problem: BaseException) -> None:
+        """It could not be begun: whoever waits for its end has waited long enough."""
+        self._settle(Exit(_NEVER_RAN, None, None, time.time(), "StartError", str(problem)))
 
     async def let_go(self) -> None:
         """Look after it no longer; the shim goes on."""
@@ -131,8 +144,17 @@ class Run:
 
     async def _look_after(self, shim: Watched, refusal: str = "") -> None:
         await shim.ended()
-        if not await self._conclude():
-            await self._settle_for_it(Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal))
+        while self.exit is None:
+            try:
+                if not await self._conclude():
+                    await self._settle_for_it(
+                        Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal)
+                    )
+            except (
+                OSError
+            ) as problem:  # no descriptor is left, perhaps: that passes, and an end must not be lost
+                _LOG.warning("how %s ended is asked again: %s", marker(self.spec), problem)
+                await asyncio.sleep(_AGAIN)
 
     def _tell_to_stop(self) -> None:
         if self._shim is None or self._stop_by is None:  # not started yet: it is told then

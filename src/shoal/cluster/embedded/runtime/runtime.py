@@ -6,7 +6,7 @@ import resource
 import shutil
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -72,10 +72,13 @@ class Runtime:
     async def _launch(self, run: Run) -> None:
         try:
             async with self._room:
-                launched = await asyncio.to_thread(self._spawn, run)
-                await run.begin(launched)
-        except BaseException:
+                if run.directory.shim() is None:
+                    await run.begin(await asyncio.to_thread(self._spawn, run))
+                else:  # an earlier attempt to start it has got further than it could tell
+                    await run.adopt()
+        except BaseException as problem:
             del self._runs[run.spec.pod][run.spec.key]
+            run.refuse(problem)
             raise
         finally:
             del self._starts[run]
@@ -96,12 +99,17 @@ class Runtime:
         """Every pod that has a directory."""
         return known_pods(self._home)
 
+    async def forget(self, run: Run) -> None:
+        """Delete what is left of a run that has ended."""
+        del self._runs[run.spec.pod][run.spec.key]
+        await asyncio.to_thread(shutil.rmtree, run.directory.path, ignore_errors=True)
+
     async def remove(self, pod: str) -> None:
-        """Delete everything that a pod has here; nothing of it may live."""
+        """Delete everything that a pod has here; nothing of it may live. OSError if something is left."""
         if any(run.exit is None for run in self.runs(pod)):
             raise RuntimeError(f"pod {pod} has containers that run")
-        await asyncio.to_thread(shutil.rmtree, self._home / PODS / pod, ignore_errors=True)
         self._runs.pop(pod, None)
+        await asyncio.to_thread(_remove, self._home / PODS / pod)
 
     async def close(self) -> None:
         """Let go of everything; shims live on."""
@@ -112,9 +120,17 @@ class Runtime:
 
 
 def _allow_many_files() -> None:
-    """Every run takes a descriptor: use all that we may have, and not the few that are usual."""
+    """Runs take descriptors, and so do clients: use all that we may have, and not the few that are usual."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _remove(directory: Path) -> None:
+    """Delete as much as can be; then say what could not, if anything could not."""
+    shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():
+        shutil.rmtree(directory)
 
 
 def _intents(home: Path) -> list[tuple[RunDirectory, ContainerSpec]]:

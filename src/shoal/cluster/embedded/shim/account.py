@@ -39,7 +39,7 @@ class Account:
         return text
 
     def close(self, fields: "dict[str, str | float | None]", message: str) -> None:
-        """Say how it ended, and try again for as long as that cannot be written."""
+        """Say how it ended; try again for as long as that cannot be written, and somebody could read it."""
         text = as_json({**fields, "message": message[:_MESSAGE]})
         while not self._written(text):
             time.sleep(_RETRY)
@@ -74,5 +74,5 @@ class Account:
             os.rename(f"{self._directory}/exit.new", f"{self._directory}/exit.json")
             sync_directory(self._directory)
         except OSError:
-            return False
+            return not os.path.exists(self._directory)  # whoever deleted it does not want to know
         return True

@@ -41,7 +41,9 @@ def write_whole(path: str, text: bytes, *, durable: bool) -> None:
     aside = f"{path}.new"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, text)
+        rest = memoryview(text)
+        while rest:  # a disk that is nearly full takes a part first, and refuses then
+            rest = rest[os.write(descriptor, rest) :]
         if durable:
             os.fsync(descriptor)
     finally:

@@ -9,6 +9,7 @@ from shoal.api.names import dns_label_errors
 from shoal.api.podspec import is_extended
 from shoal.api.quantity import Quantity
 from shoal.cluster.registry.records import copied
+from shoal.cluster.registry.rules.volumes import volume_errors
 from shoal.cluster.resources import Object
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -165,7 +166,7 @@ def errors(pod: Object) -> Iterator[FieldError]:
 
 
 def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """What the view of a pod spec does not look at: the names and images of containers."""
+    """What the view of a pod spec does not look at: containers' names and images, and volumes."""
     names: set[str] = set()
     for field in ("hostname", "subdomain"):
         if spec.get(field):
@@ -179,6 +180,7 @@ def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field, ())):
             yield from _container_errors(container, names, f"{path}.{field}[{i}]")
+    yield from volume_errors(spec, path)
     if spec["restartPolicy"] not in _POLICIES:
         yield FieldError(
             f"{path}.restartPolicy",
