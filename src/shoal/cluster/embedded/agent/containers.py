@@ -11,7 +11,7 @@ from shoal.cluster.embedded.agent.devices import ShortError
 from shoal.cluster.embedded.agent.downward import Place
 from shoal.cluster.embedded.agent.ends import Ends
 from shoal.cluster.embedded.agent.environment import Surroundings
-from shoal.cluster.embedded.agent.life import Health, Obstacle, Turn
+from shoal.cluster.embedded.agent.life import REMEMBERED, Health, Obstacle, Turn
 from shoal.cluster.embedded.agent.machines import Machine
 from shoal.cluster.embedded.agent.probes import Prober
 from shoal.cluster.embedded.agent.references import ConfigError, fetch, references_of
@@ -126,6 +126,14 @@ class Containers:
             devices=station.devices.take(self._machine, self._uid, container, self._living()),
         )
         await station.runtime.start(container_spec(pod, container, attempt, around, site))
+        await self._forget(name, attempt + 1 - REMEMBERED)
+
+    async def _forget(self, name: str, before: int) -> None:
+        """Keep no more of a container that ends over and over than is of use."""
+        for run in await self._station.runtime.forget(self._uid, name, before):
+            self._watched.discard(run.spec.key)
+            self._stops.pop(run.spec.key, None)
+            self._ends.forget(run)
 
     def _living(self) -> set[str]:
         return {run.spec.container for run in self._station.runtime.runs(self._uid) if run.exit is None}

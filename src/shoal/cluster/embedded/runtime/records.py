@@ -7,6 +7,8 @@ became of every run that an earlier one began, wherever either was killed.
 
 import fcntl
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -49,6 +51,9 @@ class ShimRecord(Struct, frozen=True, rename="camel"):
         return descriptor
 
 
+_TORN: Final = ShimRecord("", 0, 0, None, None, None, [])
+
+
 class RunDirectory:
     """The files of one run."""
 
@@ -68,7 +73,9 @@ class RunDirectory:
         return _read(self.path / "intent.json", ContainerSpec)
 
     def shim(self) -> ShimRecord | None:
-        return _read(self.path / "shim.json", ShimRecord)
+        """Who the shim is or was; if that cannot be read, somebody of another boot, whose power was cut."""
+        path = self.path / "shim.json"
+        return _read(path, ShimRecord) or (_TORN if path.exists() else None)
 
     def exit(self) -> Exit | None:
         return _read(self.path / "exit.json", Exit)
@@ -83,6 +90,12 @@ class RunDirectory:
 
     def write_exit(self, end: Exit) -> None:
         write_whole(str(self.path / "exit.json"), msgspec.json.encode(end), durable=True)
+
+    def remove(self) -> None:
+        """Forget the run. Without its intent it is none, so that nobody takes half of it for a whole."""
+        with suppress(OSError):
+            self.path.joinpath("intent.json").unlink()
+            shutil.rmtree(self.path)
 
     def shorten_stop(self, deadline: float) -> None:
         """Say by when, on the monotonic clock, the container must have ended; never later than was said."""
@@ -114,9 +127,10 @@ class RunDirectory:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
+    """What a file says; nothing if there is none, or if a power cut has torn it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
+    except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
