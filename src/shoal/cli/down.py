@@ -77,5 +77,5 @@ def _gone(home: Path, pid: int, seconds: float) -> bool:
 
 
 def _running(home: Path) -> int:
-    """How many containers live: each has a lock in the directory of its run, as the daemon has in the home."""
+    """How many containers live: each has a lock in the directory of its run, as a daemon in its home."""
     return sum(is_locked(run) for run in home.glob("pods/*/runs/*/*"))
