@@ -105,6 +105,32 @@ def test_what_is_wrong_is_said(api: Embedded, command: str, said: str) -> None:
     assert "Traceback" not in answer.err
 
 
+def test_a_home_that_is_named_and_is_none_is_not_another_cluster(
+    api: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig()))
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
+    assert inside("get", "namespaces").code == 0
+    answer = inside("get", "namespaces", "--home", str(tmp_path / "other"))
+    assert (answer.code, answer.out) == (1, "")
+    assert f"{tmp_path}/other is not an embedded home" in answer.err
+
+
+BEFORE = {
+    "-n kube-system get cm": "No resources found in kube-system namespace.",
+    "--namespace=kube-system get cm": "No resources found in kube-system namespace.",
+    "-n kube-system exec gone -- ls -n": 'pods "gone" not found',
+    "-n kube-system top pods": "No resources found in kube-system namespace.",
+}
+
+
+@pytest.mark.parametrize("command, said", BEFORE.items(), ids=BEFORE)
+def test_which_namespace_and_cluster_may_be_said_before_the_command(
+    api: Embedded, command: str, said: str
+) -> None:
+    assert said in inside("--kubeconfig", str(api.kubeconfig()), *command.split()).err
+
+
 def test_nothing_is_applied_if_anything_is_malformed(api: Embedded) -> None:
     bad = TYJOB.replace("counts: 2", "counts: -2").replace("name: l,", "name: L_,")
     answer = shoal(api, "apply -f -", stdin=MAP + "---" + bad + "---\n{a: b}")
