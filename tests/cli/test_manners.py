@@ -105,17 +105,6 @@ def test_what_is_wrong_is_said(api: Embedded, command: str, said: str) -> None:
     assert "Traceback" not in answer.err
 
 
-def test_a_home_that_is_named_and_is_none_is_not_another_cluster(
-    api: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig()))
-    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
-    assert inside("get", "namespaces").code == 0
-    answer = inside("get", "namespaces", "--home", str(tmp_path / "other"))
-    assert (answer.code, answer.out) == (1, "")
-    assert f"{tmp_path}/other is not an embedded home" in answer.err
-
-
 BEFORE = {
     "-n kube-system get cm": "No resources found in kube-system namespace.",
     "--namespace=kube-system get cm": "No resources found in kube-system namespace.",
@@ -220,12 +209,16 @@ def test_the_embedded_home_is_meant_before_others(
     assert inside("get", "ns", "default", "-o", "name").out == "namespace/default\n"
 
 
-def test_without_a_home_it_is_as_for_kubectl(
+def test_without_a_home_it_is_as_for_kubectl_unless_one_was_named(
     api: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig()))
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
     assert find_access().url == api.url
-    assert inside("get", "ns", "default", "-o", "name", "--home", str(tmp_path)).code == 0
+    assert inside("get", "ns", "default", "-o", "name").code == 0
+    named = inside("delete", "cm", "--all", "--home", str(tmp_path / "typo"))
+    assert (named.code, named.out) == (1, "")
+    assert f"{tmp_path}/typo is not an embedded home" in named.err
 
 
 def test_there_are_no_colours_in_a_pipe(api: Embedded) -> None:
