@@ -51,6 +51,7 @@ TEXTS: list[tuple[str, bytes, str]] = [
     ("prose", b"Dear cluster, please run my job.\n", "must be an object (a mapping), not 'Dear cluster"),
     ("binary", bytes(range(255, 0, -1)) * 100, "is not text in UTF-8 (byte 0)"),
     ("nulls", b"\0" * 1000, "is not YAML: "),
+    ("half a character", b'{"kind": "\\ud800"}', "is not YAML: line 1: found invalid Unicode character"),
     ("a bomb", BOMB.encode(), "more than 3000000 values once its aliases are unfolded"),
     (
         "a bomb of merges",
@@ -106,6 +107,12 @@ def test_texts(tmp_path: Path, sentence: str, data: bytes, message: str) -> None
 def test_standard_input_is_no_different(sentence: str, data: bytes, message: str) -> None:
     assert_refused(validate("-", stdin=data), message)
     assert sentence
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_an_output_that_was_closed_is_no_error(closed: str) -> None:
+    done = shell(f"{SHOAL_IN_SHELL} version --client {closed}")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_standard_input_without_an_end() -> None:

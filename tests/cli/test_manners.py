@@ -105,6 +105,21 @@ def test_what_is_wrong_is_said(api: Embedded, command: str, said: str) -> None:
     assert "Traceback" not in answer.err
 
 
+BEFORE = {
+    "-n kube-system get cm": "No resources found in kube-system namespace.",
+    "--namespace=kube-system get cm": "No resources found in kube-system namespace.",
+    "-n kube-system exec gone -- ls -n": 'pods "gone" not found',
+    "-n kube-system top pods": "No resources found in kube-system namespace.",
+}
+
+
+@pytest.mark.parametrize("command, said", BEFORE.items(), ids=BEFORE)
+def test_which_namespace_and_cluster_may_be_said_before_the_command(
+    api: Embedded, command: str, said: str
+) -> None:
+    assert said in inside("--kubeconfig", str(api.kubeconfig()), *command.split()).err
+
+
 def test_nothing_is_applied_if_anything_is_malformed(api: Embedded) -> None:
     bad = TYJOB.replace("counts: 2", "counts: -2").replace("name: l,", "name: L_,")
     answer = shoal(api, "apply -f -", stdin=MAP + "---" + bad + "---\n{a: b}")
@@ -194,12 +209,16 @@ def test_the_embedded_home_is_meant_before_others(
     assert inside("get", "ns", "default", "-o", "name").out == "namespace/default\n"
 
 
-def test_without_a_home_it_is_as_for_kubectl(
+def test_without_a_home_it_is_as_for_kubectl_unless_one_was_named(
     api: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig()))
+    monkeypatch.setenv("SHOAL_HOME", str(tmp_path))
     assert find_access().url == api.url
-    assert inside("get", "ns", "default", "-o", "name", "--home", str(tmp_path)).code == 0
+    assert inside("get", "ns", "default", "-o", "name").code == 0
+    named = inside("delete", "cm", "--all", "--home", str(tmp_path / "typo"))
+    assert (named.code, named.out) == (1, "")
+    assert f"{tmp_path}/typo is not an embedded home" in named.err
 
 
 def test_there_are_no_colours_in_a_pipe(api: Embedded) -> None:

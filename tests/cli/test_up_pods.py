@@ -214,6 +214,21 @@ def test_a_job_goes_on_after_a_stop_and_its_pod_has_not_failed(tmp_path: Path) -
         assert until(lambda: all_done(home)) == {"a": "Complete"}
 
 
+def test_what_a_killed_daemon_has_left_running_is_not_said_to_be_down(tmp_path: Path) -> None:
+    home, pid = tmp_path / "home", tmp_path / "pid"
+    with in_background(home):
+        call(home, PODS, pod("a", f"echo $$$$ > {pid}; exec sleep 600"))
+        child = written(pid)
+        os.kill(pid_of(home), signal.SIGKILL)
+        until(lambda: facts_of(home) is None)
+        down = shoal("down", "--home", str(home))
+        assert (down.returncode, down.stdout) == (1, "")
+        assert "1 of its containers run on: `shoal up -d` finds them" in down.stderr
+        start(home)
+        assert shoal("down", "--home", str(home)).returncode == 0
+        assert not lives(child)
+
+
 def test_pods_may_be_kept_and_are_found_again(tmp_path: Path) -> None:
     home, pid, go = tmp_path / "home", tmp_path / "pid", tmp_path / "go"
     with in_background(home):

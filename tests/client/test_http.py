@@ -1,6 +1,7 @@
 """Requests one after another: what is tried again, what is said, and what is never done twice."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -86,6 +87,16 @@ async def test_a_connection_that_breaks_is_said_in_one_line() -> None:
     with pytest.raises(UnavailableError, match="cannot be reached") as caught:
         await told([[ABORT]], make)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+async def test_an_output_that_fails_while_a_stream_is_read_is_not_the_servers_fault(number: int) -> None:
+    def copy(client: Client) -> None:
+        with client.stream("/api/v1/namespaces/ns/pods/a/log", {}):
+            raise OSError(number, "of the output")
+
+    with pytest.raises(OSError, match="of the output"):
+        await told([FOUND], copy)
 
 
 async def test_a_read_is_repeated_on_a_connection_that_had_gone() -> None:

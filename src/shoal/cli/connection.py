@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from shoal.cli.completing import complete_contexts, complete_namespaces
-from shoal.cli.places import home_option
+from shoal.cli.places import home_option, usual_home
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
@@ -68,8 +68,13 @@ def find(home: Path, kubeconfig: str, context: str) -> "Access":
     from shoal.cluster.kubernetes.access import AccessError
     from shoal.cluster.kubernetes.connect import find_access
 
-    if not kubeconfig and not context and is_embedded(home):
-        kubeconfig = str(home / "kubeconfig")
+    if not kubeconfig and not context:
+        if is_embedded(home):
+            kubeconfig = str(home / "kubeconfig")
+        elif home != usual_home():  # whoever names one means no other cluster
+            raise click.ClickException(
+                f"{home} is not an embedded home: `shoal up -d --home {home}` makes it one"
+            )
     try:
         return find_access(kubeconfig, context)
     except AccessError as problem:

@@ -42,10 +42,10 @@ def facts_of(home: Path) -> dict[str, Any] | None:
     return None
 
 
-def is_locked(home: Path) -> bool:
-    """Whether a process has the state of a home."""
+def is_locked(directory: Path) -> bool:
+    """Whether a process has the state of a home, or a container lives in the directory of a run."""
     try:
-        descriptor = os.open(home / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -37,16 +37,24 @@ def down(*, home: Path, keep_pods: bool, timeout: float) -> None:
       shoal down --keep-pods
     """
     home = home.absolute()
-    if not is_locked(home):
-        click.echo(f"{home} is not served.")
-        return
+    if is_locked(home):
+        _stop(home, timeout, LEAVE_PODS if keep_pods else signal.SIGTERM)
+        said = "Shoal is down."
+    else:
+        said = f"{home} is not served."
+    if not keep_pods and (left := _running(home)):  # a daemon that was killed could not end them
+        remedy = "`shoal up -d` finds them, and then `shoal down` ends them"
+        raise click.ClickException(f"{said} But {left} of its containers run on: {remedy}")
+    click.echo(said)
+
+
+def _stop(home: Path, timeout: float, number: signal.Signals) -> None:
     pid = int(must_be_up(home)["pid"])
-    _signal(pid, LEAVE_PODS if keep_pods else signal.SIGTERM)
+    _signal(pid, number)
     if not _gone(home, pid, timeout):
         _signal(pid, signal.SIGTERM)  # the second time it kills
         if not _gone(home, pid, timeout):
             raise click.ClickException(f"the daemon (pid {pid}) does not end: its log says more")
-    click.echo("Shoal is down.")
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -66,3 +74,8 @@ def _gone(home: Path, pid: int, seconds: float) -> bool:
             return True
         time.sleep(_LOOK)
     return False
+
+
+def _running(home: Path) -> int:
+    """How many containers live: each has a lock in the directory of its run, as a daemon in its home."""
+    return sum(is_locked(run) for run in home.glob("pods/*/runs/*/*"))

@@ -47,6 +47,7 @@ _COMMANDS: Final = {
     "wait": "Wait until something holds of objects.",
     "watch": "Watch a cluster at work.",
 }
+_WHERE: Final = ("-n", "--namespace", "--context", "--kubeconfig", "--home")
 _PLUGIN: Final = "kubectl-shoal"
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
@@ -57,6 +58,15 @@ class _Lazy(click.Group):
 
     The function has a `_` behind its name where Python means something else by it.
     """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Which cluster and namespace may be said before the command too, as with kubectl: move it behind."""
+        rest, said = list(args), list[str]()
+        while rest and rest[0].partition("=")[0] in _WHERE:
+            length = 1 if "=" in rest[0] else 2
+            said, rest = said + rest[:length], rest[length:]
+        end = rest.index("--") if "--" in rest else len(rest)
+        return super().parse_args(ctx, [*rest[:end], *said, *rest[end:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(_COMMANDS)
@@ -92,6 +102,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 for success, 2 for bad input."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called us (`>&-`): nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar gets a question mark

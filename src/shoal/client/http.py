@@ -5,10 +5,11 @@ Tried again is only what was certainly not done, or does no harm twice: what the
 """
 
 import contextlib
+import errno
 import http.client
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -32,6 +33,8 @@ _ANSWER: Final = 60.0
 """The longest that an answer may take."""
 _STALE: Final = 2.0
 """Seconds after which a connection is not trusted to be open still: servers close those that are idle."""
+_OF_THE_READER: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What goes wrong where an answer is put that is being read, and never with the reading."""
 
 Query = Mapping[str, str | int | bool]
 
@@ -81,11 +84,13 @@ class Http:
     def stream(self, request: Request, *, silence: float | None = None) -> Iterator[http.client.HTTPResponse]:
         """An answer that is read as it comes; `silence` is how long it may say nothing, in seconds."""
         credentials = self.credentials()
-        with contextlib.closing(connect(self.access, credentials, silence)) as connection, self._told():
-            answer = self._send(connection, request, credentials)
-            if answer.status >= _FAILED:
-                _check(answer, answer.read())
-            yield answer
+        with contextlib.closing(connect(self.access, credentials, silence)) as connection:
+            with self._told():
+                answer = self._send(connection, request, credentials)
+                if answer.status >= _FAILED:
+                    _check(answer, answer.read())
+            with self._told(but=_OF_THE_READER):
+                yield answer
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -162,8 +167,8 @@ class Http:
         return connection.getresponse()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say in one line why a server cannot be reached."""
+    def _told(self, but: Container[int | None] = ()) -> Iterator[None]:
+        """Say in one line why a server cannot be reached; errors of these numbers are none of its."""
         try:
             yield
         except TimeoutError as problem:
@@ -172,6 +177,8 @@ class Http:
             why = getattr(problem, "verify_message", "") or problem.reason or str(problem)
             raise UnreachableError(f"{self.access.url} is not whom it claims to be: {why}") from problem
         except (OSError, http.client.HTTPException) as problem:
+            if getattr(problem, "errno", None) in but:
+                raise
             why = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
             raise UnreachableError(f"{self.access.url} cannot be reached: {why}") from problem
 

@@ -1,6 +1,7 @@
 """The environment of a container: tables of what a pod says and what a process sees."""
 
 import base64
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -149,11 +150,14 @@ def test_the_administrators_variables_are_not_passed_on() -> None:
     assert (seen["PATH"], seen["HOME"], seen["LC_ALL"]) == ("/bin", "/home/me", "C.UTF-8")
 
 
-def test_a_virtual_environment_comes_first() -> None:
+def test_a_virtual_environment_comes_first(tmp_path: Path) -> None:
     whole = pod({"name": "main"})
-    whole["metadata"]["annotations"]["shoal.io/venv"] = "/venv"
+    whole["metadata"]["annotations"]["shoal.io/venv"] = str(tmp_path)
+    with pytest.raises(ConfigError, match="is not a virtual environment"):
+        environment(whole, whole["spec"]["containers"][0], AROUND)
+    tmp_path.joinpath("bin").mkdir()
     seen = environment(whole, whole["spec"]["containers"][0], AROUND)
-    assert (seen["VIRTUAL_ENV"], seen["PATH"]) == ("/venv", "/venv/bin:/bin")
+    assert (seen["VIRTUAL_ENV"], seen["PATH"]) == (str(tmp_path), f"{tmp_path}/bin:/bin")
 
 
 @pytest.mark.parametrize("devices, seen", [(None, None), ((), ""), ((2, 3), "2,3")])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.embedded.agent.life import (
     ENDED,
+    REMEMBERED,
     Health,
     Next,
     Obstacle,
@@ -225,6 +226,13 @@ WAITS = {
 @pytest.mark.parametrize("turns, wait", WAITS.values(), ids=WAITS)
 def test_how_long_what_fails_waits(turns: list[Turn], wait: float) -> None:
     assert back_off(turns, Pace()) == wait
+
+
+@given(st.lists(st.sampled_from([1.0, 601.0]), max_size=20))
+def test_the_turns_that_are_remembered_tell_how_long_it_waits(lasted: list[float]) -> None:
+    turns = [ended(1, attempt, lasted=seconds) for attempt, seconds in enumerate(lasted)]
+    for ended_ones in (REMEMBERED - 1, REMEMBERED):  # while the last one runs, and after its end
+        assert back_off(turns[-ended_ones:], Pace()) == back_off(turns, Pace())
 
 
 def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:

@@ -57,6 +57,19 @@ async def test_what_runs_goes_on_and_is_found(tmp_path: Path) -> None:
         assert await text(run) == "before\nafter\n"
 
 
+async def test_what_is_forgotten_is_gone_and_stays_so(tmp_path: Path) -> None:
+    async with opened_runtime(tmp_path) as first:
+        for attempt in range(3):
+            await (await first.start(shell("true", attempt=attempt))).ended()
+        await first.start(shell("sleep 999", attempt=3))
+        assert [run.spec.attempt for run in await first.forget(POD, "main", before=9)] == [0, 1, 2]
+        half = RunDirectory(tmp_path, POD, "main", 0)  # as if killed while it was removed
+        half.path.mkdir()
+        half.log.touch()
+    async with opened(tmp_path) as second:
+        assert [run.spec.attempt for run in second.runs(POD)] == [3]
+
+
 async def test_what_ended_meanwhile_has_its_exit_code(tmp_path: Path) -> None:
     async with opened_runtime(tmp_path) as first:
         await first.start(shell("exit 9"))
@@ -241,8 +254,22 @@ async def test_a_container_of_another_boot_is_lost_and_nobody_is_killed_for_it(t
         assert run.pid in alive()
 
 
+@pytest.mark.parametrize("names", [("shim.json",), ("shim.json", "stop.json"), ("intent.json",)], ids=str)
+async def test_files_that_a_power_cut_has_torn_stop_nobody(tmp_path: Path, names: tuple[str, ...]) -> None:
+    async with opened_runtime(tmp_path) as runtime:
+        run = await runtime.start(shell("exit 2"))
+        await run.ended()
+        run.directory.path.joinpath("exit.json").unlink()
+        for name in names:
+            run.directory.path.joinpath(name).write_bytes(b"")
+    async with opened(tmp_path) as later:
+        assert [is_lost(await found.ended()) for found in later.runs(POD)] == [True] * (
+            "intent.json" not in names
+        )
+
+
 async def test_an_intent_without_a_shim_never_ran(tmp_path: Path) -> None:
-    async with opened(tmp_path) as runtime:
+    async with opened_runtime(tmp_path) as runtime:
         run = await runtime.start(shell("exit 2"))
         await run.ended()
         for name in ("shim.json", "exit.json"):

@@ -11,7 +11,7 @@ from shoal.cluster.embedded.agent.devices import ShortError
 from shoal.cluster.embedded.agent.downward import Place
 from shoal.cluster.embedded.agent.ends import Ends, RunKey
 from shoal.cluster.embedded.agent.environment import Surroundings
-from shoal.cluster.embedded.agent.life import Health, Obstacle, Turn
+from shoal.cluster.embedded.agent.life import REMEMBERED, Health, Obstacle, Turn
 from shoal.cluster.embedded.agent.machines import Machine
 from shoal.cluster.embedded.agent.probes import Prober
 from shoal.cluster.embedded.agent.references import ConfigError, fetch, references_of
@@ -22,8 +22,6 @@ from shoal.cluster.embedded.runtime import Run
 from shoal.cluster.resources import Object
 
 _PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
-_REMEMBERED: Final = 8
-"""Runs of a container that are kept: as many as it takes until it waits as long as it ever will."""
 
 
 class Containers:
@@ -126,17 +124,14 @@ class Containers:
             devices=station.devices.take(self._machine, self._uid, container, self._living()),
         )
         await station.runtime.start(container_spec(pod, container, attempt, around, site))
-        await self._forget_the_oldest(name)
+        await self._forget(name, attempt + 1 - REMEMBERED)
 
-    async def _forget_the_oldest(self, name: str) -> None:
-        """What fails for ever must not fill the disk with its logs."""
-        runtime = self._station.runtime
-        runs = [run for run in runtime.runs(self._uid) if run.spec.container == name]
-        for run in runs[:-_REMEMBERED]:
+    async def _forget(self, name: str, before: int) -> None:
+        """Keep no more of a container that ends over and over than is of use."""
+        for run in await self._station.runtime.forget(self._uid, name, before):
             self._watched.discard(run.spec.key)
             self._stops.pop(run.spec.key, None)
-            self._ends.forget(run.spec.key)
-            await runtime.forget(run)
+            self._ends.forget(run)
 
     def _living(self) -> set[str]:
         return {run.spec.container for run in self._station.runtime.runs(self._uid) if run.exit is None}

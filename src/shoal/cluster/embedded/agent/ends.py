@@ -34,9 +34,9 @@ class Ends:
         """How a run ended; None as long as it is not known, or runs."""
         return self._known.get((name, attempt))
 
-    def forget(self, key: RunKey) -> None:
-        """Nobody will ask for this run any more."""
-        self._known.pop(key, None)
+    def forget(self, run: Run) -> None:
+        """Nobody will ask for this one any more."""
+        self._known.pop(run.spec.key, None)
 
     async def take(self, pod: Object, container: Object, run: Run) -> None:
         """Wait for the end of a run, and keep what is to be known of it."""

@@ -6,6 +6,7 @@ the pod says. The administrator's credentials (KUBECONFIG, SHOAL_HOME, tokens) a
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -91,6 +92,8 @@ def _of_venv(pod: Object, around: Surroundings) -> dict[str, str]:
     directory = pod["metadata"].get("annotations", {}).get(VENV)
     if not directory:
         return {}
+    if not Path(directory, "bin").is_dir():
+        raise ConfigError(f"{VENV}: {directory} is not a virtual environment: it has no directory bin")
     path = around.host.get("PATH", _USUAL_PATH)
     return {"VIRTUAL_ENV": directory, "PATH": f"{directory}/bin:{path}"}
 

@@ -19,6 +19,8 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 DEADLINE: Final = "DeadlineExceeded"
 ENDED: Final = ("Succeeded", "Failed")
+REMEMBERED: Final = 8
+"""Turns of a container that are kept: so many tell the whole back-off, which has reached its most by then."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ became of every run that an earlier one began, wherever either was killed.
 
 import fcntl
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -91,6 +93,12 @@ class RunDirectory:
     def write_exit(self, end: Exit) -> None:
         write_whole(str(self.path / "exit.json"), msgspec.json.encode(end), durable=True)
 
+    def remove(self) -> None:
+        """Forget the run. Without its intent it is none, so that nobody takes half of it for a whole."""
+        with suppress(OSError):
+            self.path.joinpath("intent.json").unlink()
+            shutil.rmtree(self.path)
+
     def shorten_stop(self, deadline: float) -> None:
         """Say by when, on the monotonic clock, the container must have ended; never later than was said."""
         path = self.path / "stop.json"
@@ -121,10 +129,10 @@ class RunDirectory:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
-    """What a file says, if there is one and it says anything."""
+    """What a file says; nothing if there is none, or if a power cut has torn it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 

@@ -99,10 +99,14 @@ class Runtime:
         """Every pod that has a directory."""
         return known_pods(self._home)
 
-    async def forget(self, run: Run) -> None:
-        """Delete what is left of a run that has ended."""
-        del self._runs[run.spec.pod][run.spec.key]
-        await asyncio.to_thread(shutil.rmtree, run.directory.path, ignore_errors=True)
+    async def forget(self, pod: str, container: str, before: int) -> list[Run]:
+        """Delete what is left of the runs of a container before this attempt; those that it was."""
+        runs = [run for run in self.runs(pod) if run.spec.container == container]
+        old = [run for run in runs if run.spec.attempt < before and run.exit is not None]
+        for run in old:
+            del self._runs[pod][run.spec.key]
+            await asyncio.to_thread(run.directory.remove)
+        return old
 
     async def remove(self, pod: str) -> None:
         """Delete everything that a pod has here; nothing of it may live. OSError if something is left."""
