@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from tests.cluster.embedded.api.manifests import EVENT, JOB, MAP, NODE, PLACED, POD, POOL, SERVICE, TYJOB
 from tests.cluster.embedded.api.scenarios import running
 
-Compared = Literal["all", "output", "code"]
+Compared = Literal["all", "output", "head", "code"]
+"""All of the answer; without errors; how it begins (name, namespace, labels); whether it is a success."""
 
 
 class Step(NamedTuple):
@@ -77,6 +78,10 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("apply -f -", JOB + "---" + SERVICE + "---" + TYJOB),
         Step("apply -f -", TYJOB.replace("counts: 2", "counts: 3")),
         Step("get jobs,svc,tyjobs -o wide"),
+        Step("describe cm conf", compared="head"),
+        Step("describe svc svc", compared="head"),
+        Step("describe tyjob ty", compared="head"),
+        Step("describe cm nope"),
         Step("apply -f - -o name", MAP.replace("conf", "other")),
         Step("create -f - --dry-run=server -o name", MAP.replace("conf", "dry")),
         Step("get cm dry"),
@@ -127,7 +132,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("wait pods -l app=none --for=condition=Ready --timeout=1s"),
         Step("wait pod nope --for=condition=Ready --timeout=1s"),
         Step("wait pod nope --for=delete --timeout=30s", compared="code"),
-        Step("delete cm conf --wait=false", compared="code"),
+        Step("delete cm conf --wait=false"),
         Step("delete cm conf"),
         Step("delete cm nope --ignore-not-found"),
         Step("delete pods", compared="code"),

@@ -46,8 +46,6 @@ def answer(plane: Plane, step: Step, name: str, *, ours: bool) -> Done:
     # A step that names a namespace itself means that one.
     space = [] if "-n" in rest else ["-n", name]
     run = shoal if ours and command not in ONLY_KUBECTL else kubectl
-    if run is shoal:
-        rest = [word.replace("--wait=false", "--no-wait") for word in rest]
     done = run(plane, [command, *space, *rest], stdin)
     return Done(done.code, *(_neutral(text, name) for text in (done.out, done.err)))
 
@@ -73,4 +71,6 @@ def compared(step: Step, done: Done) -> tuple[object, ...]:
     """What of an answer counts."""
     if step.compared == "code":
         return (bool(done.code),)
+    if step.compared == "head":
+        return (done.code, done.out.splitlines()[:3])
     return (done.code, done.out) if step.compared == "output" else tuple(done)

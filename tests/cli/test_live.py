@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.daemon import up
 from tests.cli.inside import Done, inside
-from tests.cli.running import SHOAL
+from tests.cli.running import SHOAL, run
 
 PATIENCE = "120s"
 
@@ -69,7 +69,7 @@ def web(home: Path) -> Iterator[str]:
 def test_logs_of_a_job_are_followed_until_it_ends(home: Path) -> None:
     script = "for i in 1 2 3; do echo line $i; sleep 0.2; done"
     done(home, "create -f -", stdin=job("followed", script, pods=3))
-    lines = done(home, "logs job/followed -f").splitlines()
+    lines = followed(home, "job/followed")
     wanted = sorted(f"[followed-{worker}] line {i}" for worker in range(3) for i in (1, 2, 3))
     assert sorted(lines) == wanted
     for worker in range(3):
@@ -83,9 +83,15 @@ def test_logs_of_a_job_that_has_ended_are_in_the_order_of_time(home: Path) -> No
     stamped = done(home, "logs job/ended --timestamps").splitlines()
     times = [line.split()[1] for line in stamped]
     assert times == sorted(times)
-    for follow in ("", " -f"):
-        lines = done(home, f"logs job/ended{follow}").splitlines()
+    for lines in (done(home, "logs job/ended").splitlines(), followed(home, "job/ended")):
         assert sorted(lines) == ["[ended-0] begun", "[ended-0] over", "[ended-1] begun", "[ended-1] over"]
+
+
+def followed(home: Path, job: str) -> list[str]:
+    """What `shoal logs -f` prints until it ends; a process of its own, for its threads end with it."""
+    ended = run([*SHOAL, "logs", job, "-f", "--home", str(home)])
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout.splitlines()
 
 
 LOGS = {
@@ -194,7 +200,7 @@ def test_a_job_is_described_with_its_pods_and_what_happened(home: Path) -> None:
 
 
 def test_a_pod_that_waits_is_explained(home: Path) -> None:
-    container = {"name": "c", "command": ["true"], "resources": {"requests": {"cpu": "1000"}}}
+    container = {"name": "c", "image": "i", "command": ["true"], "resources": {"requests": {"cpu": "1000"}}}
     done(home, "create -f -", stdin=pod("greedy", "true", containers=[container]))
     try:
         explained = inside("explain", "greedy", "--home", str(home), "-n", "default", "-o", "json")

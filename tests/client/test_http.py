@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from shoal.client.client import Client
@@ -16,7 +17,7 @@ from shoal.cluster.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from shoal.cluster.kubernetes.access import with_token
+from shoal.cluster.kubernetes.access import Credentials, with_token
 from shoal.cluster.resources import PODS
 from tests.cluster.kubernetes.scripted import ABORT, Answer, Scripted, answer, refusal
 
@@ -103,6 +104,40 @@ async def test_a_write_is_never_repeated() -> None:
         with pytest.raises(UnavailableError):
             await asyncio.to_thread(read_then_write, Client(with_token(server.url, "t")))
     assert [line.split()[0] for line in server.lines] == ["GET", "POST"]
+
+
+class Renewing:
+    """Somebody whose credentials a program issues, anew when they are refused."""
+
+    def __init__(self) -> None:
+        self.issued = 0
+
+    async def credentials(self) -> Credentials:
+        await asyncio.sleep(0)
+        return Credentials(f"Bearer {self.issued}")
+
+    def refused(self, credentials: Credentials) -> bool:
+        assert credentials.authorization == f"Bearer {self.issued}"
+        self.issued += 1
+        return self.issued == 1
+
+
+@pytest.mark.parametrize("script, asked", [([FOUND], ["0"]), ([refusal(401), FOUND], ["0", "1"])])
+async def test_credentials_that_are_issued(script: list[Answer], asked: list[str]) -> None:
+    async with Scripted(list(script)).serving() as server:
+        access = msgspec.structs.replace(with_token(server.url, ""), identity=Renewing())
+        client = Client(access)
+        assert await asyncio.to_thread(get, client) == "a"
+        client.close()
+    assert [one.headers["Authorization"] for one in server.asked] == [f"Bearer {number}" for number in asked]
+
+
+async def test_who_is_not_let_in_twice_is_told() -> None:
+    async with Scripted([refusal(401)]).serving() as server:
+        client = Client(msgspec.structs.replace(with_token(server.url, ""), identity=Renewing()))
+        with pytest.raises(UnauthorizedError):
+            await asyncio.to_thread(get, client)
+        client.close()
 
 
 def test_a_server_that_is_not_there_is_said() -> None:

@@ -159,3 +159,5 @@ async def end_all(runtime: Runtime) -> None:
     for run in runs:
         run.stop(0)
     await asyncio.gather(*(run.ended() for run in runs))
+    for pod in runtime.pods():
+        await runtime.remove(pod)

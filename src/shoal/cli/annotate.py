@@ -5,8 +5,6 @@ from typing import Any, Final
 
 import click
 
-from shoal.cli.completing import complete_wanted
-from shoal.cli.connection import session_option
 from shoal.cli.options import tagging_options
 from shoal.cli.session import Session
 from shoal.cli.tagging import Words, tag_all
@@ -15,16 +13,8 @@ _WORDS: Final = Words("annotations", "annotation", "annotated")
 
 
 @click.command()
-@click.argument(
-    "arguments",
-    nargs=-1,
-    required=True,
-    metavar="KIND NAME... KEY=VALUE... KEY-...",
-    shell_complete=complete_wanted,
-)
-@session_option
 @tagging_options
-def annotate(session: Session, arguments: Sequence[str], **said: Any) -> None:  # noqa: ANN401 - one an option
+def annotate(session: Session, wanted: Sequence[str], **said: Any) -> None:  # noqa: ANN401 - one an option
     r"""Set annotations (KEY=VALUE), or take them away (KEY-).
 
     One that has another value already is only changed with --overwrite.
@@ -35,4 +25,4 @@ def annotate(session: Session, arguments: Sequence[str], **said: Any) -> None:  
       shoal annotate pods --all note-
       shoal annotate pool/a owner=me --overwrite
     """
-    tag_all(session, _WORDS, arguments, **said)
+    tag_all(session, _WORDS, wanted, **said)

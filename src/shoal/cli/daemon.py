@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import signal
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +16,6 @@ LEAVE_PODS: Final = signal.SIGUSR1
 """What tells a daemon to stop and to let its pods run on."""
 STATUS_PAGE: Final = "/shoal/status"
 """Where the API says how the daemon is."""
-_PATIENCE: Final = 10.0
-"""Seconds that the daemon may take to answer."""
 
 
 def write_facts(home: Path, **facts: object) -> None:
@@ -66,28 +63,3 @@ def must_be_up(home: Path) -> dict[str, Any]:
     if facts is None:
         raise click.ClickException(f"{home} is not served: `shoal up -d` starts it")
     return facts
-
-
-def ask(
-    home: Path, url: str, path: str, *, method: str = "GET", body: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """What the API of a home answers; exits with 1 and one line if it refuses."""
-    import ssl
-    from http.client import HTTPException, HTTPSConnection
-    from urllib.parse import urlsplit
-
-    where = urlsplit(url)
-    headers = {"Content-Type": f"application/{'merge-patch+' if method == 'PATCH' else ''}json"}
-    try:
-        headers["Authorization"] = f"Bearer {(home / 'token').read_text().strip()}"
-        trusted = ssl.create_default_context(cafile=home / "ca.crt")
-        connection = HTTPSConnection(where.hostname or "", where.port, context=trusted, timeout=_PATIENCE)
-        with contextlib.closing(connection):
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            said: dict[str, Any] = json.loads(answer.read())
-    except (OSError, HTTPException, ValueError) as problem:
-        raise click.ClickException(f"the daemon at {url} does not answer: {problem}") from None
-    if answer.status >= HTTPStatus.BAD_REQUEST:
-        raise click.ClickException(str(said.get("message", answer.reason)))
-    return said

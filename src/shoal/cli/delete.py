@@ -6,31 +6,13 @@ from typing import Any
 import click
 
 from shoal.cli.chosen import Choice, chosen
-from shoal.cli.completing import complete_wanted
-from shoal.cli.connection import session_option
-from shoal.cli.filenames import files_option
-from shoal.cli.options import (
-    all_option,
-    dry_run_option,
-    duration,
-    everywhere_option,
-    fields_option,
-    labels_option,
-)
+from shoal.cli.options import choosing_options, dry_run_option, duration, grace_option
 from shoal.cli.session import Session
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, metavar="[KIND [NAME]...]", shell_complete=complete_wanted)
-@files_option(required=False)
-@session_option
-@labels_option
-@fields_option
-@all_option
-@everywhere_option
-@click.option(
-    "--grace-period", type=int, default=-1, metavar="SECONDS", help="How long pods may take to end."
-)
+@choosing_options
+@grace_option
 @click.option("--now", is_flag=True, help="Give pods one second to end.")
 @click.option("--force", is_flag=True, help="Do not wait until a node has ended a pod: it may run on.")
 @click.option(
@@ -40,7 +22,15 @@ from shoal.cli.session import Session
     show_default=True,
     help="What becomes of those that an object owns: they go after it, before it, or stay.",
 )
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the objects are gone.")
+@click.option(
+    "--wait",
+    type=bool,
+    default=True,
+    is_flag=False,
+    flag_value=True,
+    metavar="true|false",
+    help="Wait until the objects are gone; by default so.",
+)
 @click.option(
     "--timeout", default="0s", callback=duration, metavar="DURATION", help="How long to wait; 0s is for ever."
 )
@@ -56,7 +46,7 @@ def delete(session: Session, wanted: Sequence[str], **said: Any) -> None:  # noq
       shoal delete -f my-job.yaml
       shoal delete dijob/cartpole tyjob/big
       shoal delete pods -l team=a --grace-period=5
-      shoal delete jobs --all --no-wait
+      shoal delete jobs --all --wait=false
     """
     from shoal.cli.deleting import Manner, delete_all
 

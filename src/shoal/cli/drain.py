@@ -6,7 +6,7 @@ import click
 
 from shoal.cli.completing import names_of
 from shoal.cli.connection import session_option
-from shoal.cli.options import dry_run_option, duration, labels_option
+from shoal.cli.options import dry_run_option, duration, grace_option, labels_option
 from shoal.cli.session import Failures, Session
 
 
@@ -18,9 +18,7 @@ from shoal.cli.session import Failures, Session
 @click.option("--delete-emptydir-data", is_flag=True, help="Also send away pods that keep data on the node.")
 @click.option("--force", is_flag=True, help="Also send away pods that nobody would make again.")
 @click.option("--disable-eviction", is_flag=True, help="Delete pods, whatever their budgets say.")
-@click.option(
-    "--grace-period", type=int, default=-1, metavar="SECONDS", help="How long pods may take to end."
-)
+@grace_option
 @click.option(
     "--timeout", default="0s", callback=duration, metavar="DURATION", help="How long to try; 0s is for ever."
 )

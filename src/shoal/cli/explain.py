@@ -7,7 +7,7 @@ import click
 from shoal.cli import connection
 from shoal.cli.configuring import config_option
 from shoal.cli.living import look
-from shoal.cli.planning import policy_of
+from shoal.cli.planning import plan_output_option, policy_of
 from shoal.world.rehearsal import rehearse
 
 
@@ -16,14 +16,7 @@ from shoal.world.rehearsal import rehearse
 @connection.options
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the job.")
 @config_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print it; wide shows every node.",
-)
+@plan_output_option
 def explain(  # noqa: PLR0913 - one parameter an option
     job: str, *, home: Path, kubeconfig: str, context: str, namespace: str, config: Path | None, output: str
 ) -> None:

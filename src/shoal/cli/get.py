@@ -15,7 +15,6 @@ from shoal.cli.printing import Found, output_option, print_found, print_object
 from shoal.cli.rows import Drawer, Style, table_of
 from shoal.cli.session import Failures, Session
 from shoal.client.client import TABLE
-from shoal.client.kinds import absent
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.resources import Object, Resource
 
@@ -159,11 +158,8 @@ def _tables(session: Session, target: Wanted, look: Look, failures: Failures) ->
         where = naming.where(
             session, resource, look.selector, look.field_selector, everywhere=look.all_namespaces
         )
-        try:
-            for page in session.client.pages(resource, where, accept=TABLE, include=include):
-                yield table_of(page)
-        except NotFoundError:
-            raise absent(resource) from None
+        pages = session.client.pages(resource, where, accept=TABLE, include=include)
+        yield from map(table_of, pages)
     for name in target.names:
         with failures.noted():
             found = _named(session, resource, name, look, accept=TABLE, includeObject=include)

@@ -10,7 +10,7 @@ from shoal.api.intake import take
 from shoal.cli import files
 from shoal.cli.printing import name_of, print_found, rehearsal
 from shoal.cli.session import Failures, Refused, Session
-from shoal.client.kinds import UnknownKindError
+from shoal.client.errors import UnknownKindError
 from shoal.cluster.resources import Object, Resource
 
 

@@ -1,14 +1,13 @@
 """`shoal node`: plays that a node of the embedded home is lost, and found again."""
 
 from pathlib import Path
-from typing import Final
 
 import click
 
-from shoal.cli.daemon import ask, must_be_up
+from shoal.cli.daemon import must_be_up
 from shoal.cli.places import home_option
-
-STOPPED: Final = "shoal.io/stopped"
+from shoal.cluster.embedded.marks import OURS, STOPPED
+from shoal.cluster.resources import NODES
 
 
 @click.group()
@@ -49,7 +48,10 @@ def start(home: Path, name: str) -> None:
 
 
 def _set(home: Path, name: str, how: str | None) -> None:
-    home = home.absolute()
-    url = must_be_up(home)["url"]
-    patch = {"metadata": {"annotations": {STOPPED: how}}}
-    ask(home, url, f"/api/v1/nodes/{name}", method="PATCH", body=patch)
+    from shoal.cli.session import opened
+
+    must_be_up(home.absolute())
+    with opened(home.absolute(), "", "", "") as session:
+        if OURS not in session.client.get(NODES, name)["metadata"].get("annotations", {}):
+            raise click.ClickException(f"node {name} is only described: nobody plays it")
+        session.client.patch(NODES, name, patch={"metadata": {"annotations": {STOPPED: how}}})

@@ -14,7 +14,7 @@ from shoal.cli.configuring import config_option, read_config
 from shoal.cli.filenames import files_option
 from shoal.cli.living import look
 from shoal.cli.options import duration
-from shoal.cli.planning import policy_of
+from shoal.cli.planning import plan_output_option, policy_of
 from shoal.scheduling.report import report
 from shoal.world.rehearsal import rehearse, world_of
 
@@ -61,14 +61,7 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> float |
     metavar="JOB",
     help="Tell of one job why each node takes it or not, and what would let it run: TYJob/ns/name, or name.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print the plan; wide shows every node and every job.",
-)
+@plan_output_option
 def plan(  # noqa: PLR0913 - one parameter an option
     filenames: Sequence[str],
     *,

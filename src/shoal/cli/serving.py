@@ -116,8 +116,11 @@ async def _at_work(agent: Agent) -> AsyncIterator[None]:
 
 
 async def _end_pods(agent: Agent, wishes: Wishes, say: Callable[[str], None]) -> None:
-    """End all processes of pods, each within its grace; at once when told to stop again."""
-    living = [] if wishes.keep_pods else agent.living()
+    """End all processes of pods, each within its grace; at once when told to stop again.
+
+    Whoever was not told to stop has failed: then pods run on, for the next one to find.
+    """
+    living = agent.living() if wishes.stop.is_set() and not wishes.keep_pods else []
     if not living:
         return
     say(f"Ending {many(len(living), 'container')}; once more to kill.")

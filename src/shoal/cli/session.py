@@ -9,9 +9,14 @@ import click
 
 from shoal.cli import connection
 from shoal.client.client import Client
-from shoal.client.kinds import Kinds, UnknownKindError
-from shoal.cluster.errors import ClusterError, InvalidError, UnavailableError
+from shoal.client.errors import UnknownKindError, UnreachableError
+from shoal.client.kinds import Kinds
+from shoal.cluster.errors import ClusterError, InvalidError
+from shoal.cluster.kubernetes.access import AccessError
 from shoal.cluster.resources import Resource
+
+_NOBODY: Final = (UnreachableError, AccessError)
+"""There is nobody to speak to: the next request would fail as well."""
 
 
 class Session:
@@ -42,7 +47,7 @@ def opened(home: Path, kubeconfig: str, context: str, namespace: str) -> Iterato
     client = Client(access)
     try:
         yield Session(client, namespace or access.namespace, insists=bool(namespace))
-    except UnavailableError as problem:
+    except UnreachableError as problem:
         if not kubeconfig and not context and connection.is_embedded(home):
             raise Refused(f"error: {_absent(home, str(problem))}") from problem
         raise Refused(told(problem)) from problem
@@ -59,7 +64,7 @@ def _absent(home: Path, problem: str) -> str:
 def told(problem: ClusterError, doing: str = "") -> str:
     """An error as kubectl tells it; `doing` is what was being done."""
     said = f"{doing}{problem.message}"
-    if isinstance(problem, UnknownKindError | UnavailableError):
+    if isinstance(problem, (UnknownKindError, *_NOBODY)):
         return f"error: {said}"
     if isinstance(problem, InvalidError):
         return f"The {_invalid(problem)}"
@@ -90,7 +95,7 @@ class Failures:
         """What the server refuses in here is said, and the command goes on."""
         try:
             yield
-        except UnavailableError:
+        except _NOBODY:
             raise
         except ClusterError as problem:
             self.say(told(problem, doing))

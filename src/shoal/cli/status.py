@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from shoal.cli.daemon import STATUS_PAGE, ask, must_be_up
+from shoal.cli.daemon import STATUS_PAGE, must_be_up
 from shoal.cli.places import home_option
+from shoal.cluster.resources import NODES, PODS
 
-_PODS: Final = "/api/v1/pods"
-_NODES: Final = "/api/v1/nodes"
+if TYPE_CHECKING:
+    from shoal.client.client import Client
 
 
 @click.command()
@@ -26,21 +27,25 @@ def status(home: Path, output: str | None) -> None:
       shoal status
       shoal status -o json
     """
+    from shoal.cli.session import opened
+
     home = home.absolute()
-    found = gather(home, must_be_up(home))
+    facts = must_be_up(home)
+    with opened(home, "", "", "") as session:
+        found = gather(session.client, facts)
     if output == "json":
         click.echo(json.dumps(found, indent=2))
     else:
         click.echo(drawn(found))
 
 
-def gather(home: Path, facts: dict[str, Any]) -> dict[str, Any]:
+def gather(client: "Client", facts: dict[str, Any]) -> dict[str, Any]:
     """All that is to be known."""
-    pods = [pod.get("status", {}).get("phase", "Unknown") for pod in ask(home, facts["url"], _PODS)["items"]]
+    pods = [pod.get("status", {}).get("phase", "Unknown") for pod in client.list(PODS)]
     return {
         **facts,
-        **ask(home, facts["url"], STATUS_PAGE),
-        "nodes": [_node(node) for node in ask(home, facts["url"], _NODES)["items"]],
+        **client.ask(STATUS_PAGE),
+        "nodes": [_node(node) for node in client.list(NODES)],
         "pods": {phase: pods.count(phase) for phase in sorted(set(pods))},
     }
 

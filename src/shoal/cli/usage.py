@@ -7,6 +7,7 @@ import msgspec
 
 from shoal.api.quantity import NANO, Quantity
 from shoal.cli.session import Refused, Session
+from shoal.client.errors import UnreachableError
 from shoal.cluster.errors import NotFoundError, UnavailableError
 from shoal.cluster.resources import Object
 
@@ -60,9 +61,9 @@ def pod_usage(session: Session, namespace: str, labels: str = "") -> dict[tuple[
 def _ask(session: Session, path: str, labels: str) -> Object:
     try:
         return session.client.ask(path, _query(labels))
-    except (NotFoundError, UnavailableError) as problem:
-        if isinstance(problem, UnavailableError) and "reached" in problem.message:
-            raise
+    except UnreachableError:
+        raise
+    except (NotFoundError, UnavailableError):
         raise Refused("error: Metrics API not available") from None
 
 

@@ -7,11 +7,8 @@ from typing import Any, Final
 import click
 
 from shoal.cli.chosen import Choice, chosen
-from shoal.cli.completing import complete_wanted
 from shoal.cli.conditions import test_of
-from shoal.cli.connection import session_option
-from shoal.cli.filenames import files_option
-from shoal.cli.options import all_option, everywhere_option, fields_option, labels_option
+from shoal.cli.options import choosing_options
 from shoal.cli.printing import name_of
 from shoal.cli.session import Failures, Session
 from shoal.client.client import Named
@@ -39,13 +36,7 @@ def _patience(_: click.Context, __: click.Parameter, value: str) -> float:
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_wanted)
-@files_option(required=False)
-@session_option
-@labels_option
-@fields_option
-@all_option
-@everywhere_option
+@choosing_options
 @click.option(
     "--for",
     "test",

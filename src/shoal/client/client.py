@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from shoal.client.errors import absent
 from shoal.client.http import JSON, MERGE_PATCH, Http, Query, Request
 from shoal.cluster.errors import GoneError, NotFoundError
 from shoal.cluster.kubernetes.access import Access
@@ -69,6 +70,8 @@ class Client:
         while True:
             try:
                 page = self.ask(path, {**said, "limit": limit, "continue": start}, accept=accept)
+            except NotFoundError:
+                raise absent(resource) from None
             except GoneError:
                 if not start:
                     raise

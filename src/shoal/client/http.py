@@ -15,7 +15,8 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 import shoal
-from shoal.cluster.errors import TooManyRequestsError, UnauthorizedError, UnavailableError, from_status
+from shoal.client.errors import UnreachableError
+from shoal.cluster.errors import TooManyRequestsError, UnauthorizedError, from_status
 from shoal.cluster.kubernetes.access import Access, Constant, Credentials, TokenFile
 from shoal.cluster.kubernetes.wire import status_of
 
@@ -166,13 +167,13 @@ class Http:
         try:
             yield
         except TimeoutError as problem:
-            raise UnavailableError(f"{self.access.url} does not answer") from problem
+            raise UnreachableError(f"{self.access.url} does not answer") from problem
         except ssl.SSLError as problem:
             why = getattr(problem, "verify_message", "") or problem.reason or str(problem)
-            raise UnavailableError(f"{self.access.url} is not whom it claims to be: {why}") from problem
+            raise UnreachableError(f"{self.access.url} is not whom it claims to be: {why}") from problem
         except (OSError, http.client.HTTPException) as problem:
             why = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-            raise UnavailableError(f"{self.access.url} cannot be reached: {why}") from problem
+            raise UnreachableError(f"{self.access.url} cannot be reached: {why}") from problem
 
 
 class _Tls(http.client.HTTPSConnection):
@@ -195,7 +196,7 @@ def connect(access: Access, credentials: Credentials, silence: float | None) -> 
     near = proxy if access.proxy else place
     host, port = near.hostname or "", near.port or (443 if near.scheme == "https" else 80)
     if access.proxy and proxy.scheme != "http":
-        raise UnavailableError(f"a proxy such as {access.proxy!r} is not spoken to; http://… are")
+        raise UnreachableError(f"a proxy such as {access.proxy!r} is not spoken to; http://… are")
     if place.scheme == "http":
         connection = http.client.HTTPConnection(host, port, timeout=silence)
     else:

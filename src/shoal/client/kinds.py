@@ -10,18 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from shoal.client.client import Client
-from shoal.cluster.errors import NotFoundError
-from shoal.cluster.resources import BY_KIND, OWN_GROUPS, RESOURCES, Object, Resource
+from shoal.client.errors import UnknownKindError
+from shoal.cluster.resources import BY_KIND, RESOURCES, Object, Resource
 
 _DISCOVERY: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     for version in ("v2", "v2beta1")
 )
-_CRDS_HINT: Final = "; `shoal crds | shoal apply -f -` installs it"
-
-
-class UnknownKindError(NotFoundError):
-    """Raised when a name means no kind of the cluster; names those that are near."""
 
 
 class Kinds:
@@ -65,12 +60,6 @@ class Kinds:
         """All that the server has, core kinds first, each in the version that it prefers."""
         lists = [self._client.ask(path, accept=_DISCOVERY) for path in ("/api", "/apis")]
         return [resource for listed in lists for resource in _resources(listed)]
-
-
-def absent(resource: Resource[Any]) -> UnknownKindError:
-    """The error for a kind that we know and a server does not."""
-    hint = _CRDS_HINT if resource.group in OWN_GROUPS else ""
-    return UnknownKindError(f'the server doesn\'t have a resource type "{resource.plural}"{hint}')
 
 
 def short(resource: Resource[Any]) -> str:

@@ -15,8 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from shoal.client.errors import UnreachableError
 from shoal.client.http import Http
-from shoal.cluster.errors import UnavailableError, from_status
+from shoal.cluster.errors import from_status
 from shoal.cluster.kubernetes.wire import status_of
 
 STDIN, STDOUT, STDERR, ENDED, RESIZE = range(5)
@@ -85,7 +86,7 @@ def executing(
         answer = refused.response
         raise from_status(status_of(bytes(answer.body or b"")), code=answer.status_code) from refused
     except (OSError, WebSocketException, socket.gaierror) as problem:
-        raise UnavailableError(f"{access.url} cannot be reached: {problem}") from problem
+        raise UnreachableError(f"{access.url} cannot be reached: {problem}") from problem
     with opened as connection:
         yield Stream(connection)
 

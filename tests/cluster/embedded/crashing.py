@@ -31,8 +31,8 @@ class CrashingJournal(SqliteJournal):
         if statement.startswith(("BEGIN", "COMMIT")):
             self._hook()
 
-    async def append(self, records: Sequence[Record]) -> None:
-        await super().append(records)
+    def _append(self, records: Sequence[Record]) -> None:
+        super()._append(records)
         self._hook()
 
 

@@ -17,10 +17,16 @@ class SlowJournal:
 
     def __init__(self) -> None:
         self.gate: asyncio.Future[None] | None = None
+        self.quick = False
         self.batches: list[int] = []
 
     def load(self) -> tuple[int, Iterable[Record]]:
         return 0, ()
+
+    def append_now(self, records: Sequence[Record]) -> bool:
+        if self.quick:
+            self.batches.append(len(records))
+        return self.quick
 
     async def append(self, records: Sequence[Record]) -> None:
         if self.gate is not None:
@@ -65,6 +71,38 @@ async def test_nobody_sees_what_is_not_yet_safe() -> None:
         gate.set_result(None)
         await task
         assert await registry.get(CONFIG_MAPS, "a")
+
+
+async def test_on_a_quick_disk_only_who_is_alone_does_not_share() -> None:
+    journal = SlowJournal()
+    async with opened(journal) as registry:
+        journal.quick = True
+        journal.batches.clear()
+        for name in "abc":
+            await writing(registry, name)
+        assert journal.batches == [1, 1, 1]
+        journal.batches.clear()
+        await asyncio.gather(*(writing(registry, f"d{i}") for i in range(20)))
+        assert sum(journal.batches) == 20
+        assert max(journal.batches) > 10
+
+
+async def test_who_writes_without_a_pause_lets_others_have_their_turns() -> None:
+    journal, turns = SlowJournal(), 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with opened(journal) as registry:
+        journal.quick = True
+        task = asyncio.create_task(other())
+        for i in range(10):
+            await registry.create(CONFIG_MAPS, config_map(f"c{i}"))
+        task.cancel()
+    assert turns >= 10
 
 
 async def test_who_is_refused_because_of_another_write_can_see_that_write() -> None:

@@ -1,6 +1,7 @@
 """What holds whatever is written, in whatever order, whether or not the journal can keep up."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,12 +30,23 @@ class TestJournal:
         self.compacted = 0
         self.batches: list[list[int]] = []
         self.fails = iter(fails)
+        self.quick = itertools.cycle((True, False))
 
     def load(self) -> tuple[int, Iterable[Record]]:
         return self.compacted, [self.records[version] for version in sorted(self.records)]
 
+    def append_now(self, records: Sequence[Record]) -> bool:
+        """Every other time it is quick."""
+        quick = next(self.quick)
+        if quick:
+            self._keep(records)
+        return quick
+
     async def append(self, records: Sequence[Record]) -> None:
         await asyncio.sleep(0)
+        self._keep(records)
+
+    def _keep(self, records: Sequence[Record]) -> None:
         if next(self.fails, False):
             raise StorageError("the disk is full")
         assert all(record.version not in self.records for record in records)

@@ -74,17 +74,21 @@ class SqliteJournal:
             for version, time, resource, namespace, name, body, deleted in self._connection.execute(_SELECT):
                 yield Record(version, time, Key(resource, namespace, name), body, bool(deleted))
 
+    def append_now(self, records: Sequence[Record]) -> bool:
+        """Keep records without a way to another thread, if the disk was quick lately; whether it was done."""
+        if len(records) > _FEW or not self._pace.is_quick:
+            return False
+        self._append(records)
+        return True
+
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all these records, or none: when it returns they are on the disk."""
+        if not self.append_now(records):
+            await self._run(lambda: self._append(records))
+
+    def _append(self, records: Sequence[Record]) -> None:
         rows = [(r.version, r.time, *r.key, r.body, int(r.deleted)) for r in records]
-
-        def write() -> None:
-            self._pace.time(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
-
-        if len(rows) <= _FEW and self._pace.is_quick:
-            write()
-        else:
-            await self._run(write)
+        self._pace.time(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
 
     async def compact(self, version: int, superseded: Sequence[int]) -> None:
         """Forget records, and that anything was known of what came before `version`."""

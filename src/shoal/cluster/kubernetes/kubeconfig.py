@@ -8,6 +8,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +41,9 @@ _ODD: Final = (
 """What the library raises about files that are not as it expects."""
 
 Clock = Callable[[], datetime]
+
+# What the library warns of is raised here as an error, once and with the name of the file.
+logging.getLogger("kubernetes_asyncio.config").addHandler(logging.NullHandler())
 
 
 def from_kubeconfig(paths: str, context: str = "") -> Access:

@@ -1,7 +1,8 @@
 """Group commit: whatever waits is written in one go.
 
 Writers hand over what they staged and wait. While the journal writes one batch the next one gathers, so the
-busier the registry is, the more writes share the cost of one.
+busier the registry is, the more writes share the cost of one. A writer who is alone has nobody to share with:
+what it wrote goes to the journal at once, if that is quick.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class Committer:
         self._waiting: list[_Waiting] = []
         self._superseded: list[int] = []
         self._compacted: int | None = None
-        self._writing = False
+        self._crowded = False
         self._work: asyncio.Task[None] | None = None
 
     async def commit(self, changes: list[Change]) -> None:
@@ -40,12 +41,30 @@ class Committer:
 
         Who changes nothing waits all the same: what it saw may still be on its way.
         """
-        if not changes and not self._waiting and not self._writing:
+        if self._work is None and not changes:
+            return
+        if self._work is None and not self._crowded and self._on_the_spot(changes):
+            self._crowded = True  # whoever else comes in this turn of the loop is not alone
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._crowded = False
             return
         waiting = _Waiting(changes, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._begin()
         await waiting.done
+
+    def _on_the_spot(self, changes: list[Change]) -> bool:
+        """Bring changes to the journal without a detour, if that is quick; whether it was done."""
+        try:
+            if not self._journal.append_now([change.record for change in changes]):
+                return False
+        except StorageError:
+            self._failed(changes)
+            raise
+        self._done(changes)
+        return True
 
     def compact(self, version: int, superseded: Sequence[int]) -> None:
         """Have records forgotten some time."""
@@ -66,13 +85,10 @@ class Committer:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                self._writing = True
                 await self._write(batch)
-                self._writing = False
             if self._compacted is not None:
                 await self._forget()
         finally:
-            self._writing = False
             self._work = None
             if self._waiting:
                 self._begin()

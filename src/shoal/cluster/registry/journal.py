@@ -16,6 +16,9 @@ class Journal(Protocol):
     def load(self) -> tuple[int, Iterable[Record]]:
         """How far the history has been compacted, and all records, oldest first."""
 
+    def append_now(self, records: Sequence[Record]) -> bool:
+        """Keep all these records at once if that is likely to be quick; else nothing, and False."""
+
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all these records, or none: when it returns they are safe."""
 
@@ -31,6 +34,9 @@ class MemoryJournal:
 
     def load(self) -> tuple[int, Iterable[Record]]:
         return 0, ()
+
+    def append_now(self, records: Sequence[Record]) -> bool:  # noqa: ARG002 - there is no disk to be quicker than
+        return False
 
     async def append(self, records: Sequence[Record]) -> None:
         """The registry remembers."""

@@ -120,6 +120,7 @@ async def test_a_pod_that_is_made_again_has_its_address_as_long_as_its_service_i
     first = directory.address(pod("w-1", hostname="w", subdomain="svc").item)
     directory.hear_of_pods([Gone(("ns", "w-1"))])
     await directory.settled()
+    assert Addresses(tmp_path / "addresses.json").names() == [Name("ns", "w", "svc")]
     after = Directory(tmp_path, "")
     after.hear_of_services([SERVICE])
     after.tidy()

@@ -3,12 +3,14 @@
 import os
 import socket
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from shoal.cluster.errors import StorageError
 from shoal.cluster.port import Deletion
 from shoal.cluster.registry import Registry
-from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object
+from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object, Resource
 from tests.cluster.embedded.agent.running import (
     NODE,
     OTHER,
@@ -20,6 +22,8 @@ from tests.cluster.embedded.agent.running import (
     scene,
     until,
 )
+
+T = TypeVar("T")
 
 
 def ended(thing: Object, name: str = "main") -> Object:
@@ -349,3 +353,27 @@ async def test_a_node_that_is_cut_off_runs_on_and_ends_what_was_given_up(tmp_pat
         await _stop(on, None)
         await on.eventually(lambda: not on.directory(made).exists())
         await on.phase("b", "Succeeded")
+
+
+async def test_a_node_that_somebody_deleted_is_made_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as on:
+        await on.registry.delete(NODES, "n1")
+        await until(lambda: _is_alone(on))
+
+
+class FullDisk(Registry):
+    """Refuses nodes for as long as its disk is full."""
+
+    full = True
+
+    async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
+        if self.full and resource.full_name == NODES.full_name:
+            raise StorageError("the disk is full")
+        return await super().create(resource, body, dry_run=dry_run)
+
+
+async def test_a_node_that_cannot_be_made_is_made_when_it_can(tmp_path: Path) -> None:
+    async with FullDisk() as registry, agent_on(registry, tmp_path) as on:
+        assert not (await registry.list(NODES)).items
+        registry.full = False
+        await until(lambda: _is_alone(on))

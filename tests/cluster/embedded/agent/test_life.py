@@ -108,6 +108,12 @@ CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
         [],
     ),
     "an init container that fails": (seen(pod(init=("i",)), turns={"i": [ended(1)]}), "Failed", [], []),
+    "an init container that fails beside a sidecar that has ended": (
+        seen(pod(init=("s+", "i")), turns={"s": [ended()], "i": [ended(1)]}),
+        "Failed",
+        [],
+        [],
+    ),
     "an init container that is tried again": (
         seen(pod(init=("i",), policy=FAILURE), turns={"i": [ended(1)]}),
         "Pending",
@@ -222,13 +228,13 @@ def test_how_long_what_fails_waits(turns: list[Turn], wait: float) -> None:
 
 
 def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
-    known = seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1, ago=4)]})
+    known = seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(2, 1, ago=4)]})
     plan = judge(known)
     assert plan.waiting["m"][0] == "CrashLoopBackOff"
     assert plan.again == NOW + 6
     state = status_of(known, plan, "127.1.0.1")["containerStatuses"][0]
     assert state["state"]["waiting"]["reason"] == "CrashLoopBackOff"
-    assert (state["lastState"]["terminated"]["exitCode"], state["restartCount"]) == (1, 1)
+    assert (state["lastState"]["terminated"]["exitCode"], state["restartCount"]) == (2, 1)
 
 
 # --- what always holds -------------------------------------------------------------------------------------

@@ -55,6 +55,8 @@ class Kubelet:
         for run in runs:
             run.stop(0)
         await asyncio.gather(*(run.ended() for run in runs))
+        for pod in self._runtime.pods():
+            await self._runtime.remove(pod)
 
 
 class Playground:

@@ -9,11 +9,10 @@ speaks for them. `refusals` says at submission what cannot be run here.
 
 from shoal.cluster.embedded.agent.agent import Agent
 from shoal.cluster.embedded.agent.life import Pace
-from shoal.cluster.embedded.agent.machines import STOPPED, Machine, Machines, machines
+from shoal.cluster.embedded.agent.machines import Machine, Machines, machines
 from shoal.cluster.embedded.agent.refusals import refusals, refuser, refusing
 
 __all__ = [
-    "STOPPED",
     "Agent",
     "Machine",
     "Machines",

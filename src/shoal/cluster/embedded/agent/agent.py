@@ -20,11 +20,12 @@ from shoal.cluster.embedded.agent.asking import Meter, run_of
 from shoal.cluster.embedded.agent.directory import Directory
 from shoal.cluster.embedded.agent.environment import NODE
 from shoal.cluster.embedded.agent.life import ENDED, Pace
-from shoal.cluster.embedded.agent.machines import STOPPED, Machine, Machines
+from shoal.cluster.embedded.agent.machines import Machine, Machines
 from shoal.cluster.embedded.agent.pod import PodKeeper
 from shoal.cluster.embedded.agent.reporting import Reporter
 from shoal.cluster.embedded.agent.station import COMPONENT, Station
 from shoal.cluster.embedded.consumption import Consumption
+from shoal.cluster.embedded.marks import STOPPED
 from shoal.cluster.embedded.runtime import Run, Runtime
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.events import Recorder
@@ -239,11 +240,17 @@ class Agent:
     async def _retire(self) -> None:
         """Remove nodes that an earlier process played and that are no more; their pods are ended first."""
         for name in sorted(self._reporter.played - self._machines.keys()):
-            await self._reporter.give_up(name, self._on(name))
-            while self._on(name):
-                self._pods_changed.clear()
-                await self._pods_changed.wait()
-            await self._reporter.remove(name)
+            try:
+                await self._retire_one(name)
+            except ClusterError as problem:
+                _LOG.warning("node %s stays until the next start: %s", name, problem.message)
+
+    async def _retire_one(self, name: str) -> None:
+        await self._reporter.give_up(name, self._on(name))
+        while self._on(name):
+            self._pods_changed.clear()
+            await self._pods_changed.wait()
+        await self._reporter.remove(name)
 
     def _on(self, node: str) -> list[Object]:
         """The pods of a node that have not ended."""

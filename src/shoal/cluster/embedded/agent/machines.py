@@ -11,16 +11,12 @@ import msgspec
 from shoal import __version__
 from shoal.api.quantity import NANO, Quantity, format_bytes, format_decimal
 from shoal.cluster.embedded.agent import detecting
+from shoal.cluster.embedded.marks import OURS
 from shoal.cluster.nodes import node
 from shoal.cluster.resources import Object
 from shoal.cluster.schemas.core import VERSION
 
 GPU: Final = "nvidia.com/gpu"
-OURS: Final = "shoal.io/machine"
-"""The annotation of nodes that an agent plays: the name of the machine."""
-STOPPED: Final = "shoal.io/stopped"
-"""The annotation of a node that is to be as if it were lost: `power` or `network`."""
-
 PODS: Final = 110
 """How many pods a node takes at once, as kubelets have it."""
 

@@ -2,16 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from shoal.cluster.embedded.agent.machines import OURS, Machines, node_of
+from shoal.cluster.embedded.agent.machines import Machines, node_of
+from shoal.cluster.embedded.marks import OURS
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.mirror import Change, Put
 from shoal.cluster.nodes import Nodes, condition
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS, Object
 from shoal.world.dooms import DISRUPTION
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Reporter:
@@ -26,6 +30,7 @@ class Reporter:
         self._machines: Final = {machine.name: machine for machine in machines}
         self._heartbeat: Final = heartbeat
         self._news: Final = asyncio.Event()
+        self._registered: Final[set[str]] = set()
         self.played: Final[set[str]] = set(self._machines)
         """Nodes that are ours: those of this machine, and those that an earlier process made."""
 
@@ -37,9 +42,9 @@ class Reporter:
 
     async def register(self, stopped: Collection[str]) -> None:
         """Make the nodes, or make them ready again; not those that are as if they were lost."""
-        for name, machine in self._machines.items():
+        for name in self._machines:
             if name not in stopped:
-                await self._nodes.register(node_of(machine, self._clock()))
+                await self._try(self._register, name)
 
     def announce(self) -> None:
         """A node is back: say so at once."""
@@ -54,16 +59,28 @@ class Reporter:
             self._news.clear()
             for name in self._machines:
                 if name not in stopped:
-                    with contextlib.suppress(ClusterError):
-                        await self._beat(name)
+                    await self._try(self._beat, name)
 
     async def _beat(self, name: str) -> None:
-        """Say that a node lives; one that somebody has deleted is made again."""
+        """Say that a node lives; one that could not be made, or that somebody has deleted, is made."""
         try:
             await self._nodes.contradict(name)
             await self._nodes.renew(name)
         except NotFoundError:
-            await self._nodes.register(node_of(self._machines[name], self._clock()))
+            self._registered.discard(name)
+        if name not in self._registered:
+            await self._register(name)
+
+    async def _register(self, name: str) -> None:
+        await self._nodes.register(node_of(self._machines[name], self._clock()))
+        self._registered.add(name)
+
+    async def _try(self, say: Callable[[str], Awaitable[None]], name: str) -> None:
+        """What cannot be said now, because the disk is full perhaps, is said with the next sign of life."""
+        try:
+            await say(name)
+        except ClusterError as problem:
+            _LOG.warning("node %s: %s", name, problem.message)
 
     # --- nodes that are no more ---------------------------------------------------------------------------
 
