@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from shoal.cluster.embedded.runtime import Abilities
 from shoal.cluster.registry import Registry
 from shoal.cluster.registry.rules.table import RULES
 from shoal.cluster.resources import BY_KIND
+from tests.builders import node
 from tests.cli.running import shoal
 
-LAB = Path(__file__).parents[1] / "examples" / "lab.yaml"
-WORLDS = LAB.with_name("worlds")
+EMBEDDED = Path(__file__).parents[1] / "examples"
+WORLDS = EMBEDDED / "worlds"
 EXAMPLES = sorted(WORLDS.glob("*.yaml"))
 
 every_example = pytest.mark.parametrize("world", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -68,7 +70,7 @@ def test_it_is_valid_without_a_warning(world: Path) -> None:
 @every_example
 def test_it_opens_with_its_story_and_the_command_to_run(world: Path) -> None:
     head = re.match(r"(#.*\n)+", world.read_text())
-    assert head, "the first line is the headline that `make demo` prints"
+    assert head, "the first line is the headline that `make examples` prints"
     assert f"shoal plan -f examples/worlds/{world.name}" in head[0]
     assert "Look for: " in head[0]
 
@@ -171,19 +173,30 @@ def test_elastic_jobs_end_equal() -> None:
     ]
 
 
-# --- the lab -----------------------------------------------------------------------------------------------
+# --- what runs in an embedded cluster ----------------------------------------------------------------------
 
 
-async def test_the_lab_can_be_applied_and_is_planned_as_it_says(tmp_path: Path) -> None:
+async def test_jobs_can_be_applied_and_are_planned_as_the_file_says(tmp_path: Path) -> None:
+    kept = [node("laptop", cpu=4), *await applied(read(EMBEDDED / "jobs.yaml"))]
+    (tmp_path / "kept.yaml").write_text(yaml.safe_dump_all(kept))
+    (tmp_path / "scheduler.yaml").write_text("schedulerNames: ['*']")
+    files = ("-f", str(tmp_path / "kept.yaml"), "--config", str(tmp_path / "scheduler.yaml"))
+    answer = json.loads(shoal("plan", *files, "-o", "json").stdout)
+    assert set(placed(answer)) == {"default/evaluate", *(f"default/train-{i}" for i in range(4))}
+    assert codes(answer, "Pod/default/big") == ["NeverFits"]
+
+
+async def test_the_demonstration_can_be_applied() -> None:
+    for path in sorted((EMBEDDED / "demo").glob("*.yaml")):
+        assert await applied(read(path))
+
+
+def read(path: Path) -> list[Answer]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+async def applied(things: Iterable[Answer]) -> list[Answer]:
+    """Objects as an embedded cluster keeps them."""
     able = Abilities(mounts=True, cgroups="", users=False, notes=[])
     async with Registry(rules=refusing(RULES, refuser(lambda: able, 0))) as registry:
-        kept = [
-            await registry.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing)
-            for thing in yaml.safe_load_all(LAB.read_text())
-        ]
-    (tmp_path / "kept.yaml").write_text(yaml.safe_dump_all(kept))
-    done = shoal("plan", "-f", str(tmp_path / "kept.yaml"), "-o", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    answer = json.loads(done.stdout)
-    assert Counter(placed(answer).values()) == {"gpu-1": 5, "cpu-1": 1}
-    assert codes(answer, "TYJob/research/atari") == ["NeverFits"]
+        return [await registry.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing) for thing in things]
