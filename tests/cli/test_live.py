@@ -274,3 +274,19 @@ def test_a_home_that_is_not_running_is_said_in_one_line(tmp_path: Path) -> None:
     assert "is not running" in answer.err
     assert answer.err.endswith("`shoal up -d` starts it\n")
     assert answer.err.count("\n") == 1
+
+
+# --- watch -------------------------------------------------------------------------------------------------
+
+
+def test_watch_without_a_terminal_is_one_picture(home: Path, web: str) -> None:
+    picture = run([*SHOAL, "watch", "--home", str(home)]).stdout
+    assert "█ at home" in picture
+    assert any(line.split()[:2] == [web, "default"] for line in picture.splitlines()), picture
+
+
+def test_watch_until_idle_tells_what_happens_and_ends(home: Path) -> None:
+    done(home, "create -f -", stdin=job("watched", "sleep 0.2", pods=2))
+    told = run([*SHOAL, "watch", "--until-idle", "--home", str(home)]).stdout
+    assert "Completed job/watched: Job completed" in told
+    assert any(line.split()[:3] == ["watched", "default", "2/2"] for line in told.splitlines()), told

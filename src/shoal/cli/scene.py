@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from shoal.api.podspec import is_gpu
+from shoal.api.pool import DEFAULT_POOL
 from shoal.scheduling.plan import Plan
 from shoal.scheduling.resources import CPU
 from shoal.scheduling.snapshot import Snapshot
@@ -152,11 +153,8 @@ def _jobs(world: World, snapshot: Snapshot, plan: Plan, parts: Mapping[str, list
     wanted = {f"Job/{'/'.join(key)}": job.spec.completions for key, job in world.batch_jobs.items()}
     for job in sorted({*parts, *ended, *wanted}):
         done, failed = ended.get(job, (0, 0))
-        row = (
-            _row(job, snapshot, plan, parts[job])
-            if job in parts
-            else JobRow(job=job, pool=homes.get(job, ""))
-        )
+        over = JobRow(job=job, pool=homes.get(job) or DEFAULT_POOL)
+        row = _row(job, snapshot, plan, parts[job]) if job in parts else over
         yield msgspec.structs.replace(row, done=done, failed=failed, wanted=wanted.get(job))
 
 
