@@ -23,7 +23,7 @@ def explained(
     try:
         workload = workloads[find(job, workloads)]
     except NotOneJobError as problem:
-        click.echo(f"error: --explain: {printable(str(problem))}", err=True)
+        click.echo(f"error: {printable(str(problem))}", err=True)
         raise click.exceptions.Exit(2) from None
     return explain(world, Terms(config, steps[-1].snapshot.now, policy), steps, workload)
 
