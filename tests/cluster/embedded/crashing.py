@@ -1,7 +1,7 @@
 """A program that lives a story in many directories, and dies in each at another point.
 
-`python -m tests.cluster.embedded.crashing DIRECTORY ROUNDS POINT...`: each point is tried by a fork that has
-everything imported already. A point is a moment at a commit: before the transaction begins, before it is
+`python -m tests.cluster.embedded.crashing DIRECTORY quick|slow ROUNDS POINT...`: each point is tried by a fork
+that has everything imported already. A point is a moment at a commit: before the transaction begins, before it is
 committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
 """
 
@@ -13,17 +13,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shoal.cluster.embedded.journal import SqliteJournal
+from shoal.cluster.embedded.pace import Pace
 from shoal.cluster.registry.records import Record
 from tests.cluster.embedded.scenario import play
 
 NEVER = 10**9
 
 
+class Steady(Pace):
+    """A disk that is always quick, or never: which commits there are must not depend on how busy it is."""
+
+    def __init__(self, *, quick: bool) -> None:
+        super().__init__()
+        self._quick = quick
+
+    @property
+    def is_quick(self) -> bool:
+        return self._quick
+
+
 class CrashingJournal(SqliteJournal):
     """Calls a hook around every commit."""
 
-    def __init__(self, directory: Path, hook: Callable[[], None]) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, hook: Callable[[], None], *, quick: bool) -> None:
+        super().__init__(directory, Steady(quick=quick))
         self._hook = hook
         self._connection.set_trace_callback(self._traced)
 
@@ -49,24 +62,25 @@ class Countdown:
         self.passed += 1
 
 
-def live(directory: Path, rounds: int, point: int) -> int:
+def live(directory: Path, rounds: int, point: int, *, quick: bool) -> int:
     """Live the story until the point; how many points there were, if it comes to its end."""
     countdown = Countdown(point)
     directory.mkdir(parents=True)
     with (directory / "acknowledged").open("w", buffering=1) as file:
-        journal = CrashingJournal(directory / "home", countdown)
+        journal = CrashingJournal(directory / "home", countdown, quick=quick)
         asyncio.run(play(journal, rounds, lambda version: print(version, file=file)))
     return countdown.passed
 
 
-def main(directory: Path, rounds: int, points: Sequence[int]) -> None:
+def main(directory: Path, disk: str, rounds: int, points: Sequence[int]) -> None:
     """Try each point in a fork; with no points, only count them."""
+    quick = disk == "quick"
     if not points:
-        sys.stdout.write(f"{live(directory / 'whole', rounds, NEVER)}\n")
+        sys.stdout.write(f"{live(directory / 'whole', rounds, NEVER, quick=quick)}\n")
     for point in points:
         child = os.fork()
         if child == 0:
-            live(directory / str(point), rounds, point)
+            live(directory / str(point), rounds, point, quick=quick)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
@@ -74,4 +88,4 @@ def main(directory: Path, rounds: int, points: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), [int(point) for point in sys.argv[3:]])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), [int(point) for point in sys.argv[4:]])

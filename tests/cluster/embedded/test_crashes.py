@@ -22,9 +22,9 @@ ROUNDS = 5
 MORE_ROUNDS = 12
 
 
-def lived(directory: Path, rounds: int, points: Sequence[int] = ()) -> str:
+def lived(directory: Path, rounds: int, points: Sequence[int] = (), disk: str = "slow") -> str:
     """Live the story in children."""
-    command = [sys.executable, "-m", "tests.cluster.embedded.crashing", str(directory), str(rounds)]
+    command = [sys.executable, "-m", "tests.cluster.embedded.crashing", str(directory), disk, str(rounds)]
     done = subprocess.run(  # noqa: S603 - our own program
         [*command, *map(str, points)], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -53,22 +53,24 @@ def check(directory: Path, records: Sequence[Record]) -> None:
     assert is_whole(state)
 
 
-def crash_everywhere(directory: Path, rounds: int, most: int) -> None:
+def crash_everywhere(directory: Path, rounds: int, most: int, disk: str) -> None:
     records = history(rounds)
-    count = int(lived(directory, rounds))
+    count = int(lived(directory, rounds, disk=disk))
     points = sorted(random.Random(count).sample(range(count), min(most, count)))
-    lived(directory, rounds, points)
+    lived(directory, rounds, points, disk)
     for point in points:
         check(directory / str(point), records)
 
 
-def test_nothing_is_lost_or_halved_by_a_crash(tmp_path: Path) -> None:
-    crash_everywhere(tmp_path, ROUNDS, 100)
+@pytest.mark.parametrize("disk", ["quick", "slow"])
+def test_nothing_is_lost_or_halved_by_a_crash(tmp_path: Path, disk: str) -> None:
+    crash_everywhere(tmp_path, ROUNDS, 50, disk)
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_or_halved_by_a_crash_anywhere(tmp_path: Path) -> None:
-    crash_everywhere(tmp_path, MORE_ROUNDS, NEVER)
+@pytest.mark.parametrize("disk", ["quick", "slow"])
+def test_nothing_is_lost_or_halved_by_a_crash_anywhere(tmp_path: Path, disk: str) -> None:
+    crash_everywhere(tmp_path, MORE_ROUNDS, NEVER, disk)
 
 
 # --- files that are cut short ------------------------------------------------------------------------------
