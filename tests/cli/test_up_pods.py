@@ -124,7 +124,7 @@ def test_in_the_background_it_is_ready_when_the_command_returns(tmp_path: Path) 
         down = shoal("down", "--home", str(home))
         assert (down.returncode, down.stdout) == (0, "Shoal is down.\n")
         assert not (home / "daemon.json").exists()
-        until(lambda: not lives(str(status["pid"])))
+        assert not lives(str(status["pid"]))
 
 
 def test_who_is_not_up_is_said_not_to_be(tmp_path: Path) -> None:

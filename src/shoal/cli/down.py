@@ -1,17 +1,18 @@
 """`shoal down`: stops the daemon of an embedded home."""
 
 import os
+import select
 import signal
-import time
 from pathlib import Path
 from typing import Final
 
 import click
 
-from shoal.cli.daemon import LEAVE_PODS, facts_of, is_locked, must_be_up
+from shoal.cli.daemon import LEAVE_PODS, is_locked, must_be_up
 from shoal.cli.places import home_option
 
-_LOOK: Final = 0.05
+_LONGEST: Final = 2**31 - 1
+"""Milliseconds that the system can wait at once."""
 
 
 @click.command()
@@ -49,31 +50,30 @@ def down(*, home: Path, keep_pods: bool, timeout: float) -> None:
 
 
 def _stop(home: Path, timeout: float, number: signal.Signals) -> None:
+    """End the daemon; when this returns it is gone, and not only its lock."""
     pid = int(must_be_up(home)["pid"])
-    _signal(pid, number)
-    if not _gone(home, pid, timeout):
-        _signal(pid, signal.SIGTERM)  # the second time it kills
-        if not _gone(home, pid, timeout):
-            raise click.ClickException(f"the daemon (pid {pid}) does not end: its log says more")
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
     try:
-        os.kill(pid, number)
+        daemon = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        for told in (number, signal.SIGTERM):  # the second time it kills
+            signal.pidfd_send_signal(daemon, told)
+            if _ended(daemon, timeout):
+                return
     except ProcessLookupError:
         return
     except PermissionError:
         raise click.ClickException(f"the daemon (pid {pid}) belongs to another user") from None
+    finally:
+        os.close(daemon)
+    raise click.ClickException(f"the daemon (pid {pid}) does not end: its log says more")
 
 
-def _gone(home: Path, pid: int, seconds: float) -> bool:
-    """Wait until nobody has the state, or somebody else has."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if not is_locked(home) or ((facts := facts_of(home)) and facts["pid"] != pid):
-            return True
-        time.sleep(_LOOK)
-    return False
+def _ended(daemon: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(daemon, select.POLLIN)
+    return bool(poll.poll(min(seconds * 1000, _LONGEST)))
 
 
 def _running(home: Path) -> int:
