@@ -1,8 +1,8 @@
 """A program that lives a story in many directories, and dies in each at another point.
 
-`python -m tests.cluster.embedded.crashing DIRECTORY quick|slow ROUNDS POINT...`: each point is tried by a fork
-that has everything imported already. A point is a moment at a commit: before the transaction begins, before it
-is committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
+`python -m tests.cluster.embedded.crashing DIRECTORY quick|slow ROUNDS POINT...`: each point is tried by a
+fork that has everything imported already. A point is a moment at a commit: before the transaction begins,
+before it is committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
 """
 
 import asyncio
