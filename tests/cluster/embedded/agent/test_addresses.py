@@ -149,6 +149,16 @@ async def test_the_indices_to_come_of_a_job_resolve(tmp_path: Path) -> None:
     assert "train-2.svc" in await names(directory)
 
 
+def test_peers_are_the_hosts_of_the_same_service(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, "")
+    directory.hear_of_jobs([job("train", 2)])
+    directory.hear_of_pods([pod("w", subdomain="svc"), pod("other", subdomain="else"), pod("loose")])
+    peers = directory.peers(pod("w", subdomain="svc").item)
+    assert list(peers) == ["train-0", "train-1", "w"]
+    assert peers["w"] == directory.address(pod("w", subdomain="svc").item)
+    assert directory.peers(pod("loose").item) == {}
+
+
 async def test_names_to_come_leave_addresses_for_pods_that_are_there(tmp_path: Path) -> None:
     directory = Directory(tmp_path, "")
     directory.hear_of_jobs([job(f"train-{i}", 10_000) for i in range(20)])

@@ -166,6 +166,14 @@ def test_gpus_are_shown_and_hidden(devices: tuple[int, ...] | None, seen: str | 
     assert environment(pod({"name": "main"}), {"name": "main"}, around).get("CUDA_VISIBLE_DEVICES") == seen
 
 
+@pytest.mark.parametrize(
+    "peers, seen", [({}, None), ({"a": "127.1.0.1", "b": "127.1.0.2"}, "a=127.1.0.1,b=127.1.0.2")]
+)
+def test_where_names_do_not_resolve_addresses_are_told(peers: dict[str, str], seen: str | None) -> None:
+    around = Surroundings(place=AROUND.place, sources={}, host={}, peers=peers)
+    assert environment(pod({"name": "main"}), {"name": "main"}, around).get("SHOAL_PEERS") == seen
+
+
 def test_all_that_a_pod_refers_to() -> None:
     container = {
         "name": "main",

@@ -122,6 +122,7 @@ class Containers:
             sources=sources,
             host=os.environ,
             devices=station.devices.take(self._machine, self._uid, container, self._living()),
+            peers={} if station.runtime.abilities.mounts else station.directory.peers(pod),
         )
         await station.runtime.start(container_spec(pod, container, attempt, around, site))
         await self._forget(name, attempt + 1 - REMEMBERED)

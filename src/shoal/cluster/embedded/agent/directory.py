@@ -20,6 +20,8 @@ from shoal.cluster.resources import Object
 _LOG: Final = logging.getLogger(__name__)
 _MOST_TO_COME: Final = 4096
 """Of how many indices of a Job the names are known before there are pods."""
+_MOST_PEERS: Final = 1024
+"""Of how many hosts the addresses fit into one variable."""
 
 _Holder = tuple[str, Key]
 
@@ -126,6 +128,15 @@ class Directory:
     def address(self, pod: Object) -> str:
         """The address of a pod; it is safe to use after `settled`."""
         return HOST_IP if pod["spec"].get("hostNetwork") else self._addresses.of(name_of(pod))
+
+    def peers(self, pod: Object) -> dict[str, str]:
+        """The hosts of a pod's service and their addresses, as far as they are known; the first by name."""
+        me = name_of(pod)
+        if not me.subdomain:
+            return {}
+        service = me.namespace, me.subdomain
+        names = [name for name in self._addresses.names() if (name.namespace, name.subdomain) == service]
+        return {name.host: self._addresses.of(name) for name in sorted(names)[:_MOST_PEERS]}
 
     def hosts_file(self, namespace: str) -> Path:
         """The hosts file of a namespace; it is there after `settled`."""

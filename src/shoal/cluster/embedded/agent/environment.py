@@ -41,6 +41,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Its GPUs; None where the node has none, so that there is nothing to hide."""
     somebody_else: bool = False
     """It runs as another user than we do."""
+    peers: Mapping[str, str] = {}
+    """Addresses by host of those whose names do not resolve here."""
 
 
 def environment(pod: Object, container: Object, around: Surroundings) -> dict[str, str]:
@@ -85,6 +87,8 @@ def _own(pod: Object, around: Surroundings) -> dict[str, str]:
         "SHOAL_POD_IP": place.ip,
         NODE: place.machine.name,
     }
+    if around.peers:
+        made["SHOAL_PEERS"] = ",".join(f"{host}={address}" for host, address in around.peers.items())
     return made | ({} if around.devices is None else {DEVICES: ",".join(map(str, around.devices))})
 
 
