@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import json
+import math
 from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shoal.client.client import Client
+from shoal.client.client import Client, Named
+from shoal.client.waiting import gone, until
 from shoal.client.watching import Change, Follower
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.kubernetes.access import with_token
@@ -98,6 +100,17 @@ async def test_what_is_told(script: list[Answer], wanted: list[str]) -> None:
 def followed(url: str, most: int | None = None) -> list[Change]:
     with contextlib.closing(Client(with_token(url, "t"))) as client:
         return [*islice(Follower(client, PODS).changes(), most)]
+
+
+@pytest.mark.parametrize("there", [[], [pod("b", 3)]])
+async def test_who_waits_for_an_end_that_came_before_it_could_watch_is_told(there: list[Any]) -> None:
+    async with Scripted([answer(200, pod("a", 1)), listed(3, *there)]).serving() as server:
+        assert await asyncio.to_thread(waited, server.url)
+
+
+def waited(url: str) -> bool:
+    with contextlib.closing(Client(with_token(url, "t"))) as client:
+        return until(client, Named(PODS, "a", "default"), gone("uid-a"), math.inf)
 
 
 async def test_a_watch_goes_on_from_the_last_version() -> None:

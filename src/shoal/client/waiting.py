@@ -16,11 +16,12 @@ def until(client: Client, one: Named, holds: Test, deadline: float) -> bool:
     """Whether it came to hold of an object before a moment of the monotonic clock; tested at least once."""
     resource, name, namespace = one.resource, one.name, one.namespace
     where = Where(namespace, fields=f"metadata.name={name}")
-    if holds(client.find(resource, name, namespace)):
+    found = client.find(resource, name, namespace)
+    if holds(found):
         return True
     if time.monotonic() >= deadline:
         return False
-    for change in Follower(client, resource, where, deadline=deadline).changes():
+    for change in Follower(client, resource, where, deadline=deadline, known=found).changes():
         if holds(None if change.type == "DELETED" else change.object):
             return True
     return holds(client.find(resource, name, namespace))

@@ -51,13 +51,17 @@ class Follower:
         rows: bool = False,
         include: str = "",
         deadline: float = math.inf,
+        known: Object | None = None,
     ) -> None:
+        """`known` is an object that was there a moment ago: if it is not any more, that is told."""
         self._client, self._resource, self._where = client, resource, where
         self._accept: Final = TABLE if rows else JSON
         self._include: Final = include
         self._deadline: Final = deadline
         self._known: dict[str, Change] = {}
         """What was last told of each object that is there, by uid."""
+        if known is not None:
+            self._note(_change("LISTED", known, None))
 
     def changes(self) -> Iterator[Change]:
         """All of it, until the deadline; ClusterError when it cannot go on."""
