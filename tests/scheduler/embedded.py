@@ -1,4 +1,4 @@
-"""The embedded home as a stage: kubectl does what acts do, and pods are real processes.
+"""The embedded home as a stage: kubectl or shoal does what acts do, and pods are real processes.
 
 A node comes as a machine that the agent plays from then on: for each the agent begins anew, and finds the
 pods of the others as they are.
@@ -22,6 +22,7 @@ from shoal.cluster.embedded.home import open_home
 from shoal.cluster.embedded.runtime import Run, Runtime, opened_runtime
 from shoal.cluster.registry import Registry
 from shoal.cluster.resources import NAMESPACES, Object
+from tests.cli.running import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
 from tests.scheduler.scenes import Act, Stage
@@ -61,11 +62,13 @@ class Machines:
 
 
 class EmbeddedStage(Stage):
-    """A stage whose acts are kubectl's, and whose pods are processes."""
+    """A stage whose acts are commands, and whose pods are processes."""
 
-    def __init__(self, registry: Registry, namespace: str, machines: Machines, kubeconfig: Path) -> None:
+    def __init__(
+        self, registry: Registry, namespace: str, machines: Machines, kubeconfig: Path, program: str
+    ) -> None:
         super().__init__(registry, namespace, time.time)
-        self._machines, self._kubeconfig = machines, kubeconfig
+        self._machines, self._kubeconfig, self._program = machines, kubeconfig, program
 
     def machines(self) -> AbstractAsyncContextManager[object]:
         return nullcontext()
@@ -74,7 +77,7 @@ class EmbeddedStage(Stage):
         if one["kind"] == "Node":
             await self._add(one)
             return
-        made = json.loads(await self.kubectl("create", "-o", "json", "-f", "-", stdin=dressed(one)))
+        made = json.loads(await self.tell("create", "-o", "json", "-f", "-", stdin=dressed(one)))
         self.remember(made)
 
     async def _add(self, node: Object) -> None:
@@ -83,36 +86,38 @@ class EmbeddedStage(Stage):
         machine = Machine(name=name, cpu=int(has["cpu"]) * 1000, memory=10 * GIBIBYTE, gpus=tuple(gpus))
         await self._machines.add(machine)
         labels = [f"{key}={value}" for key, value in metadata["labels"].items()]
-        await self.kubectl("label", "--overwrite", "node", name, *labels)
+        await self.tell("label", "--overwrite", "node", name, *labels)
 
     async def perform(self, act: Act) -> None:
         for one in act.create:
             await self.create(one)
         for kind, name, patch in act.patch:
-            await self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+            await self.tell("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
         for kind, name in act.delete:
-            await self.kubectl("delete", kind, name, "--wait=false")
+            await self.tell("delete", kind, name, "--wait=false")
         for kind, name, status in act.status:
             said = json.dumps({"status": status})
-            await self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", said)
+            await self.tell("patch", kind, name, "--subresource=status", "--type=merge", "-p", said)
         for name in act.ends:
-            await self.kubectl("exec", name, "--", *ENDING)
+            await self.tell("exec", name, "--", *ENDING)
 
-    async def kubectl(self, *arguments: str, stdin: Object | None = None) -> str:
-        """What kubectl prints; it must not fail."""
+    async def tell(self, *arguments: str, stdin: Object | None = None) -> str:
+        """What the program prints; it must not fail."""
         pipe = asyncio.subprocess.PIPE
         command = await asyncio.create_subprocess_exec(
-            str(assets("kubectl") / "kubectl"),
-            *("--kubeconfig", str(self._kubeconfig), "--cache-dir", str(self._kubeconfig.parent / "cache")),
-            *("--namespace", self.namespace),
-            *arguments,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
+            *self._words(arguments[0]), *arguments, stdin=pipe, stdout=pipe, stderr=pipe
         )
         said, wrong = await command.communicate(json.dumps(stdin).encode())
         assert command.returncode == 0, wrong.decode()
         return said.decode()
+
+    def _words(self, verb: str) -> tuple[str, ...]:
+        """How a command begins; there is no `shoal patch`."""
+        where = ("--kubeconfig", str(self._kubeconfig), "--namespace", self.namespace)
+        if self._program == "shoal" and verb != "patch":
+            return (*SHOAL, *where)
+        cache = str(self._kubeconfig.parent / "cache")
+        return (str(assets("kubectl") / "kubectl"), *where, "--cache-dir", cache)
 
 
 def dressed(one: Object) -> Object:
@@ -139,7 +144,7 @@ def _dress(value: Any) -> None:  # noqa: ANN401 - whatever JSON can say
 
 
 @contextlib.asynccontextmanager
-async def embedded_stage(home: Path) -> AsyncIterator[EmbeddedStage]:
+async def embedded_stage(home: Path, program: str) -> AsyncIterator[EmbeddedStage]:
     """A stage in an embedded home of its own; nothing of it runs any more when the block ends."""
     need_assets("kubectl")
     async with open_home(home) as registry, opened_runtime(home) as runtime:
@@ -148,7 +153,7 @@ async def embedded_stage(home: Path) -> AsyncIterator[EmbeddedStage]:
             async with serving(registry, credentials, kubelet=machines) as url:
                 made = await registry.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})
                 kubeconfig = credentials.write_kubeconfig(url)
-                yield EmbeddedStage(registry, made["metadata"]["name"], machines, kubeconfig)
+                yield EmbeddedStage(registry, made["metadata"]["name"], machines, kubeconfig, program)
         finally:
             await machines.stop()
             await end_all(runtime)

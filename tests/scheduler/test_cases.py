@@ -39,7 +39,8 @@ async def test_in_kubernetes(scene: Scene, k8s_alone: ControlPlane) -> None:
         await cluster.close()
 
 
+@pytest.mark.parametrize("program", ["kubectl", "shoal"])
 @pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
-async def test_with_processes(scene: Scene, tmp_path: Path) -> None:
-    async with embedded_stage(tmp_path / "home") as stage:
+async def test_with_processes(scene: Scene, program: str, tmp_path: Path) -> None:
+    async with embedded_stage(tmp_path / "home", program) as stage:
         await play(scene, stage, partial(running, native=True))
