@@ -41,7 +41,7 @@ READINGS = {
     "logs two --since-time=2100-01-01T00:00:00Z": "",
     "logs two --since-time=2020-01-01T00:00:00+02:00 --tail=1": "three\n",
     "logs two --timestamps": f"{TIME} one\n{TIME} two\n{TIME} three\n",
-    "logs two --all-containers": "one\ntwo\nthree\nother\n",
+    "logs two --all-containers": "(one\ntwo\nthree\nother|other\none\ntwo\nthree)\n",
     "logs two --all-containers --prefix": "".join(
         rf"\[pod/two/{line}\n" for line in ("a\\] one", "a\\] two", "a\\] three", "b\\] other")
     ),
