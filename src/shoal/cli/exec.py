@@ -32,14 +32,27 @@ def exec_(  # noqa: PLR0913 - one parameter an option
       shoal exec -it web -- sh
       shoal exec -i web -c sidecar -- tee /tmp/file < file
     """
-    from shoal.cli.terminal import converse
-    from shoal.client.streams import executing
-
     resource, name = one(session, [pod]) if "/" in pod else (PODS, pod)
     if resource is not PODS:
         raise click.UsageError(f"'{pod}' is not a pod")
     if not container:
         container = containers.usual(session.client.get(PODS, name, session.namespace))
+    code = _execute(session, name, command, container=container, stdin=stdin, tty=tty)
+    if code:
+        click.echo(f"command terminated with exit code {code}", err=True)
+        raise click.exceptions.Exit(code)
+
+
+def _execute(  # noqa: PLR0913 - what to run where, and how it is connected
+    session: Session, pod: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+) -> int:
+    import asyncio
+
+    from shoal.cli.terminal import converse
+    from shoal.client.streams import executing
+
+    http = session.client.http
+    credentials = http.credentials()
     options: dict[str, str | bool] = {
         "container": container,
         "stdin": stdin,
@@ -47,8 +60,9 @@ def exec_(  # noqa: PLR0913 - one parameter an option
         "stderr": not tty,
         "tty": tty,
     }
-    with executing(session.client.http, session.namespace, name, command, **options) as stream:
-        code = converse(stream, stdin=stdin, tty=tty)
-    if code:
-        click.echo(f"command terminated with exit code {code}", err=True)
-        raise click.exceptions.Exit(code)
+
+    async def run() -> int:
+        async with executing(http, credentials, session.namespace, pod, command, **options) as stream:
+            return await converse(stream, stdin=stdin, tty=tty)
+
+    return asyncio.run(run())

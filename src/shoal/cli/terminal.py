@@ -1,5 +1,6 @@
 """A terminal here, and a command elsewhere: what is typed goes there, what it prints comes here."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -9,6 +10,7 @@ import termios
 import threading
 import tty as terminals
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from typing import Final
 
 import msgspec
@@ -19,14 +21,15 @@ from shoal.cluster.errors import UnavailableError
 _CHUNK: Final = 2**15
 
 
-def converse(stream: Stream, *, stdin: bool, tty: bool) -> int:
+async def converse(stream: Stream, *, stdin: bool, tty: bool) -> int:
     """Pass everything on until the command has ended; its exit code."""
     with _raw() if tty and stdin and sys.stdin.isatty() else contextlib.nullcontext():
         if tty:
-            _tell_size(stream)
+            await _tell_size(stream)
         if stdin:
-            threading.Thread(target=_pass_input, args=(stream,), daemon=True).start()
-        for channel, text in stream.messages():
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=_pass_input, args=(stream, loop), daemon=True).start()
+        async for channel, text in stream.messages():
             if channel == ENDED:
                 return exit_code(msgspec.json.decode(text, type=dict[str, object]))
             if channel in (STDOUT, STDERR):
@@ -45,20 +48,24 @@ def _raw() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _tell_size(stream: Stream) -> None:
+async def _tell_size(stream: Stream) -> None:
     """Tell the size of the terminal, now and whenever it changes."""
+    loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
-    def tell(*_: object) -> None:
-        stream.resize(*shutil.get_terminal_size())
+    def tell() -> None:
+        telling.add(task := loop.create_task(stream.resize(*shutil.get_terminal_size())))
+        task.add_done_callback(telling.discard)
 
-    signal.signal(signal.SIGWINCH, tell)
-    tell()
+    loop.add_signal_handler(signal.SIGWINCH, tell)
+    await stream.resize(*shutil.get_terminal_size())
 
 
-def _pass_input(stream: Stream) -> None:
-    while text := os.read(sys.stdin.fileno(), _CHUNK):
-        stream.send(STDIN, text)
-    stream.close_input()
+def _pass_input(stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+    """Read in a thread of its own, as no event loop waits for files, and no faster than it is sent."""
+    with contextlib.suppress(RuntimeError, CancelledError):  # the command has ended, and the loop with it
+        while text := os.read(sys.stdin.fileno(), _CHUNK):
+            asyncio.run_coroutine_threadsafe(stream.send(STDIN, text), loop).result()
+        asyncio.run_coroutine_threadsafe(stream.close_input(), loop).result()
 
 
 def _write(file: int, text: bytes) -> None:

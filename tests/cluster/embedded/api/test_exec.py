@@ -114,9 +114,12 @@ def test_old_clients_are_told_what_to_do(ground: Playground, monkeypatch: pytest
 
 def socket(ground: Playground, query: str, *protocols: str, token: str = "") -> ClientConnection:
     credentials = ground.api.credentials
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    # This client reads and writes in two threads, and Python's TLS 1.3 may then never send the request.
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
     return connect(
         f"{ground.api.url.replace('https', 'wss')}/api/v1/namespaces/{SPACE}/pods/{POD}/{query}",
-        ssl=ssl.create_default_context(cafile=str(credentials.authority)),
+        ssl=tls,
         subprotocols=[Subprotocol(protocol) for protocol in protocols] or None,
         additional_headers={"Authorization": f"Bearer {token or credentials.token}"},
         open_timeout=PATIENCE,

@@ -9,7 +9,6 @@ from asyncio import BaseTransport, WriteTransport
 from typing import Final
 
 from starlette.types import Scope
-from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
@@ -24,12 +23,6 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """Take the connection over."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, _TRANSPORT: transport}
-
-    async def send(self, message: ASGISendEvent) -> None:
-        """Send; who was refused is let go of once, since TLS that is closed twice may forget the answer."""
-        await super().send(message)
-        if self.close_sent and self.close_timer is None:
-            self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
 
     def shutdown(self) -> None:
         """Say goodbye, unless that has been said."""
