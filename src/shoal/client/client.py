@@ -1,7 +1,7 @@
 """Objects of a cluster, for commands: asked for one after another."""
 
 import contextlib
-import http.client
+import io
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
@@ -145,7 +145,7 @@ class Client:
     @contextlib.contextmanager
     def stream(
         self, path: str, query: Query, *, accept: str = JSON, silence: float | None = None
-    ) -> Iterator[http.client.HTTPResponse]:
+    ) -> Iterator[io.BufferedReader]:
         """An answer that is read as it comes."""
         with self.http.stream(Request(path=path, query=query, accept=accept), silence=silence) as answer:
             yield answer

@@ -6,7 +6,7 @@ Tried again is only what was certainly not done, or does no harm twice: what the
 
 import contextlib
 import errno
-import http.client
+import io
 import ssl
 import time
 from collections.abc import Container, Iterator, Mapping
@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 import shoal
+from shoal.client.connection import Answer, Connection, NonsenseError
 from shoal.client.errors import UnreachableError
 from shoal.cluster.errors import TooManyRequestsError, UnauthorizedError, from_status
 from shoal.cluster.kubernetes.access import Access, Constant, Credentials, TokenFile
@@ -33,6 +34,7 @@ _ANSWER: Final = 60.0
 """The longest that an answer may take."""
 _STALE: Final = 2.0
 """Seconds after which a connection is not trusted to be open still: servers close those that are idle."""
+_BUFFER: Final = 2**16
 _OF_THE_READER: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What goes wrong where an answer is put that is being read, and never with the reading."""
 
@@ -67,7 +69,7 @@ class Http:
 
     def __init__(self, access: Access) -> None:
         self.access: Final = access
-        self._kept: tuple[http.client.HTTPConnection, float] | None = None
+        self._kept: tuple[Connection, float] | None = None
 
     def ask(self, request: Request) -> bytes:
         """The answer, whole; ClusterError if it is an error, or does not come."""
@@ -81,16 +83,16 @@ class Http:
         return self._answer(request)
 
     @contextlib.contextmanager
-    def stream(self, request: Request, *, silence: float | None = None) -> Iterator[http.client.HTTPResponse]:
+    def stream(self, request: Request, *, silence: float | None = None) -> Iterator[io.BufferedReader]:
         """An answer that is read as it comes; `silence` is how long it may say nothing, in seconds."""
         credentials = self.credentials()
-        with contextlib.closing(connect(self.access, credentials, silence)) as connection:
+        with contextlib.closing(Connection(self.access, credentials, silence)) as connection:
             with self._told():
                 answer = self._send(connection, request, credentials)
                 if answer.status >= _FAILED:
                     _check(answer, answer.read())
             with self._told(but=_OF_THE_READER):
-                yield answer
+                yield io.BufferedReader(answer, _BUFFER)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -128,12 +130,12 @@ class Http:
         with self._told():
             kept = self._take()
             if kept is not None and request.method == "GET":
-                with contextlib.suppress(http.client.BadStatusLine, ConnectionError):
+                with contextlib.suppress(ConnectionError):
                     return self._read(kept, request, credentials)
                 kept = None
-            return self._read(kept or connect(self.access, credentials, _ANSWER), request, credentials)
+            return self._read(kept or Connection(self.access, credentials, _ANSWER), request, credentials)
 
-    def _take(self) -> http.client.HTTPConnection | None:
+    def _take(self) -> Connection | None:
         """The connection of last time, if it is sure to be open still."""
         kept, self._kept = self._kept, None
         if kept is None or time.monotonic() - kept[1] < _STALE:
@@ -141,30 +143,25 @@ class Http:
         kept[0].close()
         return None
 
-    def _read(
-        self, connection: http.client.HTTPConnection, request: Request, credentials: Credentials
-    ) -> bytes:
+    def _read(self, connection: Connection, request: Request, credentials: Credentials) -> bytes:
         try:
             answer = self._send(connection, request, credentials)
             text = answer.read()
         except BaseException:
             connection.close()
             raise
-        if answer.will_close:
-            connection.close()
-        else:
+        if answer.reusable:
             self._kept = (connection, time.monotonic())
+        else:
+            connection.close()
         _check(answer, text)
         return text
 
-    def _send(
-        self, connection: http.client.HTTPConnection, request: Request, credentials: Credentials
-    ) -> http.client.HTTPResponse:
+    def _send(self, connection: Connection, request: Request, credentials: Credentials) -> Answer:
         body = None if request.body is None else msgspec.json.encode(request.body)
         base = urlsplit(self.access.url).path.rstrip("/")
         headers = {**request.headers(), **self.headers(credentials)}
-        connection.request(request.method, base + request.address, body, headers)
-        return connection.getresponse()
+        return connection.ask(request.method, base + request.address, headers, body)
 
     @contextlib.contextmanager
     def _told(self, but: Container[int | None] = ()) -> Iterator[None]:
@@ -176,53 +173,21 @@ class Http:
         except ssl.SSLError as problem:
             why = getattr(problem, "verify_message", "") or problem.reason or str(problem)
             raise UnreachableError(f"{self.access.url} is not whom it claims to be: {why}") from problem
-        except (OSError, http.client.HTTPException) as problem:
+        except (OSError, NonsenseError) as problem:
             if getattr(problem, "errno", None) in but:
                 raise
             why = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
             raise UnreachableError(f"{self.access.url} cannot be reached: {why}") from problem
 
 
-class _Tls(http.client.HTTPSConnection):
-    """A connection to a server whose certificate may say another name than its address."""
-
-    def __init__(
-        self, host: str, port: int, *, name: str, context: ssl.SSLContext, timeout: float | None
-    ) -> None:
-        super().__init__(host, port, context=context, timeout=timeout)
-        self._name, self._tls = name, context
-
-    def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
-
-
-def connect(access: Access, credentials: Credentials, silence: float | None) -> http.client.HTTPConnection:
-    """A connection to a server, through its proxy if it has one; it is made when something is sent."""
-    place, proxy = urlsplit(access.url), urlsplit(access.proxy)
-    near = proxy if access.proxy else place
-    host, port = near.hostname or "", near.port or (443 if near.scheme == "https" else 80)
-    if access.proxy and proxy.scheme != "http":
-        raise UnreachableError(f"a proxy such as {access.proxy!r} is not spoken to; http://… are")
-    if place.scheme == "http":
-        connection = http.client.HTTPConnection(host, port, timeout=silence)
-    else:
-        context = access.tls.context(credentials.certificate)
-        name = access.server_name or place.hostname or ""
-        connection = _Tls(host, port, name=name, context=context, timeout=silence)
-    if access.proxy:
-        connection.set_tunnel(place.hostname or "", place.port or 443)
-    return connection
-
-
 async def _issued(access: Access) -> Credentials:
     return await access.identity.credentials()
 
 
-def _check(answer: http.client.HTTPResponse, text: bytes) -> None:
+def _check(answer: Answer, text: bytes) -> None:
     """Raise what an answer says, if that is an error."""
     if answer.status >= _FAILED:
-        said = answer.headers.get("Retry-After", "")
+        said = answer.headers.get("retry-after", "")
         later = float(said) if said.isdigit() else None
         raise from_status(status_of(text), code=answer.status, retry_after=later)
 

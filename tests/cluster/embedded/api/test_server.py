@@ -1,8 +1,10 @@
 """The server: who is let in, where it listens, and how it ends."""
 
 import asyncio
+import json
 import socket
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -220,3 +222,32 @@ async def connected(credentials: Credentials, url: str) -> tuple[asyncio.StreamR
     place = urlsplit(url)
     tls = ssl.create_default_context(cafile=str(credentials.authority))
     return await asyncio.open_connection(place.hostname, place.port, ssl=tls)
+
+
+def exchanged(api: Embedded, said: Iterable[bytes]) -> bytes:
+    """What is answered to somebody who says this; no more of it than the server reads, or that is lost."""
+    place = urlsplit(api.url)
+    tls = ssl.create_default_context(cafile=str(api.credentials.authority))
+    plain = socket.create_connection((place.hostname or "", place.port or 0), 60)
+    with tls.wrap_socket(plain, server_hostname=place.hostname) as line:
+        for text in said:
+            line.sendall(text)
+        return line.recv(65536)
+
+
+NO_REQUESTS = {
+    "no HTTP": ([b"SSH-2.0-OpenSSH_9.2\r\n\r\n"], 405),
+    "another version": ([b"GET / HTTP/7.7\r\n\r\n"], 400),
+    "two lengths": ([b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"], 400),
+    "a header without an end": ([b"GET / HTTP/1.1\r\nX: ", *[b"x" * 1000] * 66], 400),
+    "headers without an end": ([b"GET / HTTP/1.1\r\n", *[b"X: y\r\n" * 100] * 110], 400),
+    "an address without an end": ([b"GET /", *[b"x" * 1000] * 66], 400),
+}
+
+
+@pytest.mark.parametrize("case", NO_REQUESTS)
+def test_what_is_no_request_is_refused_with_a_status(api: Embedded, case: str) -> None:
+    said, code = NO_REQUESTS[case]
+    head, _, body = exchanged(api, said).partition(b"\r\n\r\n")
+    assert (int(head.split()[1]), json.loads(body)["code"]) == (code, code)
+    assert b"connection: close" in head

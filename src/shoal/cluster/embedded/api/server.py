@@ -20,6 +20,7 @@ import uvicorn
 from shoal.api.fields import shown
 from shoal.cluster.embedded.addresses import LOOPBACK
 from shoal.cluster.embedded.api.app import Api, Pages
+from shoal.cluster.embedded.api.heads import HttpProtocol
 from shoal.cluster.embedded.api.kubelet import NOBODY, Kubelet
 from shoal.cluster.embedded.api.silence import hang_up
 from shoal.cluster.embedded.api.sockets import WebSocketProtocol
@@ -109,6 +110,7 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
         log_config=None,
         log_level="error",  # what clients do wrong is answered, and no news to who runs the server
         access_log=False,
+        http=HttpProtocol,
         ws=WebSocketProtocol,
         ws_per_message_deflate=False,  # nobody gains from it on one machine
         ws_ping_timeout=None,  # a command that does not take its input keeps pongs from being read
