@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from shoal.cli.jobnames import NotOneJobError, find
-from tests.builders import node, open_pool, pod, template, tyjob
+from tests.builders import batch_job, node, open_pool, pod, template, tyjob
 from tests.cli.running import SHOAL_IN_SHELL, shell, shoal
 
 KEYS = ["job", "state", "pool", "priority", "cycles", "reasons", "summary", "tasks", "changes"]
@@ -150,6 +150,28 @@ def test_a_name_that_means_none_or_several_says_which_there_are(name: str, said:
         find(name, JOBS)
     assert said in str(problem.value)
     assert len(str(problem.value)) < 300
+
+
+BATCH = [
+    node("n1", cpu=2),
+    batch_job("render", template(cpu=1), parallelism=3),
+    batch_job("over", template(cpu=1), status={"conditions": [{"type": "Complete", "status": "True"}]}),
+]
+
+
+@pytest.mark.parametrize("name", ["render", "job/render", "jobs/default/render", "Job/default/render"])
+def test_of_a_batch_job_the_first_pod_that_waits_is_explained(tmp_path: Path, name: str) -> None:
+    done = shoal("plan", "-f", written(tmp_path, BATCH), "--explain", name, "-o", "json")
+    answer = json.loads(done.stdout)
+    assert (answer["job"], answer["state"]) == ("Pod/default/render-2", "Unscheduled")
+
+
+def test_a_batch_job_that_waits_for_nothing(tmp_path: Path) -> None:
+    world = written(tmp_path, [*BATCH, node("n2", cpu=2)])
+    placed = json.loads(shoal("plan", "-f", world, "--explain", "job/render", "-o", "json").stdout)
+    assert (placed["job"], placed["state"]) == ("Pod/default/render-0", "ScheduledSucceed")
+    over = shoal("plan", "-f", world, "--explain", "job/over")
+    assert (over.returncode, over.stderr) == (2, "error: Job/default/over has no pod that runs or waits\n")
 
 
 def test_of_very_many_jobs_a_few_are_named() -> None:

@@ -8,6 +8,7 @@ _KINDS: Final = {
     "TYJob": ("tyjob", "tyjobs", "tyj"),
     "DIJob": ("dijob", "dijobs"),
     "TrainingJob": ("trainingjob", "trainingjobs", "tj"),
+    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
     "Pod": ("pod", "pods", "po"),
     "Gang": ("gang", "gangs"),
 }
