@@ -13,7 +13,7 @@ from measuring import TURNS, Row
 
 _IMPORTS = """
 import asyncio, click, cryptography.x509, msgspec, numpy, prometheus_client, sqlite3, sys, uvloop, yaml
-import starlette.requests, starlette.responses, uvicorn.protocols.http.h11_impl, websockets.server
+import starlette.requests, starlette.responses, uvicorn.protocols.http.httptools_impl, websockets.server
 sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode = WAL")
 """
 
