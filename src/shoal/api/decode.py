@@ -27,12 +27,13 @@ _type_info: Final[Callable[[Any], inspect.Type]] = functools.cache(inspect.type_
 def decode(kind: type[T], raw: object, path: str = "", check: Check[T] | None = None) -> T:
     """`raw` as a view of type `kind`; InvalidObjectError with all errors, those of `check` too, otherwise."""
     try:
-        view, wrong = _convert(kind, raw), list[FieldError]()
+        view = _convert(kind, raw)
+        errors = [*check(view)] if check else []
     except (msgspec.ValidationError, RecursionError):
         view, wrong = _salvage(kind, raw, path)
-    places = {error.path for error in wrong}
-    found = check(view) if check else ()
-    errors = [*wrong, *(error for error in found if error.stands_without(places))]
+        places = {error.path for error in wrong}
+        found = check(view) if check else ()
+        errors = [*wrong, *(error for error in found if error.stands_without(places))]
     if errors:
         raise InvalidObjectError(errors)
     return view

@@ -17,10 +17,10 @@ from shoal.cluster.errors import (
 )
 from shoal.cluster.registry.deleting import is_held
 from shoal.cluster.registry.head import Head
-from shoal.cluster.registry.records import Key, Record, copied, decode, meta
+from shoal.cluster.registry.records import Key, Record, copied, decode, encode, meta
 from shoal.cluster.registry.rules import metadata as metadata_rules
 from shoal.cluster.registry.rules.rules import Rules
-from shoal.cluster.registry.rules.shape import shaped
+from shoal.cluster.registry.rules.shape import shaped, shaped_text
 from shoal.cluster.resources import NAMESPACES, Object, Resource
 
 Make = Callable[[Object], Object]
@@ -77,7 +77,9 @@ def _sent(rules: Rules, body: Object) -> Object:
 def _received(rules: Rules, body: Object) -> Object:
     """A copy of an object, which says what it is; BadRequestError if it is something else."""
     try:
-        thing = copied(body)
+        text = encode(body)
+        quick = None if rules.custom else shaped_text(rules.resource, text)
+        thing: Any = decode(text) if quick is None else quick
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadRequestError(f"this is not JSON: {problem}") from None
     if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
@@ -90,7 +92,7 @@ def _received(rules: Rules, body: Object) -> Object:
         "metadata": thing.get("metadata") or {},
     }
     whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
-    return whole if rules.custom else shaped(resource, whole)
+    return whole if rules.custom or quick is not None else shaped(resource, whole)
 
 
 def _check_kind(rules: Rules, thing: Object) -> None:

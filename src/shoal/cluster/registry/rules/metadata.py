@@ -1,7 +1,6 @@
 """Metadata: what the server gives every object, what an update leaves alone, what is wrong with it."""
 
 import random
-import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -34,6 +33,8 @@ _SERVERS_OWN: Final = (
     "managedFields",
 )
 """What a new object cannot bring."""
+_UID_MASK: Final = ~(0xF << 76 | 0xC << 60)
+_UID_VERSION: Final = 0x4 << 76 | 0x8 << 60
 _CARRIED: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 """What an update may leave out, and cannot change."""
 _DECIDED: Final = ("creationTimestamp", "generation")
@@ -75,11 +76,17 @@ def begin(metadata: Object, now: float, dice: random.Random, *, generation: bool
     """Give a new object what the server gives it."""
     for field in _SERVERS_OWN:
         metadata.pop(field, None)
-    metadata["uid"] = str(uuid.UUID(int=dice.getrandbits(128), version=4))
+    metadata["uid"] = _uid(dice.getrandbits(128))
     metadata["creationTimestamp"] = as_text(now)
     if generation:
         metadata["generation"] = 1
     tidy(metadata)
+
+
+def _uid(number: int) -> str:
+    """A number as a UUID of the fourth version; the standard library takes much longer to say it."""
+    text = f"{number & _UID_MASK | _UID_VERSION:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def carry(metadata: Object, old: Object) -> None:
