@@ -90,7 +90,8 @@ def nobody_takes_room_that_is_kept(sight: Sight, step: Step) -> Iterator[str]:
     """Who is bound where room is kept for another leaves that other its room, or it gets another soon.
 
     A binding may have been under way when the room was nominated. But whoever then still waits when the
-    scheduler had its turn was robbed; unless the node, or some pool, is not what it was.
+    scheduler had its turn was robbed; unless the node, or some pool, is not what it was. Nobody can be robbed
+    of room that nobody makes: whoever wrote it down was stopped before it sent others away.
     """
     if isinstance(step.after, Pod):
         for uid in _intruded(sight, step.before, step.after):
@@ -115,7 +116,22 @@ def _intruded(sight: Sight, before: Pod | None, pod: Pod) -> Iterator[str]:
     for one in kept.values():
         total.update(one.asks())
     if node and any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
-        yield from (one.metadata.uid for one in kept.values())
+        yield from (one.metadata.uid for one in kept.values() if _is_made_room(sight, one, pod))
+
+
+def _is_made_room(sight: Sight, owner: Pod, newcomer: Pod) -> bool:
+    """Whether all who stay leave the room that is kept for a pod and its gang, but for a newcomer."""
+    ours = sight.gangs[owner.gang].values() if owner.gang else [owner]
+    for name in {one.status.nominated_node_name for one in ours if one.waits} - {""}:
+        there = (one for one in sight.pods.values() if one.node == name and not one.ended)
+        total = Counter[str]()
+        for one in (*there, *sight.kept[name].values()):
+            if not one.leaving and not one.told_to_go and one.key != newcomer.key:
+                total.update(one.asks())
+        node = sight.nodes.get(name)
+        if node is None or any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
+            return False
+    return True
 
 
 def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:

@@ -95,6 +95,11 @@ KEPT = (
     one("a", status={"conditions": [FULL]}),
     one("a", status={"conditions": [FULL], "nominatedNodeName": "n1"}),
 )
+APART = tuple(
+    seen(member(name, kept=kept), status={"conditions": [FULL]})
+    for name, kept in (("g1", ""), ("g2", ""), ("g1", "n1"), ("g2", "n2"))
+)
+"""A gang for which room is kept on two nodes."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,20 @@ STORIES = {
     "room is kept, and there is more": Story([N1, *KEPT, one("b", "n1"), SILENT, N1]),
     "room that was kept is taken by another": Story(
         [N1, *KEPT, one("b", "n1", 3), SILENT, one("c", "n1", 1)], "nobody_takes_room_that_is_kept"
+    ),
+    "room that another was told to make is taken": Story(
+        [N1, one("x", "n1", told=True), *KEPT, one("b", "n1"), SILENT, one("x", "n1", told=True)],
+        "nobody_takes_room_that_is_kept",
+    ),
+    "room that nobody was told to make is no room yet": Story(
+        [N1, one("x", "n1", 3), *KEPT, one("b", "n1", 1), SILENT, one("x", "n1", 3)]
+    ),
+    "room of a gang is no room while there is none for the rest": Story(
+        [N1, N2, one("x", "n2", 4), *APART, one("b", "n1", 4), SILENT, one("x", "n2", 4)]
+    ),
+    "room of a gang is taken while there is some for the rest": Story(
+        [N1, N2, one("x", "n2", 3), *APART, one("b", "n1", 4), SILENT, one("x", "n2", 3)],
+        "nobody_takes_room_that_is_kept",
     ),
     "who loses its room gets another": Story(
         [N1, N2, *KEPT, one("b", "n1", 3), one("a", "n2"), SILENT, one("c", "n1", 1)]
