@@ -47,7 +47,23 @@ def test_two_names_that_want_the_same_address_do_not_get_it() -> None:
 def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
     path = tmp_path / "addresses.json"
     path.write_text("{")
-    assert Addresses(path).of(Name("ns", "a")) == Addresses(tmp_path / "none.json").of(Name("ns", "a"))
+    home, other = Addresses(path), Addresses(tmp_path / "none.json")
+    assert home.of(Name("ns", "a")).split(".")[2:] == other.of(Name("ns", "a")).split(".")[2:]
+
+
+def test_homes_that_run_at_once_have_networks_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "addresses.json"
+    homes = [Addresses(path) for _ in range(20)]
+    assert len({network(home) for home in homes}) == len(homes)
+    chosen = network(homes[7])
+    homes[7].save(homes[7].text())
+    homes.clear()
+    others = [Addresses(path), Addresses(path)]
+    assert [network(home) for home in others] == [chosen, chosen], "what has addresses keeps its network"
+
+
+def network(home: Addresses) -> str:
+    return home.of(Name("ns", "a")).split(".")[1]
 
 
 def test_lines() -> None:

@@ -1,11 +1,15 @@
 """Loopback addresses of host names: each name its own, and the same again after a restart.
 
-A home has one of the networks 127.1/16 to 127.254/16, chosen by its path. A name has its first choice in it
-by a hash, or the next that is free. What was given is on the disk before anybody uses it.
+A home has one of the networks 127.1/16 to 127.254/16: its first choice by a hash of its path, or the next
+that no other home claims. It keeps that as long as a name has an address in it. A name has its first choice
+there by a hash too, or the next that is free. What was given is on the disk before anybody uses it.
 """
 
 import contextlib
 import hashlib
+import os
+import socket
+import weakref
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,6 +17,7 @@ import msgspec
 
 from shoal.cluster.embedded.shim.files import write_whole
 
+_NETWORKS: Final = 254
 _LAST: Final = 0xFFFE
 _ENDS: Final = (0, 255)
 """Last parts of addresses that some programs take for networks."""
@@ -43,10 +48,10 @@ class Addresses:
     def __init__(self, path: Path) -> None:
         """Read what was given before; a file that cannot be read is as none, and is written anew."""
         self._path: Final = path
-        kept = _Kept(_network_of(path.parent))
+        kept = _Kept(_hash(str(path.parent)) % _NETWORKS + 1)
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
-        self._network: Final = kept.network
+        self._network: Final = self._claimed(kept.network, others=not kept.names)
         self._numbers: Final = {Name(*name): number for *name, number in kept.names}
         self._taken: Final = set(self._numbers.values())
 
@@ -82,6 +87,16 @@ class Addresses:
         """Write it down: all of it, or nothing."""
         write_whole(str(self._path), text, durable=True)
 
+    def _claimed(self, first: int, *, others: bool) -> int:
+        """The network of this home as long as this lives: its first choice, or one that is free."""
+        for step in range(_NETWORKS if others else 1):
+            network = (first - 1 + step) % _NETWORKS + 1
+            with socket.socket(socket.AF_UNIX) as claim, contextlib.suppress(OSError):
+                claim.bind(f"\0shoal-127.{network}")  # a name without a file: it goes with its owner
+                weakref.finalize(self, os.close, claim.detach())
+                return network
+        return first
+
     def _choose(self, name: Name) -> int:
         first = _hash("/".join(name))
         for step in range(_LAST):
@@ -89,10 +104,6 @@ class Addresses:
             if number not in self._taken and number & 0xFF not in _ENDS:
                 return number
         raise FullError(f"127.{self._network}.0.0/16 has no address left")
-
-
-def _network_of(home: Path) -> int:
-    return 1 + _hash(str(home)) % 254
 
 
 def _hash(text: str) -> int:
