@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.daemon import up
 from tests.cli.inside import Done, inside
-from tests.cli.running import SHOAL, run
+from tests.cli.running import SHOAL, SHOAL_IN_SHELL, run, shell
 
 PATIENCE = "120s"
 
@@ -145,6 +145,11 @@ def test_a_command_ends_as_it_ends_there(home: Path, web: str) -> None:
 def test_what_is_put_in_comes_out(home: Path, web: str) -> None:
     text = os.urandom(300_000)
     assert execute(home, "-i", web, "-c", "c", "--", "cat", stdin=text).stdout == text
+
+
+def test_who_has_no_input_puts_nothing_in(home: Path, web: str) -> None:
+    ended = shell(f"{SHOAL_IN_SHELL} exec --home '{home}' -i {web} -- sh -c 'cat; echo end' <&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")
 
 
 def test_a_command_has_a_terminal(home: Path, web: str) -> None:

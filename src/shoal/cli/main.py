@@ -102,9 +102,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 for success, 2 for bad input."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who called us (`>&-`): nobody wants to read it
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - until the end
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who called us (`>&-`): nobody is there
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar gets a question mark
