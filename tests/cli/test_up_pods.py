@@ -181,7 +181,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     assert refused.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [("--node-cpu", "much"), ("--node-memory", "1Xi"), ("--nodes", "0")])
+@pytest.mark.parametrize("options", [("--node-cpu", "much"), ("--node-memory", "1Xi"), ("--nodes", "-1")])
 def test_nodes_that_cannot_be_are_refused(tmp_path: Path, options: tuple[str, str]) -> None:
     refused = shoal("up", "--home", str(tmp_path), *options)
     assert refused.returncode == 2
@@ -227,6 +227,40 @@ def test_what_a_killed_daemon_has_left_running_is_not_said_to_be_down(tmp_path: 
         start(home)
         assert shoal("down", "--home", str(home)).returncode == 0
         assert not lives(child)
+
+
+def test_a_home_comes_back_as_the_nodes_that_its_pods_are_on(tmp_path: Path) -> None:
+    home, pid, go = tmp_path / "home", tmp_path / "pid", tmp_path / "go"
+    with in_background(home, "--nodes", "2", "--node-cpu", "3"):
+        call(home, PODS, pod("a", f"echo $$$$ > {pid}; until test -e {go}; do sleep 0.01; done; exit 5"))
+        child = written(pid)
+        os.kill(pid_of(home), signal.SIGKILL)
+        until(lambda: facts_of(home) is None)
+        start(home)
+        assert nodes(home) == {"node-0": "3", "node-1": "3"}
+        assert lives(child)
+        go.touch()
+        until(lambda: phase(home, "a") == "Failed")
+
+
+def test_a_home_is_other_nodes_when_it_is_told_so(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with in_background(home, "--nodes", "2", "--node-cpu", "3"):
+        pass
+    with in_background(home, "--nodes", "1"):
+        assert list(nodes(home)) == ["node-0"]
+        refused = shoal("up", "--home", str(home), "--nodes", "5")
+        assert refused.returncode == 1
+    with in_background(home):
+        assert list(nodes(home)) == ["node-0"]
+    with in_background(home, "--nodes", "0"):
+        assert not any(name.startswith("node-") for name in nodes(home))
+
+
+def nodes(home: Path) -> dict[str, str]:
+    """The CPUs of each node."""
+    found = call(home, "/api/v1/nodes")["items"]
+    return {node["metadata"]["name"]: node["status"]["capacity"]["cpu"] for node in found}
 
 
 def test_pods_may_be_kept_and_are_found_again(tmp_path: Path) -> None:

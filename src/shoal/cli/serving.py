@@ -14,6 +14,7 @@ import shoal
 from shoal.api.fields import many
 from shoal.cli.daemon import LEAVE_PODS, STATUS_PAGE, remove_facts, write_facts
 from shoal.cli.lasting import told_to_stop
+from shoal.cli.layout import Layout, remember
 from shoal.cluster.embedded.addresses import names_of
 from shoal.cluster.embedded.agent import Agent, Machines, refuser, refusing
 from shoal.cluster.embedded.api.server import serving
@@ -32,6 +33,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     home: Path
     settings: SchedulerConfig
+    layout: Layout
     machines: Machines
     listen: str
     port: int | None
@@ -59,6 +61,7 @@ async def serve(order: Order, ready: Callable[[str, Path], None], say: Callable[
             # By the time that a pod comes there is a runtime to ask.
             open_home(order.home, rules=refusing(RULES, refuser(lambda: runtime.abilities, os.geteuid())))
         )
+        remember(order.home, order.layout)
         runtime = await stack.enter_async_context(opened_runtime(order.home))
         agent = Agent(registry, runtime, order.home, order.machines)
         status = Status(order, runtime)

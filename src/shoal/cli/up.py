@@ -14,6 +14,7 @@ from shoal.cli.places import home_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.cli.layout import Layout
     from shoal.cli.serving import Order
     from shoal.cluster.embedded.agent import Machines
 
@@ -27,9 +28,9 @@ _MOST_NODES: Final = 1000
 @click.option("-d", "--detach", is_flag=True, help="Go on in the background; returns when it is ready.")
 @click.option(
     "--nodes",
-    type=click.IntRange(1, _MOST_NODES),
+    type=click.IntRange(0, _MOST_NODES),
     metavar="N",
-    help="Be several nodes, node-0 and so on; by default one, named like this machine.",
+    help="Be several nodes, node-0 and so on; 0 is one, named like this machine. By default as last time.",
 )
 @click.option("--node-cpu", default="", metavar="CPUS", help="CPUs of each node; by default its share.")
 @click.option("--node-memory", default="", metavar="BYTES", help="Memory of each node; by default its share.")
@@ -83,13 +84,16 @@ def up(  # noqa: PLR0913 - one parameter an option
 
     look_for_garbage_rarely()  # from the beginning: nothing of what is imported is any
     settings = read_config(config, schedulerNames=["*"])
-    machines = _machines(nodes, node_cpu, node_memory, node_gpu)
+    from shoal.cli.layout import Layout, last
     from shoal.cli.serving import Order
 
+    said = Layout(nodes=nodes or 0, cpu=node_cpu, memory=node_memory, gpus=node_gpu)
+    layout = last(home) if nodes is None and said == Layout() else said
     order = Order(
         home=home.absolute(),
         settings=settings,
-        machines=machines,
+        layout=layout,
+        machines=_machines(layout),
         listen=listen,
         port=port,
         keep_pods=keep_pods,
@@ -101,16 +105,16 @@ def up(  # noqa: PLR0913 - one parameter an option
         _run(order, tell)
 
 
-def _machines(nodes: int | None, cpu: str, memory: str, gpu: int | None) -> "Machines":
+def _machines(layout: "Layout") -> "Machines":
     from shoal.api.quantity import Quantity
     from shoal.cluster.embedded.agent import machines
 
-    for option, text in (("--node-cpu", cpu), ("--node-memory", memory)):
+    for option, text in (("--node-cpu", layout.cpu), ("--node-memory", layout.memory)):
         try:
             Quantity(text or "1")
         except ValueError as problem:
             raise click.BadParameter(str(problem), param_hint=option) from None
-    return machines(nodes, cpu=cpu, memory=memory, gpus=gpu)
+    return machines(layout.nodes or None, cpu=layout.cpu, memory=layout.memory, gpus=layout.gpus)
 
 
 def _run(order: "Order", tell: "Callable[[str], None]") -> None:
