@@ -16,7 +16,6 @@ TURN = 120.0
 """Seconds, without faults, within which a scheduler has had its turn."""
 _OFTEN = 10
 """How often a pod may be made again within a turn."""
-_PLACES = ("nodes", "pools.resource.aibee.cn")
 RECOVERY = 300.0
 """Seconds that a gang has to be whole again: `gangRecoverySeconds`."""
 
@@ -90,17 +89,14 @@ def nobody_takes_room_that_is_kept(sight: Sight, step: Step) -> Iterator[str]:
     """Who is bound where room is kept for another leaves that other its room, or it gets another soon.
 
     A binding may have been under way when the room was nominated. But whoever then still waits when the
-    scheduler had its turn was robbed; unless the node, or some pool, is not what it was. Nobody can be robbed
-    of room that nobody makes: whoever wrote it down was stopped before it sent others away.
+    scheduler had its turn was robbed; unless it could not have had its room either (`_can_have_it`).
     """
     if isinstance(step.after, Pod):
         for uid in _intruded(sight, step.before, step.after):
             sight.robbed.setdefault(uid, (sight.now(), step.after))
-    elif step.kind in _PLACES:
-        sight.robbed.clear()
     for uid, (since, thief) in list(sight.robbed.items()):
         pod = sight.known[uid]
-        if not pod.waits or uid in sight.gone:
+        if not pod.waits or uid in sight.gone or sight.rearranged > sight.promised[uid]:
             del sight.robbed[uid]
         elif sight.now() - max(since, sight.calm_since) > TURN:
             yield f"{pod.title} waits: its room on {thief.node} was given to {thief.title}"
@@ -116,22 +112,32 @@ def _intruded(sight: Sight, before: Pod | None, pod: Pod) -> Iterator[str]:
     for one in kept.values():
         total.update(one.asks())
     if node and any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
-        yield from (one.metadata.uid for one in kept.values() if _is_made_room(sight, one, pod))
+        yield from (one.metadata.uid for one in kept.values() if _can_have_it(sight, one, pod))
 
 
-def _is_made_room(sight: Sight, owner: Pod, newcomer: Pod) -> bool:
-    """Whether all who stay leave the room that is kept for a pod and its gang, but for a newcomer."""
-    ours = sight.gangs[owner.gang].values() if owner.gang else [owner]
-    for name in {one.status.nominated_node_name for one in ours if one.waits} - {""}:
-        there = (one for one in sight.pods.values() if one.node == name and not one.ended)
-        total = Counter[str]()
-        for one in (*there, *sight.kept[name].values()):
-            if not one.leaving and not one.told_to_go and one.key != newcomer.key:
-                total.update(one.asks())
-        node = sight.nodes.get(name)
-        if node is None or any(amount > node.has().get(resource, 0) for resource, amount in total.items()):
-            return False
-    return True
+def _can_have_it(sight: Sight, owner: Pod, newcomer: Pod) -> bool:
+    """Whether a pod can have the room that is kept for it; what a newcomer takes of it does not count.
+
+    It cannot if nodes or pools are not what they were when it was written down, if too few of its gang are
+    left, or if nobody makes room for one of them: who wrote it down was stopped before it sent others away.
+    """
+    gang = sight.gangs[owner.gang].values() if owner.gang else [owner]
+    ours = [one for one in gang if not one.leaving and one.status.phase != "Failed"]
+    if sight.rearranged > sight.promised[owner.metadata.uid] or len(ours) < _least(ours):
+        return False
+    places = {one.status.nominated_node_name for one in ours if one.waits} - {""}
+    return all(_is_made(sight, name, newcomer) for name in places)
+
+
+def _is_made(sight: Sight, name: str, newcomer: Pod) -> bool:
+    """Whether those who stay on a node leave all the room that is kept there."""
+    there = (one for one in sight.pods.values() if one.node == name and not one.ended)
+    total = Counter[str]()
+    for one in (*there, *sight.kept[name].values()):
+        if not one.leaving and not one.told_to_go and one.key != newcomer.key:
+            total.update(one.asks())
+    node = sight.nodes.get(name)
+    return node is not None and all(amount <= node.has().get(what, 0) for what, amount in total.items())
 
 
 def nobody_disappears(sight: Sight, step: Step) -> Iterator[str]:

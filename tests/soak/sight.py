@@ -19,6 +19,7 @@ T = TypeVar("T")
 Key = tuple[str, str]
 GANG, GANG_MIN = "shoal.io/gang", "shoal.io/gang-min"
 INDEX = "batch.kubernetes.io/job-completion-index"
+PLACES = ("nodes", "pools.resource.aibee.cn")
 LONGEST_FAULT = 400.0
 """Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
 _ENDED = ("Succeeded", "Failed")
@@ -141,6 +142,7 @@ class Pod(_View, frozen=True):
 
 class _NodeStatus(_View, frozen=True):
     allocatable: dict[str, str] = {}
+    conditions: tuple[Condition, ...] = ()
 
 
 class _NodeSpec(_View, frozen=True):
@@ -259,6 +261,10 @@ class Sight:
         """What the pods of each node hold, until they have ended or are gone."""
         self.kept: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
         """Pods that are nominated for each node, and do not have it yet."""
+        self.promised: Final[dict[str, float]] = {}
+        """When the room that was last kept for a pod was written down, by uid."""
+        self.rearranged = 0.0
+        """When a node or a pool last became another."""
         self.robbed: Final[dict[str, tuple[float, Pod]]] = {}
         """Pods whose room may be another's by now, by uid: since when, and whose."""
         self.mute: Final[dict[str, float]] = {}
@@ -290,7 +296,9 @@ class Sight:
     def _noted(self, resource: str, before: Any, after: Any) -> Step:  # noqa: ANN401 - of any kind
         if resource == "pods":
             self._note_pod(before, after)
-        elif resource == "nodes":
+        elif resource in PLACES and before != after:
+            self.rearranged = self.now()
+        if resource == "nodes":
             _put(self.nodes, (before or after).metadata.name, after)
         elif resource == "jobs.batch":
             _put(self.jobs, (before or after).metadata.uid, after)
@@ -313,6 +321,8 @@ class Sight:
             self.kept[before.status.nominated_node_name].pop(before.key, None)
         if after and after.waits and after.status.nominated_node_name:
             self.kept[after.status.nominated_node_name][after.key] = after
+            if not before or before.status.nominated_node_name != after.status.nominated_node_name:
+                self.promised[pod.metadata.uid] = self.now()
         if pod.gang:
             _put(self.gangs[pod.gang], pod.key, after)
             self.members[pod.gang].add(pod.key)

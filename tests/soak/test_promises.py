@@ -86,6 +86,7 @@ def gone(thing: Object) -> Object:
 
 
 N1, N2 = seen(node("n1", cpu=4, pods=3)), seen(node("n2", cpu=4, pods=3))
+CORDONED = seen(N2, spec={"unschedulable": True})
 
 PAIR = (member("a"), member("b", kept="n1"), member("a", "n1"), member("b", "n1"))
 """A gang that is bound as it should be."""
@@ -177,6 +178,16 @@ STORIES = {
     ),
     "room of a gang is taken while there is some for the rest": Story(
         [N1, N2, one("x", "n2", 3), *APART, one("b", "n1", 4), SILENT, one("x", "n2", 3)],
+        "nobody_takes_room_that_is_kept",
+    ),
+    "room of a gang is no room once one of it has failed": Story(
+        [N1, N2, *APART, member("g2", phase="Failed"), one("b", "n1", 4), SILENT, one("x", "n2", 3)]
+    ),
+    "room is kept on a node that is closed then": Story(
+        [N1, N2, *APART, 1.0, CORDONED, one("b", "n1", 4), SILENT, one("x", "n2", 3)]
+    ),
+    "room is kept on a node that gives a sign of life then": Story(
+        [N1, N2, *APART, 1.0, N2, one("b", "n1", 4), SILENT, one("x", "n2", 3)],
         "nobody_takes_room_that_is_kept",
     ),
     "who loses its room gets another": Story(
