@@ -1,5 +1,7 @@
 """What all tests share: hypothesis without a clock, assertions that explain themselves, a real Kubernetes."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +13,7 @@ settings.register_profile(
     "shoal", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("shoal")
+
+# Shells have what they start in the background ignore Ctrl-C, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

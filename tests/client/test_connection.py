@@ -101,6 +101,15 @@ def test_what_is_not_http(text: bytes) -> None:
         begun(line)
 
 
+def test_who_is_interrupted_while_an_answer_is_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Answer, "on_body", interrupted)
+    with saying([LENGTH]) as line, pytest.raises(KeyboardInterrupt):
+        begun(line).read()
+
+
 # --- over a real connection --------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserCallbackError, HttpParserError, HttpResponseParser
 
 from shoal.api.fields import shown
 from shoal.client.errors import UnreachableError
@@ -91,6 +91,10 @@ class Answer(io.RawIOBase):
         self._begun = True
         try:
             self._parser.feed_data(data)
+        except (
+            HttpParserCallbackError
+        ) as problem:  # it takes for its own what came while it called us: Ctrl-C
+            raise problem.__context__ or problem from None
         except HttpParserError as problem:
             raise NonsenseError(f"it does not speak HTTP: {problem}") from None
 
