@@ -14,6 +14,6 @@ settings.register_profile(
 )
 settings.load_profile("shoal")
 
-# Shells have what they start in the background ignore Ctrl-C, and so would all that tests start and interrupt.
+# Shells let what they start in the background ignore Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
