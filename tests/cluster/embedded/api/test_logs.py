@@ -29,6 +29,10 @@ def written(ground: Playground) -> str:
     return "written"
 
 
+OF_A = "".join(rf"\[pod/two/a\] {line}\n" for line in ("one", "two", "three"))
+OF_B = r"\[pod/two/b\] other\n"
+"""kubectl reads containers in any order."""
+
 READINGS = {
     "logs two": "one\ntwo\nthree\n",
     "logs two -c b": "other\n",
@@ -42,9 +46,7 @@ READINGS = {
     "logs two --since-time=2020-01-01T00:00:00+02:00 --tail=1": "three\n",
     "logs two --timestamps": f"{TIME} one\n{TIME} two\n{TIME} three\n",
     "logs two --all-containers": "(one\ntwo\nthree\nother|other\none\ntwo\nthree)\n",
-    "logs two --all-containers --prefix": "".join(
-        rf"\[pod/two/{line}\n" for line in ("a\\] one", "a\\] two", "a\\] three", "b\\] other")
-    ),
+    "logs two --all-containers --prefix": f"({OF_A}{OF_B}|{OF_B}{OF_A})",
     "logs -l app=x -c b": "other\n",
     "logs -l app=y": "",
 }
