@@ -39,11 +39,11 @@ from clusters import (
     trainers,
 )
 from shoal.api import kinds
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.cycle import cycle
-from shoal.scheduling.snapshot import Snapshot
-from shoal.world.assembly import Assembly, assemble
-from shoal.world.world import World
+from shoal.cache.snapshots import Assembly, assemble
+from shoal.cache.world import World
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
+from shoal.engine.snapshot import Snapshot
 
 CONFIG = SchedulerConfig()
 TIMES = 5

@@ -15,12 +15,12 @@ import msgspec
 
 from clusters import Raw, machines, template
 from measuring import Row
-from shoal.cluster.live import reader, sink
-from shoal.cluster.mirror import Put
+from shoal.cache.live import reader, sink
+from shoal.cache.snapshots import Assembler
+from shoal.cache.world import World
+from shoal.cluster.object_store import Put
 from shoal.cluster.resources import NODES, PODS
-from shoal.scheduling.config import SchedulerConfig
-from shoal.world.assembly import Assembler
-from shoal.world.world import World
+from shoal.engine.config import SchedulerConfig
 
 LOOKS = 4
 """Snapshots a second."""

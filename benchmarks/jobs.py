@@ -10,11 +10,11 @@ from pathlib import Path
 
 from daemons import resident
 from measuring import Row, rates
-from shoal.cluster.embedded.runtime import ContainerSpec, Runtime, opened_runtime
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Deletion, Where
 from shoal.cluster.resources import JOBS, PODS, Object
+from shoal.kubelet.runtime import ContainerSpec, Runtime, opened_runtime
 
 SPACE = "default"
 MAIN = "main"

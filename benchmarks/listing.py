@@ -11,10 +11,10 @@ import uvicorn
 
 from clusters import arriving
 from measuring import Row, by_turns, rates
-from shoal.cluster.embedded.api.server import listening, serving
-from shoal.cluster.embedded.credentials import Credentials
-from shoal.cluster.embedded.home import open_home
+from shoal.apiserver.credentials import Credentials
+from shoal.apiserver.http.server import listening, serving
 from shoal.cluster.resources import PODS
+from shoal.embedded.store import open_home
 
 _Message = MutableMapping[str, Any]
 

@@ -29,20 +29,20 @@ import uvloop
 
 from clusters import POOL, Raw, arriving, batch_jobs, machines, two_pools
 from measuring import Row
-from shoal.cli.lasting import look_for_garbage_rarely
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import BY_KIND, JOBS, NODES, PODS, Resource
-from shoal.cluster.simulated import SimulatedCluster, Simulation, run
-from shoal.controllers.house import House
+from shoal.controllers.manager import House
+from shoal.embedded.daemon import look_for_garbage_rarely
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
+from shoal.engine.plan import Plan
+from shoal.engine.policy_answers import Advice
+from shoal.engine.snapshot import Snapshot
 from shoal.manager import running
-from shoal.scheduling.advice import Advice
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.cycle import cycle
-from shoal.scheduling.plan import Plan
-from shoal.scheduling.snapshot import Snapshot
+from shoal.simulator import SimulatedCluster, Simulation, run
 from tests.k8s.controlplane import NoAssetsError, control_plane
 
 CONFIG = SchedulerConfig()

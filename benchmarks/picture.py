@@ -16,16 +16,16 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from shoal.cli import files
-from shoal.cli.connection import find
-from shoal.cli.drawing import draw
-from shoal.cli.liveview import Follower, title_of
-from shoal.cli.scene import Scene
-from shoal.cli.scenedrawing import Palette, drawn
+from shoal.cache.dry_run import rehearse, world_of
+from shoal.cli.input import files
+from shoal.cli.input.connection import find
+from shoal.cli.output.drawing import draw
+from shoal.cli.output.liveview import Follower, title_of
+from shoal.cli.output.scene import Scene
+from shoal.cli.output.scenedrawing import Palette, drawn
 from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.report import report
-from shoal.world.rehearsal import rehearse, world_of
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.report import report
 
 ROOT = Path(__file__).parents[1]
 WORLD = ROOT / "examples" / "worlds" / "team.yaml"

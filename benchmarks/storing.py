@@ -10,9 +10,9 @@ import msgspec
 
 from clusters import Raw, arriving
 from measuring import Row, by_turns, rates
-from shoal.cluster.embedded.home import open_home
-from shoal.cluster.registry import Registry
+from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import PODS
+from shoal.embedded.store import open_home
 
 _TABLE = "CREATE TABLE records (version INTEGER PRIMARY KEY, namespace TEXT, name TEXT, body BLOB) STRICT"
 

@@ -8,9 +8,9 @@ import msgspec
 
 from shoal.api.decode import decode
 from shoal.api.intake import take
-from shoal.cli.explaining import explained
-from shoal.scheduling.config import SchedulerConfig
-from shoal.world.rehearsal import rehearse, world_of
+from shoal.cache.dry_run import rehearse, world_of
+from shoal.cli.commands.plan import explained
+from shoal.engine.config import SchedulerConfig
 from tests.builders import Object
 
 

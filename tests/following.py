@@ -16,15 +16,15 @@ from shoal.api import kinds
 from shoal.api.decode import decode
 from shoal.api.kinds import KINDS
 from shoal.api.meta import Object as View
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.cycle import cycle
-from shoal.scheduling.neighbours import Occupant
-from shoal.scheduling.nodes import Nodes
-from shoal.scheduling.report import Step, report
-from shoal.scheduling.snapshot import Snapshot
-from shoal.world.assembly import Assembler, Assembly, assemble
-from shoal.world.changes import Key
-from shoal.world.world import World
+from shoal.cache.changes import Key
+from shoal.cache.snapshots import Assembler, Assembly, assemble
+from shoal.cache.world import World
+from shoal.engine.affinity import Occupant
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
+from shoal.engine.nodes import Nodes
+from shoal.engine.report import Step, report
+from shoal.engine.snapshot import Snapshot
 from tests.builders import Object
 from tests.worlds import NOW as NOW_TEXT
 

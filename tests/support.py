@@ -8,10 +8,10 @@ import msgspec
 
 from shoal.api.decode import decode
 from shoal.api.intake import take
+from shoal.cache.dry_run import rehearse, world_of
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.report import report
 from shoal.policies import Policy
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.report import report
-from shoal.world.rehearsal import rehearse, world_of
 
 
 class BadInputError(Exception):

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.cluster.embedded.agent import refuser, refusing
-from shoal.cluster.embedded.runtime import Abilities
-from shoal.cluster.registry import Registry
-from shoal.cluster.registry.rules.table import RULES
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.strategies.table import RULES
 from shoal.cluster.resources import BY_KIND
+from shoal.embedded.admission import refusing
+from shoal.kubelet.admission import refuser
+from shoal.kubelet.runtime import Abilities
 from tests.builders import node
 from tests.cli.running import shoal
 

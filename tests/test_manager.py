@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shoal.cluster.live import FOLLOWED
-from shoal.cluster.registry import Registry
+from shoal.apiserver.registry.registry import Registry
+from shoal.cache.live import FOLLOWED
 from shoal.cluster.resources import PODS, Resource
-from shoal.cluster.simulated import Connection, Refuse, Slow
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import Health, running
 from shoal.scheduler.loop import Manner
-from shoal.scheduling.config import SchedulerConfig
+from shoal.simulator import Connection, Refuse, Slow
 from tests.k8s.processes import PATIENCE
 from tests.scheduler.cases import in_pool, small
 from tests.scheduler.simulations import Run, simulated

@@ -17,18 +17,18 @@ from typing import Final
 
 import msgspec
 
-from shoal.cluster.live import LiveWorld, Texts
+from shoal.cache.live import LiveWorld, Texts
+from shoal.cache.world import World
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflectors
-from shoal.controllers.house import House
-from shoal.policies.worker import PolicyProcess
-from shoal.scheduler.advisor import Advisor, in_thread
+from shoal.controllers.manager import House
+from shoal.engine.config import FULFILMENT, SchedulerConfig
+from shoal.policies.process import PolicyProcess
 from shoal.scheduler.loop import Manner, Scheduler
 from shoal.scheduler.metrics import Metrics
+from shoal.scheduler.policy_client import Advisor, in_thread
 from shoal.scheduler.recording import Recorder
 from shoal.scheduler.settings import publish
-from shoal.scheduling.config import FULFILMENT, SchedulerConfig
-from shoal.world.world import World
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shoal.api import crds
+from shoal.api.crds import INT_OR_STRING, PRESERVE, QUANTITY_PATTERN
 from shoal.api.kinds import DIJOB, OWN_KINDS, POOL, TRAININGJOB, TYJOB, Kind
-from shoal.api.schema import INT_OR_STRING, PRESERVE, QUANTITY_PATTERN
 from tests import builders
 
 Schema = dict[str, Any]

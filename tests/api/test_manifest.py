@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shoal.api import plainyaml
+from shoal.api import manifest
 from shoal.api.manifest import ManifestError, read
 
 VALUES: list[tuple[str, str, Any]] = [
@@ -164,5 +164,5 @@ def test_what_stands_before_an_error_is_still_read() -> None:
 
 def test_merging_copies_nothing_so_that_many_sources_cost_what_they_hold() -> None:
     value: dict[str, object] = {"<<": [{f"k{i}": i} for i in range(100)], "k0": "own"}
-    assert plainyaml._merged(value) is value
+    assert manifest._merged(value) is value
     assert value == {"k0": "own"} | {f"k{i}": i for i in range(1, 100)}

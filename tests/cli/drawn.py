@@ -6,10 +6,10 @@ from typing import NamedTuple
 from rich.console import Console
 
 from shoal.api.intake import take
-from shoal.cli import drawing
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.report import Report, Step, report
-from shoal.world.rehearsal import rehearse, world_of
+from shoal.cache.dry_run import rehearse, world_of
+from shoal.cli.output import drawing
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.report import Report, Step, report
 from tests.builders import Object
 
 

@@ -6,8 +6,8 @@ it in its own words, the step says so, and only the exit code, or only what is p
 
 from typing import Literal, NamedTuple
 
-from tests.cluster.embedded.api.manifests import EVENT, JOB, MAP, NODE, PLACED, POD, POOL, SERVICE, TYJOB
-from tests.cluster.embedded.api.scenarios import running
+from tests.apiserver.http.manifests import EVENT, JOB, MAP, NODE, PLACED, POD, POOL, SERVICE, TYJOB
+from tests.apiserver.http.scenarios import running
 
 Compared = Literal["all", "output", "head", "code"]
 """All of the answer; without errors; how it begins (name, namespace, labels); whether it is a success."""

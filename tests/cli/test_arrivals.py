@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from shoal.cli.arrivals import _ranges, news
-from shoal.scheduling.report import Report
+from shoal.cli.output.drawing import _ranges, news
+from shoal.engine.report import Report
 from tests.builders import dijob, node, pod, template
 from tests.cli.drawn import planned
 

@@ -8,7 +8,7 @@ from pathlib import Path
 SCRIPT = """
 import os, sys
 from pathlib import Path
-from shoal.cli.background import detached
+from shoal.embedded.daemon import detached
 
 home = Path(sys.argv[1])
 with detached(home / "log") as tell:

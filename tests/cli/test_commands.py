@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.test_kubectl import settled
 from tests.cli.inside import Done, inside
 from tests.cli.scenarios import SCENARIOS, Step
-from tests.cluster.embedded.api.running import Embedded, embedded_api
-from tests.cluster.embedded.api.test_kubectl import settled
 from tests.k8s.controlplane import ControlPlane
 
 Plane = Embedded | ControlPlane

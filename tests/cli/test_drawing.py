@@ -2,11 +2,11 @@
 
 import pytest
 
-from shoal.cli import drawing
-from shoal.scheduling.plan import Plan
-from shoal.scheduling.pools import used_after
-from shoal.scheduling.resources import Amounts
-from shoal.scheduling.snapshot import Snapshot
+from shoal.cli.output import drawing
+from shoal.engine.plan import Plan
+from shoal.engine.pools import used_after
+from shoal.engine.resources import Amounts
+from shoal.engine.snapshot import Snapshot
 from tests.builders import node, pod, pool, priority_class
 from tests.cli.drawn import drawn
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.cli.jobnames import NotOneJobError, find
+from shoal.cli.input.jobnames import NotOneJobError, find
 from tests.builders import batch_job, node, open_pool, pod, template, tyjob
 from tests.cli.running import SHOAL_IN_SHELL, shell, shoal
 

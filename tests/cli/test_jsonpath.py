@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cli.jsonpath import PathError, filled, found
+from shoal.cli.output.jsonpath import PathError, filled, found
 
 POD: dict[str, Any] = {
     "metadata": {"name": "web", "labels": {"app.kubernetes.io/name": "web", "n": 1}},

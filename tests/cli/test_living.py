@@ -13,9 +13,9 @@ from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.resources import BY_KIND, Object
 from tests import builders
+from tests.apiserver.http.running import embedded_api
 from tests.cli.daemon import up
 from tests.cli.running import shoal
-from tests.cluster.embedded.api.running import embedded_api
 from tests.k8s.controlplane import ControlPlane
 
 NOW = "2030-01-01T00:00:00Z"

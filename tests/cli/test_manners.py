@@ -12,10 +12,10 @@ from click.shell_completion import ShellComplete
 from shoal.cli.main import _COMMANDS, cli
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.resources import Resource
+from tests.apiserver.http.manifests import MAP, POD, TYJOB
+from tests.apiserver.http.running import Embedded, embedded_api
 from tests.cli.inside import Done, inside
 from tests.cli.running import SHOAL
-from tests.cluster.embedded.api.manifests import MAP, POD, TYJOB
-from tests.cluster.embedded.api.running import Embedded, embedded_api
 from tests.cluster.kubernetes.test_kubeconfig import config, written
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.policies.process import PolicyProcess
 from shoal.policies.registry import PolicyError, load, names
-from shoal.policies.worker import PolicyProcess
 from tests.builders import dijob, node, owner, pod, template
 from tests.cli.running import SHOAL
 

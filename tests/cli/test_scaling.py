@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cli.scaling import CannotScaleError, Rescaling, rescaling
+from shoal.cli.input.scaling import CannotScaleError, Rescaling, rescaling
 from shoal.cluster.resources import DIJOBS, JOBS, SERVICES, TRAININGJOBS, TYJOBS, Object, Resource
 
 DIJOB: Object = {"metadata": {"resourceVersion": "7"}, "spec": {"template": {}}}

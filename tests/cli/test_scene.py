@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from shoal.api.intake import take
-from shoal.cli.scene import Scene, scene_of
-from shoal.cli.scenedrawing import Palette, drawn
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.cycle import cycle
-from shoal.world.assembly import assemble
-from shoal.world.rehearsal import world_of
+from shoal.cache.dry_run import world_of
+from shoal.cache.snapshots import assemble
+from shoal.cli.output.scene import Scene, scene_of
+from shoal.cli.output.scenedrawing import Palette, drawn
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
 from tests.builders import Object, batch_job, node, open_pool, owner, pod, template
 
 SWEEP = owner("Job", "sweep")

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shoal.cli.daemon import facts_of
 from shoal.client.http import Http, Request
 from shoal.cluster.errors import InvalidError
 from shoal.cluster.kubernetes.connect import find_access
+from shoal.embedded.daemon import facts_of
 from tests.cli.daemon import up
 from tests.cli.running import SHOAL, run, shoal
 

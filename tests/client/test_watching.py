@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from shoal.client.client import Client, Named
-from shoal.client.waiting import gone, until
-from shoal.client.watching import Change, Follower
+from shoal.client.watch import Change, Follower, gone, until
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.kubernetes.access import with_token
 from shoal.cluster.resources import PODS

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
-from shoal.cluster.live import LiveWorld
+from shoal.cache.live import LiveWorld
+from shoal.cache.world import World
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflectors
-from shoal.world.world import World
 from tests.following import NOW
 
 PATIENCE = 60

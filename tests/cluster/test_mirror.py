@@ -7,8 +7,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.listeners import Audience, Listener, Readings
-from shoal.cluster.mirror import Cache, Change, Entry, Gone, Key, Mirror, Put, Unreadable, entries_of
+from shoal.cluster.object_store import (
+    Audience,
+    Cache,
+    Change,
+    Entry,
+    Gone,
+    Key,
+    Listener,
+    Mirror,
+    Put,
+    Readings,
+    Unreadable,
+    entries_of,
+)
 from shoal.cluster.resources import CONFIG_MAPS, Text
 
 KEYS = [("ns", "a"), ("ns", "b"), ("", "c")]

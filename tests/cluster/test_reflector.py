@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from shoal.cluster import errors
-from shoal.cluster.mirror import Change, Gone, Put
+from shoal.cluster.object_store import Change, Gone, Put
 from shoal.cluster.port import EVERYWHERE, Cluster, Event, Page, Where
 from shoal.cluster.reflector import Backoff, Pace, Reflector, Reflectors
 from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, Resource, Text

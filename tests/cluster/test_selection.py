@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.errors import BadRequestError
 from shoal.cluster.port import Where
-from shoal.cluster.resources import (
-    DIJOBS,
-    EVENTS,
-    JOBS,
-    NODES,
-    PODS,
-    SECRETS,
-    TYJOBS,
-    Object,
-    Resource,
-)
+from shoal.cluster.resources import DIJOBS, EVENTS, JOBS, NODES, PODS, SECRETS, TYJOBS, Object, Resource
 from shoal.cluster.selection import Selection
 
 LABELS = {"team": "a", "tier": "web", "size": "10", "example.com/x": ""}

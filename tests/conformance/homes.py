@@ -11,14 +11,15 @@ from typing import Final
 
 import pytest
 
-from shoal.cluster.embedded.api.server import serving
-from shoal.cluster.embedded.credentials import Credentials
-from shoal.cluster.embedded.home import open_home
+from shoal.apiserver.credentials import Credentials
+from shoal.apiserver.http.server import serving
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.registry.state import Retention
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
-from shoal.cluster.registry import Registry, Retention
-from shoal.cluster.simulated import Connection, Faults, Schedule, SimulatedCluster, WallClock
+from shoal.embedded.store import open_home
+from shoal.simulator import Connection, Faults, Schedule, SimulatedCluster, WallClock
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
 

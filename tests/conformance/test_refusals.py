@@ -2,13 +2,7 @@
 
 import pytest
 
-from shoal.cluster.errors import (
-    BadRequestError,
-    ClusterError,
-    InvalidError,
-    NotFoundError,
-    TooLargeError,
-)
+from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError, NotFoundError, TooLargeError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import (
     BUDGETS,

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace, Reflectors
-from shoal.cluster.registry import Registry
-from shoal.controllers.house import House
+from shoal.controllers.manager import House
 from shoal.controllers.runtime import Controller, Runtime
 from shoal.controllers.stores import Stores
-from shoal.scheduling.config import SchedulerConfig
+from shoal.engine.config import SchedulerConfig
 from tests.controllers.virtual import clock
 
 Make = Callable[[Stores], Controller[Any]]

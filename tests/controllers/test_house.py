@@ -8,8 +8,8 @@ import pytest
 from shoal.cluster.port import Cluster, Where
 from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, Object
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
 from tests.builders import node
 from tests.controllers.scenes import keep_house, registry, watched
 from tests.controllers.virtual import clock, virtually

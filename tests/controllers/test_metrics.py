@@ -4,12 +4,12 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.resources import JOBS, PODS
 from shoal.controllers.metrics import Measures
 from shoal.controllers.queue import WorkQueue
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
 from tests.controllers.scenes import registry
 from tests.controllers.test_house import JOB, pace
 from tests.controllers.test_queue import SURE, A, B, C, Worker

@@ -10,23 +10,15 @@ import pytest
 from shoal.cluster.port import Cluster, Where
 from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import EVENTS, JOBS, LEASES, NODES, PODS, Object
-from shoal.cluster.simulated import (
-    Connection,
-    Cut,
-    Faults,
-    Schedule,
-    SimulatedCluster,
-    Simulation,
-    run,
-)
-from shoal.cluster.simulated.machines import LoopClock, kubelet
 from shoal.cluster.times import as_text, moment
 from shoal.controllers.changes import Changes, Delete, Patch, PatchStatus
-from shoal.controllers.jobs.controller import job_controller
 from shoal.controllers.nodes import Ears, View, last_beat, node_controller, reconcile
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
 from shoal.controllers.views import Lease, Meta, Node, Pod, reader
+from shoal.kinds.batchjob.reconcile import job_controller
+from shoal.simulator import Connection, Cut, Faults, Schedule, SimulatedCluster, Simulation, run
+from shoal.simulator.kubelet import LoopClock, kubelet
 from tests.controllers.scenes import at_work, registry
 from tests.controllers.virtual import BEGINNING, clock, virtually
 

@@ -9,6 +9,7 @@ import pytest
 
 from shoal.api.intake import take
 from shoal.api.pool import PoolStatus
+from shoal.cache.dry_run import rehearse, world_of
 from shoal.cluster.resources import POOLS, Object
 from shoal.cluster.times import moment
 from shoal.controllers.changes import PatchStatus
@@ -16,9 +17,8 @@ from shoal.controllers.pools import Board, Pool, PoolView, pool_controller, reco
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
 from shoal.controllers.views import Meta
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.report import Step
-from shoal.world.rehearsal import rehearse, world_of
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.report import Step
 from tests.builders import node, open_pool, pod
 from tests.controllers.scenes import at_work, registry, watched
 from tests.controllers.virtual import BEGINNING, clock, virtually

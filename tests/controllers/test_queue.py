@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.cluster.errors import ConflictError, TooManyRequestsError
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.controllers.queue import Patience, Turn, Work, WorkQueue
 from tests.controllers.virtual import virtually
 

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.cluster.errors import InternalError, NotFoundError, UnavailableError
 from shoal.cluster.events import Note, Reference
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import CONFIG_MAPS, EVENTS, PODS, Object
 from shoal.controllers.changes import NOTHING, Changes, Create, Delete, Patch

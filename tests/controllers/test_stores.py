@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.mirror import Change, Gone, Put
+from shoal.cluster.object_store import Change, Gone, Put
 from shoal.cluster.resources import NODES, PODS
 from shoal.controllers.stores import Store, Stores
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from shoal.cluster.simulated.loop import VirtualLoop
+from shoal.simulator.loop import VirtualLoop
 
 T = TypeVar("T")
 BEGINNING = 1_800_000_000.0

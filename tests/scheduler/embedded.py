@@ -14,14 +14,14 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from shoal.cluster.embedded.agent import Agent, Machine
-from shoal.cluster.embedded.api.server import serving
-from shoal.cluster.embedded.consumption import Consumption
-from shoal.cluster.embedded.credentials import Credentials
-from shoal.cluster.embedded.home import open_home
-from shoal.cluster.embedded.runtime import Run, Runtime, opened_runtime
-from shoal.cluster.registry import Registry
+from shoal.apiserver.credentials import Credentials
+from shoal.apiserver.http.server import serving
+from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import NAMESPACES, Object
+from shoal.embedded.store import open_home
+from shoal.kubelet.agent import Agent
+from shoal.kubelet.nodes import Machine
+from shoal.kubelet.runtime import Consumption, Run, Runtime, opened_runtime
 from tests.cli.running import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets

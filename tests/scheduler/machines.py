@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from shoal.cluster.port import Cluster
-from shoal.cluster.simulated.machines import Kubelet, Life, LoopClock
+from shoal.simulator.kubelet import Kubelet, Life, LoopClock
 
 NAMES = ("n1", "n2", "n3", "g1")
 DYING = 0.2

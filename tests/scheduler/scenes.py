@@ -13,7 +13,7 @@ from shoal.api.decode import decode
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Where
 from shoal.cluster.resources import BY_KIND, NAMESPACES, PODS, Object, Resource
-from shoal.scheduling.config import SchedulerConfig
+from shoal.engine.config import SchedulerConfig
 from tests.scheduler.machines import machines
 from tests.scheduler.puppets import puppets
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from shoal.apiserver.registry.records import Change
 from shoal.cluster.port import Cluster
-from shoal.cluster.registry.records import Change
 from shoal.cluster.resources import NODES, PODS, Object
-from shoal.cluster.simulated import AnyFault, Faults, Schedule, SimulatedCluster, Simulation, lasting, run
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
+from shoal.simulator import AnyFault, Faults, Schedule, SimulatedCluster, Simulation, lasting, run
 from tests.scheduler.scenes import Shoal, Stage, new_stage
 
 T = TypeVar("T")

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from shoal.cluster.registry import Registry
+from shoal.apiserver.registry.registry import Registry
+from shoal.cache.policy_questions import Questions
 from shoal.cluster.resources import DIJOBS
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.policy_answers import Advice
 from shoal.manager import running
 from shoal.policies import JobInfo, NodeInfo
-from shoal.scheduler.advisor import Advisor, at_once
-from shoal.scheduling.advice import Advice
-from shoal.scheduling.config import SchedulerConfig
-from shoal.world.counselling import Questions
+from shoal.scheduler.policy_client import Advisor, at_once
 from tests.builders import Object, dijob, template
 from tests.scheduler.cases import in_pool, small
 from tests.scheduler.machines import machines

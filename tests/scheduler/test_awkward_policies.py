@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cluster.registry import Registry
+from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import DIJOBS, PODS, Object
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.policies.worker import PolicyProcess
-from shoal.scheduler.advisor import in_thread
-from shoal.scheduling.config import SchedulerConfig
+from shoal.policies.process import PolicyProcess
+from shoal.scheduler.policy_client import in_thread
 from tests.scheduler.cases import small
 from tests.scheduler.scenes import Stage, new_stage, until
 from tests.scheduler.test_advisors import JOB, NODES

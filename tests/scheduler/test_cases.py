@@ -8,8 +8,8 @@ import pytest
 
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.simulated import SimulatedCluster, Simulation, run
 from shoal.manager import running
+from shoal.simulator import SimulatedCluster, Simulation, run
 from tests.k8s.controlplane import ControlPlane
 from tests.scheduler.cases import CASES, JOBS
 from tests.scheduler.embedded import embedded_stage

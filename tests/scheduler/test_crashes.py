@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.cluster.resources import PODS
-from shoal.cluster.simulated import Crash
+from shoal.simulator import Crash
 from tests.scheduler.cases import CASES, JOBS
 from tests.scheduler.scenes import Scene, play
 from tests.scheduler.simulations import Run, simulated

@@ -3,8 +3,8 @@
 import asyncio
 
 from shoal.cluster.resources import PODS
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
 from tests.builders import open_pool
 from tests.scheduler.cases import in_pool, small
 from tests.scheduler.machines import machines

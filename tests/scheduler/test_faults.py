@@ -3,8 +3,8 @@
 import asyncio
 
 from shoal.cluster.resources import PODS, Object
-from shoal.cluster.simulated import Refuse, Slow, Twice
-from shoal.scheduling.config import SchedulerConfig
+from shoal.engine.config import SchedulerConfig
+from shoal.simulator import Refuse, Slow, Twice
 from tests.builders import batch_job, open_pool, pod_of, template
 from tests.scheduler.cases import CLASSES, HIGH, LOW, A, B, in_pool, small
 from tests.scheduler.machines import machines

@@ -4,9 +4,9 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from shoal.scheduler.metrics import Metrics
-from shoal.scheduling.config import SchedulerConfig
 from tests.builders import open_pool
 from tests.scheduler.cases import CLASSES, HIGH, A, B, in_pool, small
 from tests.scheduler.machines import machines

@@ -7,9 +7,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from shoal.cli.main import cli
-from shoal.cluster.simulated import Slow
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import Manager
-from shoal.scheduling.config import SchedulerConfig
+from shoal.simulator import Slow
 from tests.builders import batch_job, budget, dijob, pod, template, trainingjob
 from tests.scheduler.cases import CLASSES, HIGH, LOW, ON_CPU, A, B, four, in_pool, small
 from tests.scheduler.machines import machines

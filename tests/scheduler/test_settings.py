@@ -3,10 +3,10 @@
 import pytest
 
 from shoal.api.fields import InvalidObjectError
-from shoal.cluster.registry import Registry
+from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import CONFIG_MAPS
+from shoal.engine.config import SchedulerConfig
 from shoal.scheduler.settings import NAME, NAMESPACE, publish, published
-from shoal.scheduling.config import SchedulerConfig
 
 CONFIGS = [
     SchedulerConfig(),

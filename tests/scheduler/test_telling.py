@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
+from shoal.apiserver.registry.records import Change
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.registry.records import Change
 from shoal.cluster.resources import EVENTS, NODES, PODS, TYJOBS, Object, Resource
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
 from tests.builders import pod
 from tests.scheduler.cases import CLASSES, HIGH, A, B, four, in_pool, small
 from tests.scheduler.machines import machines

@@ -3,8 +3,8 @@
 import asyncio
 
 from shoal.cluster.resources import NODES, PODS
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.scheduling.config import SchedulerConfig
 from tests.builders import dijob, pod, template
 from tests.scheduler.cases import A, in_pool
 from tests.scheduler.machines import machines

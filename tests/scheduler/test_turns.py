@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.simulated import Simulation, run
-from shoal.scheduler.turns import Pacer, Turns
+from shoal.scheduler.status_reporter import Pacer, Turns
+from shoal.simulator import Simulation, run
 
 
 async def everything(turns: Turns[str]) -> list[str]:

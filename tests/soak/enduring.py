@@ -8,9 +8,9 @@ from itertools import count
 
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace
-from shoal.cluster.simulated import Faults, SimulatedCluster, Simulation, lasting
+from shoal.engine.config import SchedulerConfig
 from shoal.manager import Manager
-from shoal.scheduling.config import SchedulerConfig
+from shoal.simulator import Faults, SimulatedCluster, Simulation, lasting
 from tests.soak.witness import Witness
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import BY_KIND, PODS, Object, Resource
-from shoal.cluster.simulated import (
+from shoal.engine.config import SchedulerConfig
+from shoal.simulator import (
     Chronicle,
     Extent,
     Faults,
@@ -21,8 +22,7 @@ from shoal.cluster.simulated import (
     run,
     shrunk,
 )
-from shoal.cluster.simulated.machines import Kubelet, LoopClock, drawn_lives
-from shoal.scheduling.config import SchedulerConfig
+from shoal.simulator.kubelet import Kubelet, LoopClock, drawn_lives
 from tests.soak.enduring import enduring, unhurried
 from tests.soak.scenes import create
 from tests.soak.sight import Sight

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Pace
 from shoal.cluster.resources import BY_KIND, Object
-from shoal.cluster.simulated import SimulatedCluster, Simulation
-from shoal.cluster.simulated.machines import Kubelet, LoopClock, Script, kubelet
+from shoal.simulator import SimulatedCluster, Simulation
+from shoal.simulator.kubelet import Kubelet, LoopClock, Script, kubelet
 from tests.builders import pod
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from shoal.api.quantity import Quantity
-from shoal.cluster.registry.records import Change
+from shoal.apiserver.registry.records import Change
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from itertools import count
 import pytest
 
 from shoal.cluster.resources import JOBS, NODES, PODS, Object
-from shoal.cluster.simulated import Crash, Faults, Schedule, SimulatedCluster, Simulation, run
-from shoal.cluster.simulated.machines import Life, runs_for
-from shoal.scheduling.config import SchedulerConfig
+from shoal.engine.config import SchedulerConfig
+from shoal.simulator import Crash, Faults, Schedule, SimulatedCluster, Simulation, run
+from shoal.simulator.kubelet import Life, runs_for
 from tests.builders import INDEX, POOL, namespace, open_pool, template
 from tests.soak.enduring import enduring
 from tests.soak.scenes import create, gang, nodes

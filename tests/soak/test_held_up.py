@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from shoal.cluster.resources import PODS
-from shoal.cluster.simulated import Faults, Schedule, SimulatedCluster, Simulation, Slow, run
-from shoal.cluster.simulated.machines import runs_for
-from shoal.scheduling.config import SchedulerConfig
+from shoal.engine.config import SchedulerConfig
+from shoal.simulator import Faults, Schedule, SimulatedCluster, Simulation, Slow, run
+from shoal.simulator.kubelet import runs_for
 from tests.builders import namespace, open_pool
 from tests.soak.enduring import enduring
 from tests.soak.scenes import create, gang, nodes

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from shoal.cluster.registry.records import Change, Key, Record
-from shoal.cluster.simulated import START, Faults, Schedule, WallClock, run
+from shoal.apiserver.registry.records import Change, Key, Record
+from shoal.simulator import START, Faults, Schedule, WallClock, run
 from tests.builders import INDEX, Object, budget, node, pod
 from tests.soak.sight import Sight
 from tests.soak.witness import Witness

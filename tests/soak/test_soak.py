@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from shoal.cluster.simulated import Chronicle, Lose, Schedule
+from shoal.simulator import Chronicle, Lose, Schedule
 from tests.soak.running import Soak, soaked, told
 
 SHORT = range(1, 7)

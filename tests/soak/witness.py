@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from shoal.cluster.registry.records import Change
-from shoal.cluster.simulated import Faults
+from shoal.apiserver.registry.records import Change
+from shoal.simulator import Faults
 from tests.soak.promises import IN_THE_END, PROMISES
 from tests.soak.sight import LONGEST_FAULT, Sight
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shoal.cluster.simulated.machines import Habits
+from shoal.simulator.kubelet import Habits
 from tests.builders import (
     GPU,
     POOL,

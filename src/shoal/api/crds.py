@@ -1,9 +1,16 @@
-"""The CustomResourceDefinitions of our kinds, made from their types.
+"""From types to the structural schemas that Kubernetes asks for in a CustomResourceDefinition.
+
+The schema is made from the very types that validate objects here, so the two cannot drift apart. What a
+type cannot say (relations between fields, names of members) stays to validation; what JSON Schema can
+say and structural schemas may not (`$ref`, `additionalProperties: false`, types under `anyOf`) is avoided.
+
+The CustomResourceDefinitions of our kinds, made from their types.
 
 Everything about a kind's *shape* comes from its type; here is only what `kubectl` shows of it: short names,
 columns, and by which fields it can be selected.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +19,105 @@ from msgspec import inspect
 from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB, Kind
 from shoal.api.meta import rule
 from shoal.api.pool import PoolStatus
-from shoal.api.schema import Schema, schema_of
 from shoal.api.trainingjob import OTHER_SPELLINGS
+
+Schema = dict[str, Any]
+
+PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+QUANTITY_PATTERN: Final = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+_INT32: Final = (-(2**31), 2**31 - 1)
+_LIMITS: Final = {
+    "ge": "minimum",
+    "le": "maximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "pattern": "pattern",
+}
+
+
+def schema_of(info: inspect.Type, *, defaults: bool = True) -> Schema:
+    """The structural schema of a type; without `defaults` for what only controllers write."""
+    match info:
+        case inspect.Metadata():
+            return _described(schema_of(info.type, defaults=defaults), info.extra_json_schema or {})
+        case inspect.StructType():
+            return _object(info, defaults=defaults)
+        case inspect.VarTupleType():
+            items = {"items": schema_of(info.item_type, defaults=defaults)}
+            return {"type": "array"} | ({"minItems": info.min_length} if info.min_length else {}) | items
+        case inspect.DictType():
+            return _mapping(info, defaults=defaults)
+        case inspect.UnionType():
+            return _union(info, defaults=defaults)
+        case _:
+            return _scalar(info)
+
+
+def _described(made: Schema, more: Schema) -> Schema:
+    """What the annotation says, its text first as people read it."""
+    text = {"description": more["description"]} if "description" in more else {}
+    return text | made | more
+
+
+def _mapping(info: inspect.DictType, *, defaults: bool) -> Schema:
+    if isinstance(info.value_type, inspect.AnyType):
+        return {"type": "object", PRESERVE: True}
+    return {"type": "object", "additionalProperties": schema_of(info.value_type, defaults=defaults)}
+
+
+def _object(info: inspect.StructType, *, defaults: bool) -> Schema:
+    properties = {field.encode_name: _property(field, defaults=defaults) for field in info.fields}
+    required = [field.encode_name for field in info.fields if field.required]
+    return {"type": "object"} | ({"required": required} if required else {}) | {"properties": properties}
+
+
+def _property(field: inspect.Field, *, defaults: bool) -> Schema:
+    made = schema_of(field.type, defaults=defaults)
+    default = _default(field, made) if defaults else None
+    return made if default is None else made | {"default": default}
+
+
+def _default(field: inspect.Field, made: Schema) -> object:
+    """What the API server fills in. Nothing is not filled in; an object is filled in when its fields are."""
+    value = msgspec.to_builtins(field.default) if field.default is not msgspec.NODEFAULT else None
+    if isinstance(value, dict):
+        inner = made.get("properties", {}).values()
+        return {} if any("default" in prop for prop in inner) else None
+    return None if value in ("", ()) or isinstance(value, list) else value
+
+
+def _union(info: inspect.UnionType, *, defaults: bool) -> Schema:
+    options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
+    if len(options) > 1:
+        return _int_or_string()
+    return schema_of(options[0], defaults=defaults)
+
+
+def _int_or_string(**more: str | int) -> Schema:
+    return {"anyOf": [{"type": "integer"}, {"type": "string"}], INT_OR_STRING: True, **more}
+
+
+def _scalar(info: inspect.Type) -> Schema:
+    return _SCALARS[type(info)](info)
+
+
+_SCALARS: Final[dict[type[inspect.Type], Callable[[Any], Schema]]] = {
+    inspect.StrType: lambda info: {"type": "string", **_limits(info)},
+    inspect.BoolType: lambda _: {"type": "boolean"},
+    inspect.IntType: lambda info: {"type": "integer", **_limits(info)},
+    inspect.FloatType: lambda info: {"type": "number", **_limits(info)},
+    inspect.LiteralType: lambda info: {"type": "string", "enum": list(info.values)},
+    inspect.DateTimeType: lambda _: {"type": "string", "format": "date-time"},
+    inspect.CustomType: lambda _: _int_or_string(pattern=QUANTITY_PATTERN, minimum=0),
+}
+
+
+def _limits(info: inspect.Type) -> Schema:
+    if isinstance(info, inspect.IntType) and (info.ge, info.le) == _INT32:
+        return {"format": "int32"}
+    found = {name: getattr(info, field, None) for field, name in _LIMITS.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -7,13 +7,15 @@ server does), so that sums are sums of integers and no float ever takes part.
 The engine counts in coarser whole steps: thousandths for CPU, ones for everything else. What a pod asks
 for is rounded up to them and what a node has is rounded down, so rounding never gives away room that is
 not there.
+
+Lengths of time, as people write them.
 """
 
 import functools
 import re
 from typing import Final
 
-from shoal.api.fields import described
+from shoal.api.fields import described, shown
 
 NANO: Final = 10**9
 _LIMIT: Final = 2**60
@@ -104,3 +106,16 @@ def _parse(text: str) -> int:
 
 def _malformed(value: object) -> ValueError:
     return ValueError(f"must be a quantity such as 500m, 2 or 1.5Gi, not {described(value)}")
+
+
+_DURATION: Final = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
+
+
+def seconds(duration: str | float) -> float:
+    """A duration such as `30s`, `1m30s`, `2h` or a plain number of seconds; ValueError otherwise."""
+    if not isinstance(duration, str):
+        return float(duration)
+    match = _DURATION.fullmatch(duration)
+    if not duration or match is None:
+        raise ValueError(f"must be a duration such as 30s, 5m or 1h30m, not '{shown(duration)}'")
+    return float(match["h"] or 0) * 3600 + float(match["m"] or 0) * 60 + float(match["s"] or 0)

@@ -76,7 +76,7 @@ class _Lazy(click.Group):
             return None
         gc.disable()  # what an import makes stays: to look for garbage in it meanwhile is in vain
         try:
-            module = importlib.import_module(f"shoal.cli.{cmd_name}")
+            module = importlib.import_module(f"shoal.cli.commands.{cmd_name}")
         finally:
             gc.enable()
         command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)

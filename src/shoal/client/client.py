@@ -1,4 +1,7 @@
-"""Objects of a cluster, for commands: asked for one after another."""
+"""Objects of a cluster, for commands: asked for one after another.
+
+Waiting for one object: until something holds of it, or until it is gone.
+"""
 
 import contextlib
 import io

@@ -10,14 +10,19 @@ it. What a caller may rely on:
 - An acknowledged write is durable, and every watcher sees every write once, in order, or is told GoneError.
 - A status is written apart (`patch_status`), where the resource has one: `update` and `patch` leave it alone.
 - Objects are JSON. What is made of one that is read is the resource's choice (`PODS.read_as(…)`).
+
+Whole lists, fetched page by page.
+
+Telling an object that is gone, or whose name is another's by now, from other troubles.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from shoal.cluster.errors import ClusterError, GoneError, InvalidError, NotFoundError
 from shoal.cluster.resources import Object, Resource
 
 T = TypeVar("T")
@@ -150,3 +155,45 @@ class Cluster(Protocol):
 
     async def close(self) -> None:
         """Let go of everything: connections, files, tasks. Streams end, or fail with UnavailableError."""
+
+
+PAGE: Final = 1000
+"""Objects in a page: few enough that no server minds, and many enough that few pages do."""
+
+
+async def list_all(
+    cluster: Cluster, resource: Resource[T], where: Where = EVERYWHERE, *, size: int = PAGE
+) -> Page[T]:
+    """All pages of one list, as one. If it takes so long that its rest is gone, it is had in one piece."""
+    items: list[T] = []
+    start = ""
+    while True:
+        try:
+            page = await cluster.list(resource, where, limit=size, start=start)
+        except GoneError:
+            if not start:
+                raise
+            return await list_all(cluster, resource, where, size=0)
+        items += page.items
+        start = page.next
+        if not start:
+            return Page(items=items, version=page.version)
+
+
+class VanishedError(Exception):
+    """Raised when an object is no longer there, or its name is another's."""
+
+
+@contextmanager
+def of_this_object(*also: type[ClusterError]) -> Iterator[None]:
+    """For a write that names a uid: VanishedError if it is not that object; `also` mean the same."""
+    try:
+        yield
+    except ClusterError as problem:
+        if isinstance(problem, (NotFoundError, *also)) or _is_another(problem):
+            raise VanishedError from problem
+        raise
+
+
+def _is_another(problem: ClusterError) -> bool:
+    return isinstance(problem, InvalidError) and [one.path for one in problem.causes] == ["metadata.uid"]

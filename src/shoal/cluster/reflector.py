@@ -22,16 +22,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.cluster.errors import (
-    ClusterError,
-    NotFoundError,
-    TooManyRequestsError,
-    UnavailableError,
-)
-from shoal.cluster.listeners import Audience, Listener, Readings
-from shoal.cluster.mirror import Entry, Mirror, Sink, entries_of
-from shoal.cluster.paging import PAGE, list_all
-from shoal.cluster.port import EVERYWHERE, Cluster, Event, Where
+from shoal.cluster.errors import ClusterError, NotFoundError, TooManyRequestsError, UnavailableError
+from shoal.cluster.object_store import Audience, Entry, Listener, Mirror, Readings, Sink, entries_of
+from shoal.cluster.port import EVERYWHERE, PAGE, Cluster, Event, Where, list_all
 from shoal.cluster.resources import Resource
 
 T = TypeVar("T")

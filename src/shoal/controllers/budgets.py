@@ -12,14 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.cluster.events import Note
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.resources import BUDGETS, PODS
 from shoal.cluster.times import moment, seconds
 from shoal.controllers.changes import Changes, PatchStatus, earliest, status_patch
-from shoal.controllers.jobs.views import JOB
 from shoal.controllers.runtime import Controller, Wake
 from shoal.controllers.stores import Stores
 from shoal.controllers.views import BUDGET, POD, Budget, BudgetCondition, BudgetStatus, Pod, reference
+from shoal.kinds.batchjob.views import JOB
 
 _ALLOWED: Final = "DisruptionAllowed"
 _UNTIL_DELETED: Final = timedelta(minutes=2)

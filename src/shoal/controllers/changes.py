@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.cluster.events import Note, Reference
-from shoal.cluster.patches.difference import difference
+from shoal.cluster.patches.merge import difference
 from shoal.cluster.port import AS_USUAL, Deletion
 from shoal.cluster.resources import Object, Resource
 

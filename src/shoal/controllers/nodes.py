@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.cluster.events import Note
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import LEASES, NODES, PODS
 from shoal.cluster.times import moment

@@ -15,19 +15,18 @@ from msgspec.structs import replace
 from shoal.api.meta import Condition, View
 from shoal.api.podspec import is_gpu
 from shoal.api.pool import PoolStatus
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.resources import POOLS
 from shoal.cluster.times import moment
 from shoal.controllers.changes import Changes, PatchStatus, status_patch
 from shoal.controllers.runtime import Bell, Controller
 from shoal.controllers.stores import Stores
 from shoal.controllers.views import Meta, reader, reference
-from shoal.scheduling.amounts import brief
-from shoal.scheduling.pools import Figures, figures
-from shoal.scheduling.report import Step
-from shoal.scheduling.resources import CPU, MEMORY, shown
-from shoal.scheduling.snapshot import Pool as Span
-from shoal.scheduling.snapshot import Snapshot
+from shoal.engine.pools import Figures, figures
+from shoal.engine.report import Step
+from shoal.engine.resources import CPU, MEMORY, brief, shown
+from shoal.engine.snapshot import Pool as Span
+from shoal.engine.snapshot import Snapshot
 
 _EVERY: Final = 5.0
 """Seconds between two writes of a pool's status."""

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shoal.cluster.errors import ClusterError, ConflictError
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.controllers.metrics import Measures, QueueMeasures
 
 

@@ -21,12 +21,12 @@ import msgspec
 
 from shoal.cluster.errors import ForbiddenError, InvalidError
 from shoal.cluster.events import Note, Recorder
-from shoal.cluster.mirror import Key
+from shoal.cluster.object_store import Key
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Resource
-from shoal.controllers.apply import NameTakenError, Shell
+from shoal.controllers.applier import NameTakenError, Shell
 from shoal.controllers.changes import Changes
-from shoal.controllers.echoes import Echoes
+from shoal.controllers.expectations import Echoes
 from shoal.controllers.metrics import Measures
 from shoal.controllers.queue import Patience, Turn, WorkQueue
 from shoal.controllers.stores import Hear, Stores

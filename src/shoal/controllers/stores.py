@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from shoal.cluster.mirror import Change, Gone, Key, number
+from shoal.cluster.object_store import Change, Gone, Key, number
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import Resource
 

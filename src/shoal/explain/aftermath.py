@@ -1,19 +1,15 @@
-"""Aftermath: the room that a plan leaves, and the room there was at somebody's turn, as a ledger.
-
-A cycle keeps its ledger to itself. Whoever wants to explain its plan, or to ask what else would have fitted,
-makes the ledger again from the plan's decisions.
-"""
+"""Aftermath: the room that a plan leaves, and the room there was at one turn, as a ledger."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from shoal.scheduling.filters import Filters
-from shoal.scheduling.ledger import Ledger
-from shoal.scheduling.neighbours import Neighbours, Occupant
-from shoal.scheduling.plan import Placement
-from shoal.scheduling.report import Step
-from shoal.scheduling.workload import NOWHERE, Task, Workload
+from shoal.engine.affinity import Neighbours, Occupant
+from shoal.engine.filters import Filters
+from shoal.engine.ledger import Ledger
+from shoal.engine.plan import Placement
+from shoal.engine.report import Step
+from shoal.engine.workload import NOWHERE, Task, Workload
 
 
 class Aftermath:

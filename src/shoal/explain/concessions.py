@@ -5,11 +5,10 @@ from typing import Final
 
 from shoal.api.core import PriorityClass
 from shoal.api.fields import many
+from shoal.cache.pool_membership import Membership
 from shoal.explain import edits
-from shoal.explain.change import Case, Change, consequences, outcome
 from shoal.explain.ladders import Ladder, ladders
-from shoal.explain.trials import Success, smallest
-from shoal.world.membership import Membership
+from shoal.explain.trials import Case, Change, Success, consequences, outcome, smallest
 
 _HIGHEST: Final = 10**9
 """The highest priority that users may give."""

@@ -17,14 +17,14 @@ from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.quantity import Quantity
 from shoal.api.trainingjob import TrainingJob
 from shoal.api.tyjob import TYJob
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.resources import step_of
-from shoal.scheduling.workload import Workload
-from shoal.world.book import GANG_MIN, Blueprint
-from shoal.world.changes import Key
-from shoal.world.pods import owned_by
-from shoal.world.population import everybody
-from shoal.world.world import AnyJob, World
+from shoal.cache.changes import Key
+from shoal.cache.pod_classes import GANG_MIN, Blueprint
+from shoal.cache.pod_index import everybody
+from shoal.cache.pods import owned_by
+from shoal.cache.world import AnyJob, World
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.resources import step_of
+from shoal.engine.workload import Workload
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _STATE: Final = "node.kubernetes.io/"

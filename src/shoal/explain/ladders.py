@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from shoal.api.dijob import DIJob
 from shoal.api.trainingjob import TrainingJob
 from shoal.api.tyjob import TYJob
+from shoal.cache.pod_classes import GANG_MIN
+from shoal.cache.world import World
+from shoal.engine.workload import Workload
 from shoal.explain.edits import LoosePods, job_of, with_gang_min, with_job
-from shoal.scheduling.workload import Workload
-from shoal.world.book import GANG_MIN
-from shoal.world.world import World
 
 Fields = dict[str, int]
 """What to write where: field paths and numbers."""

@@ -10,11 +10,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from shoal.engine.filters import Filters
+from shoal.engine.resources import shown
+from shoal.engine.scores import Fullness, score_for
+from shoal.engine.workload import Task
 from shoal.explain.aftermath import Aftermath
-from shoal.scheduling.filters import Filters
-from shoal.scheduling.resources import shown
-from shoal.scheduling.scores import Fullness, score_for
-from shoal.scheduling.workload import Task
 
 When = Literal["now", "turn", "before"]
 """Which room is looked at: what the plan leaves; what there was when the tasks got their nodes; or, for tasks

@@ -1,4 +1,7 @@
-"""Openings: what could change around a job: more on a node, more nodes, somebody else's end."""
+"""Parties: everybody else who has room, and how much it would help if they were gone.
+
+Openings: what could change around a job: more on a node, more nodes, somebody else's end.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,13 +10,12 @@ from itertools import islice
 from typing import Final
 
 from shoal.api.core import Node
+from shoal.engine.affinity import Occupant
+from shoal.engine.resources import shown
 from shoal.explain import edits
-from shoal.explain.change import Case, Change, consequences, outcome
-from shoal.explain.parties import Gains, Party, parties
-from shoal.explain.trials import Success, smallest
-from shoal.explain.whatif import Addition
-from shoal.scheduling.neighbours import Occupant
-from shoal.scheduling.resources import shown
+from shoal.explain.holders import Gains, Party, parties
+from shoal.explain.trials import Case, Change, Success, consequences, outcome, smallest
+from shoal.explain.what_if import Addition
 
 _FEW: Final = 3
 """How many candidates are planned before a search gives up."""

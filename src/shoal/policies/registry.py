@@ -5,8 +5,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from shoal.api.fields import FieldError, shown
+from shoal.engine.config import FULFILMENT, SchedulerConfig
 from shoal.policies.contract import Policy
-from shoal.scheduling.config import FULFILMENT, SchedulerConfig
 
 GROUP: Final = "shoal.policies"
 """The group of entry points."""

@@ -16,14 +16,14 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.cache.assumptions import Assumption
+from shoal.cache.world import World
 from shoal.cluster.errors import ClusterError
+from shoal.scheduler.backoff import Rests
 from shoal.scheduler.decisions import Bind, Decision, Evict
-from shoal.scheduler.logs import tell
+from shoal.scheduler.metrics import tell
 from shoal.scheduler.observer import Observer
-from shoal.scheduler.rests import Rests
 from shoal.scheduler.writes import Writes
-from shoal.world.assumptions import Assumption
-from shoal.world.world import World
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -11,16 +11,15 @@ from typing import Any
 
 import msgspec
 
-from shoal.cluster.patches.difference import difference
+from shoal.cache.changes import Key
+from shoal.cache.pods import Doom, PodRecord
+from shoal.cache.snapshots import Assembly
+from shoal.cache.world import World
+from shoal.cluster.patches.merge import difference
 from shoal.cluster.resources import Object
+from shoal.engine.plan import Eviction, Plan
+from shoal.engine.workload import Task, Workload
 from shoal.scheduler.jobs import Outcome, status_after
-from shoal.scheduling.plan import Eviction, Plan
-from shoal.scheduling.workload import Task, Workload
-from shoal.world.assembly import Assembly
-from shoal.world.changes import Key
-from shoal.world.dooms import Doom
-from shoal.world.pods import PodRecord
-from shoal.world.world import World
 
 
 class Bind(msgspec.Struct, frozen=True):

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from shoal.api.dijob import DIJob
 from shoal.api.tyjob import TYJob
+from shoal.cache.changes import Key
+from shoal.cache.pods import Doom, PodRecord, owned_by
+from shoal.cache.world import JOB_KINDS, AnyJob, World
 from shoal.scheduler.decisions import Bind, Decision, Evict, restate
-from shoal.world.changes import Key
-from shoal.world.dooms import Doom
-from shoal.world.pods import PodRecord, owned_by
-from shoal.world.world import JOB_KINDS, AnyJob, World
 
 JobKey = tuple[str, Key]
 

@@ -13,10 +13,10 @@ from shoal.api.dijob import DIJob
 from shoal.api.meta import ScaleRecord
 from shoal.api.trainingjob import RoleStatus, TrainingJob
 from shoal.api.tyjob import TYJob
+from shoal.cache.world import AnyJob
 from shoal.cluster.times import moment
-from shoal.scheduling.plan import Eviction, Resize, Verdict
-from shoal.scheduling.workload import Task, Workload
-from shoal.world.world import AnyJob
+from shoal.engine.plan import Eviction, Resize, Verdict
+from shoal.engine.workload import Task, Workload
 
 _MOST_RECORDS: Final = 20
 

@@ -1,4 +1,11 @@
-"""The loop: when a cycle runs, and what becomes of its plan.
+"""Timers: when something will be due although nothing happens.
+
+A gang that lost a part gives up, a node that is silent is lost, an elastic job has rested long enough: the
+engine decides all of these by the clock alone, so somebody has to ask it at the right moment. Each moment can
+be read from what a cycle saw and decided. (A coarse tick would do too, but would be late by up to its length,
+and would wake an idle cluster for nothing.)
+
+The loop: when a cycle runs, and what becomes of its plan.
 
 A change of the world wakes it. The first change after a rest is planned at once; what comes in a burst is
 gathered, for a few tens of milliseconds or as long as the last cycle took, whichever is more. So cycles
@@ -12,31 +19,76 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from shoal.api.durations import seconds
+from shoal.api.quantity import seconds
+from shoal.cache.changes import Key
+from shoal.cache.live import LiveWorld
+from shoal.cache.pod_index import silent_since
+from shoal.cache.snapshots import Assembler
+from shoal.cache.world import World
 from shoal.cluster.events import Recorder as Events
-from shoal.cluster.live import LiveWorld
 from shoal.cluster.port import Cluster
-from shoal.scheduler.advisor import NO_ANSWER, Advisor, Counsellor
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
+from shoal.engine.plan import Plan
+from shoal.engine.report import Step
+from shoal.engine.snapshot import Snapshot
+from shoal.scheduler.backoff import Rests, without
 from shoal.scheduler.commit import Committer
 from shoal.scheduler.decisions import decide
 from shoal.scheduler.followups import Followups
-from shoal.scheduler.logs import tell
-from shoal.scheduler.metrics import Metrics
+from shoal.scheduler.metrics import Metrics, tell
 from shoal.scheduler.observer import Observer
+from shoal.scheduler.policy_client import NO_ANSWER, Advisor, Counsellor
 from shoal.scheduler.recording import Recorder, exact_moment
-from shoal.scheduler.rests import Rests, without
-from shoal.scheduler.telling import Telling
-from shoal.scheduler.timers import Timers
+from shoal.scheduler.status_reporter import Telling
 from shoal.scheduler.writes import Patience, Writes
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.cycle import cycle
-from shoal.scheduling.report import Step
-from shoal.world.assembly import Assembler
+
+_AFTER: Final = 0.001
+"""Seconds by which a deadline that must have passed is passed."""
+
+
+class Timers:
+    """Knows the next moment at which the clock alone changes a plan."""
+
+    def __init__(self, world: World, config: SchedulerConfig) -> None:
+        self._world, self._config = world, config
+        self._cooldown: Final = seconds(config.cooldown)
+        self._silent: dict[str, float] = {}
+
+    def next(self, changes: Mapping[str, set[Key]], snapshot: Snapshot, plan: Plan) -> float | None:
+        """The first moment after a cycle at which another is due; None if only events matter."""
+        self._listen(changes)
+        moments = (*self._lost_nodes(), *self._given_up(plan), *self._rested(snapshot))
+        return min((moment for moment in moments if moment > snapshot.now), default=None)
+
+    def _listen(self, changes: Mapping[str, set[Key]]) -> None:
+        """Note which nodes are silent, and since when."""
+        for _, name in changes["Node"]:
+            node = self._world.nodes.get(name)
+            since = silent_since(node) if node else None
+            if since is None:
+                self._silent.pop(name, None)
+            else:
+                self._silent[name] = since
+
+    def _lost_nodes(self) -> Iterator[float]:
+        yield from (since + self._config.node_lost_seconds + _AFTER for since in self._silent.values())
+
+    def _given_up(self, plan: Plan) -> Iterator[float]:
+        for verdict in plan.verdicts.values():
+            if verdict.broken is not None:
+                yield verdict.broken + self._config.gang_recovery_seconds
+
+    def _rested(self, snapshot: Snapshot) -> Iterator[float]:
+        for workload in snapshot.elastic:
+            if workload.growth and workload.growth.changed is not None:
+                yield workload.growth.changed + self._cooldown
+
 
 _LOG: Final = logging.getLogger(__name__)
 COMPONENT: Final = "shoal-scheduler"

@@ -1,22 +1,45 @@
-"""Metrics, as Prometheus reads them. They live in a registry of their own: nothing here is global.
+"""Logs: a few words, and facts by name, `cycle placed=3 seconds=0.012`, on the logging of Python.
+
+It is all that is needed of structured logs, without another dependency: a handler that writes JSON finds the
+facts in `record.facts`.
+
+Metrics, as Prometheus reads them. They live in a registry of their own: nothing here is global.
 
 What pools have and how they are used is worked out when somebody asks, from the last cycle: a cycle itself
 pays for nothing but a few counters.
 """
 
+import logging
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from shoal.scheduling.pools import Figures, figures
-from shoal.scheduling.report import Step
-from shoal.scheduling.resources import CPU
-from shoal.scheduling.snapshot import Pool
+from shoal.engine.pools import Figures, figures
+from shoal.engine.report import Step
+from shoal.engine.resources import CPU
+from shoal.engine.snapshot import Pool
+
+
+def tell(log: logging.Logger, level: int, event: str, **facts: object) -> None:
+    """Log an event with its facts."""
+    if log.isEnabledFor(level):
+        text = " ".join([event, *(f"{name}={_shown(value)}" for name, value in facts.items())])
+        log.log(level, "%s", text, extra={"facts": {"event": event} | facts})
+
+
+def _shown(value: object) -> str:
+    """A fact in one piece: in quotes where it would fall apart."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    return text if text and not set(text) & set(' "=\n') else msgspec.json.encode(text).decode()
+
 
 _TYPES: Final = ("capacity", "allocatable", "used", "shared", "system", "pending")
 _DURATIONS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

@@ -5,7 +5,7 @@ from functools import cache
 from shoal.cluster.errors import ClusterError
 from shoal.scheduler.decisions import Bind, Evict
 from shoal.scheduler.metrics import Metrics
-from shoal.scheduler.telling import Telling
+from shoal.scheduler.status_reporter import Telling
 
 
 class Observer:

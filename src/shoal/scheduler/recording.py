@@ -22,18 +22,17 @@ from typing import Any
 
 import msgspec
 
-from shoal.cluster.live import Texts
-from shoal.cluster.patches.difference import difference
-from shoal.cluster.patches.merge import merged
+from shoal.cache.changes import Key
+from shoal.cache.live import Texts
+from shoal.cache.pod_classes import GANG
+from shoal.cache.pods import BROKEN_SINCE, PodRecord
+from shoal.cache.world import JOB_KINDS, World
+from shoal.cluster.patches.merge import difference, merged
 from shoal.cluster.resources import Object
 from shoal.cluster.times import as_text
-from shoal.scheduling.config import SchedulerConfig
-from shoal.scheduling.report import Step, report
-from shoal.scheduling.workload import Workload
-from shoal.world.book import GANG
-from shoal.world.changes import Key
-from shoal.world.pods import BROKEN_SINCE, PodRecord
-from shoal.world.world import JOB_KINDS, World
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.report import Step, report
+from shoal.engine.workload import Workload
 
 
 def exact_moment(now: float) -> float:

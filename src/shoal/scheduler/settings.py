@@ -13,7 +13,7 @@ from shoal.api.fields import FieldError, InvalidObjectError
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import CONFIG_MAPS
-from shoal.scheduling.config import SchedulerConfig, config_errors
+from shoal.engine.config import SchedulerConfig, config_errors
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "shoal-scheduler"

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from shoal.api.meta import View
+from shoal.cache.pods import BROKEN_SINCE, DISRUPTION, Doom, doom_in
 from shoal.cluster.errors import (
     ClusterError,
     ConflictError,
@@ -23,14 +24,12 @@ from shoal.cluster.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
-from shoal.cluster.mirror import number
+from shoal.cluster.object_store import number
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource, Text
 from shoal.cluster.times import as_text
+from shoal.engine.config import SchedulerConfig
 from shoal.scheduler.decisions import Bind, Evict, Mark, Restate
-from shoal.scheduling.config import SchedulerConfig
-from shoal.world.dooms import DISRUPTION, Doom, doom_in
-from shoal.world.pods import BROKEN_SINCE
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from shoal.cluster.embedded.api.server import listening
+from shoal.apiserver.http.server import listening
 from shoal.manager import Manager
 
 Tell = Callable[[web.Request], Awaitable[web.Response]]

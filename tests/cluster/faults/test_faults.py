@@ -12,7 +12,7 @@ import pytest
 from shoal.cluster.kubernetes.access import with_token
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.kubernetes.transport import Limits
-from shoal.cluster.mirror import Cache, Change, Gone, Key
+from shoal.cluster.object_store import Cache, Change, Gone, Key
 from shoal.cluster.port import Where
 from shoal.cluster.reflector import Pace, Reflector
 from shoal.cluster.resources import CONFIG_MAPS, Object

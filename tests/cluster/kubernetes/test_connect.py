@@ -12,8 +12,8 @@ from shoal.cluster import errors
 from shoal.cluster.kubernetes.access import Access, AccessError, TokenFile
 from shoal.cluster.kubernetes.connect import find_access, in_cluster
 from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.kubernetes.proxies import proxy_for
 from shoal.cluster.kubernetes.tls import Tls
+from shoal.cluster.kubernetes.transport import proxy_for
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.scripted import Scripted, answer, refusal

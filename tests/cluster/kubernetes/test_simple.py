@@ -10,7 +10,7 @@ import yaml
 from shoal.cluster.kubernetes.access import Access, Constant
 from shoal.cluster.kubernetes.connect import contexts, find_access
 from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
-from shoal.cluster.kubernetes.simple import simple_access
+from shoal.cluster.kubernetes.quick_kubeconfig import simple_access
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.test_kubeconfig import config, written
 

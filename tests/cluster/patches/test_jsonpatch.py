@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError, TooLargeError
-from shoal.cluster.patches import jsonpatch
-from shoal.cluster.patches.jsonpatch import applied
+from shoal.cluster.patches import json_patch
+from shoal.cluster.patches.json_patch import applied
 from shoal.cluster.patches.merge import Json
 from tests.cluster.patches.test_merge import DOCUMENTS
 
@@ -119,7 +119,7 @@ def test_the_patch_is_refused(name: str) -> None:
 
 def test_a_patch_of_too_many_operations_is_refused() -> None:
     with pytest.raises(TooLargeError):
-        applied({}, [op("add", "/a", value=1)] * (jsonpatch.MOST_OPERATIONS + 1))
+        applied({}, [op("add", "/a", value=1)] * (json_patch.MOST_OPERATIONS + 1))
 
 
 def test_copies_of_copies_do_not_grow_without_limit() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.patches.threeway import applied
+from shoal.cluster.patches.three_way import applied
 from shoal.cluster.resources import PODS
 from shoal.cluster.schemas.core import schema_name, schemas
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from shoal.cluster.resources import CONFIG_MAPS, DIJOBS, JOBS, PODS, POOLS, SECRETS, TYJOBS, Object, Resource
-from shoal.cluster.schemas.fields import fitted
-from shoal.cluster.schemas.kinds import schema_of
+from shoal.cluster.schemas.kinds import fitted, schema_of
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}}
 

@@ -1,12 +1,14 @@
-"""What it takes to reach an API server: where it is, whom to trust, and who we are."""
+"""Files that others replace while we run: tokens and certificates expire, and new ones are put in place.
+
+What it takes to reach an API server: where it is, whom to trust, and who we are.
+"""
 
 from typing import Final, Protocol
 
 import msgspec
 
 from shoal.cluster.errors import UnavailableError
-from shoal.cluster.kubernetes.files import Watched
-from shoal.cluster.kubernetes.tls import NO_CERTIFICATE, Certificate, Pem, Tls
+from shoal.cluster.kubernetes.tls import NO_CERTIFICATE, Certificate, Pem, Tls, Watched
 
 
 class AccessError(UnavailableError):

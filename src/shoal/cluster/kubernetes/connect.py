@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from shoal.cluster.kubernetes.access import Access, AccessError, TokenFile
-from shoal.cluster.kubernetes.proxies import proxy_for
-from shoal.cluster.kubernetes.simple import context_names, simple_access
+from shoal.cluster.kubernetes.quick_kubeconfig import context_names, simple_access
 from shoal.cluster.kubernetes.tls import Tls
+from shoal.cluster.kubernetes.transport import proxy_for
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _VARIABLE: Final = "KUBECONFIG"

@@ -1,4 +1,9 @@
-"""The port, in the words of Kubernetes."""
+"""How an API server writes what is around objects: lists, events, statuses.
+
+Objects themselves stay text here: each is decoded once, by whoever asked, into what they asked for.
+
+The port, in the words of Kubernetes.
+"""
 
 import asyncio
 import contextlib

@@ -22,8 +22,8 @@ from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 
 from shoal.cluster.kubernetes.access import Access, AccessError, Constant, Credentials, Identity, TokenFile
-from shoal.cluster.kubernetes.proxies import proxy_for
 from shoal.cluster.kubernetes.tls import NO_CERTIFICATE, Certificate, Pem, Tls
+from shoal.cluster.kubernetes.transport import proxy_for
 
 _SOON: Final = timedelta(seconds=30)
 """Credentials that expire this soon are renewed: what is asked with them must still arrive in time."""

@@ -1,4 +1,6 @@
-"""Requests to an API server: connections, limits, time-outs, credentials, and which failures are tried again.
+"""Which proxy leads to a server, by the environment: `HTTPS_PROXY`, `NO_PROXY` and the like.
+
+Requests to an API server: connections, limits, time-outs, credentials, and which failures are tried again.
 
 Tried again is only what was certainly not done, or does no harm twice: 429 always, 401 once there are new
 credentials, and reads that the server asks to repeat. Everything else is the caller's to judge.
@@ -7,10 +9,12 @@ credentials, and reads that the server asks to repeat. Everything else is the ca
 import asyncio
 import contextlib
 import io
+import ipaddress
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Final, Literal, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import msgspec
@@ -20,6 +24,30 @@ import shoal
 from shoal.cluster.errors import ClusterError, InternalError, UnauthorizedError, UnavailableError, from_status
 from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
 from shoal.cluster.kubernetes.wire import status_of
+
+_LOCAL: Final = "localhost"
+_NAMES: Final = "_proxy"
+"""How the variables end that name proxies, in whatever case."""
+
+
+def proxy_for(url: str) -> str:
+    """The proxy to ask for a server; empty if it is reached directly, as everything on this machine is."""
+    parts = urlsplit(url)
+    if _is_here(parts.hostname or "") or not any(name.lower().endswith(_NAMES) for name in os.environ):
+        return ""
+    from urllib.request import getproxies_environment, proxy_bypass  # noqa: PLC0415 - slow, and for few
+
+    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return ""
+    return getproxies_environment().get(parts.scheme, "")
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == _LOCAL
+
 
 Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Query = Mapping[str, str]

@@ -1,7 +1,4 @@
-"""How an API server writes what is around objects: lists, events, statuses.
-
-Objects themselves stay text here: each is decoded once, by whoever asked, into what they asked for.
-"""
+"""How an API server writes what is around objects: lists, events, statuses."""
 
 from typing import Any, Final
 

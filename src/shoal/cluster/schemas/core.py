@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.api.schema import Schema
+from shoal.api.crds import Schema
 from shoal.cluster.resources import OWN_GROUPS, Resource
 
 VERSION: Final = "1.36.3"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.api.schema import Schema
+from shoal.api.crds import Schema
 from shoal.cluster.resources import BY_KIND, Object
 from shoal.cluster.schemas import core
 

@@ -1,0 +1,78 @@
+"""PodDisruptionBudgets as budgets: how many pods of each may go now."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from shoal.api.core import PodDisruptionBudget
+from shoal.cache.changes import Key
+from shoal.engine.affinity import Occupant
+from shoal.engine.budgets import Budget
+from shoal.engine.workload import NeighbourTerm
+
+
+class _Count(msgspec.Struct, eq=False):
+    """A budget whose status does not say what it allows, and how many of its pods are there."""
+
+    budget: PodDisruptionBudget
+    term: NeighbourTerm
+    healthy: int = 0
+
+    def count(self, occupants: Iterable[Occupant], change: int) -> None:
+        there = sum(not one.leaving and self.term.matches(one.identity) for one in occupants)
+        self.healthy += there * change
+
+
+class Allowances:
+    """What every budget allows: what its status says, else what its pods that are there allow."""
+
+    def __init__(self) -> None:
+        """Begin without budgets."""
+        self._said: dict[Key, Budget] = {}
+        self._counts: dict[Key, _Count] = {}
+
+    def update(
+        self,
+        keys: Iterable[Key],
+        budgets: Mapping[Key, PodDisruptionBudget],
+        everybody: Callable[[], Iterable[Occupant]],
+    ) -> None:
+        """Follow budgets that have changed."""
+        for key in keys:
+            self._said.pop(key, None)
+            self._counts.pop(key, None)
+            if key in budgets:
+                self._take(key, budgets[key], everybody)
+
+    def count(self, occupants: Iterable[Occupant], change: int) -> None:
+        """Pods have come, or have gone."""
+        for counted in self._counts.values():
+            counted.count(occupants, change)
+
+    def budgets(self) -> tuple[Budget, ...]:
+        """All budgets, by name."""
+        found = self._said | {key: Budget(one.term, _allowed(one)) for key, one in self._counts.items()}
+        return tuple(found[key] for key in sorted(found))
+
+    def _take(
+        self, key: Key, budget: PodDisruptionBudget, everybody: Callable[[], Iterable[Occupant]]
+    ) -> None:
+        term = NeighbourTerm("", budget.spec.selector, frozenset([key[0]]))
+        said = budget.status.disruptions_allowed
+        if said is not None:
+            self._said[key] = Budget(term, said)
+            return
+        self._counts[key] = _Count(budget, term)
+        self._counts[key].count(everybody(), 1)
+
+
+def _allowed(counted: _Count) -> int:
+    spec, healthy = counted.budget.spec, counted.healthy
+    if spec.max_unavailable is not None:
+        return _amount(spec.max_unavailable, healthy)
+    return max(healthy - _amount(spec.min_available or 0, healthy), 0)
+
+
+def _amount(amount: int | str, of: int) -> int:
+    """A number, or a percentage of pods, rounded up."""
+    return -(-int(amount[:-1]) * of // 100) if isinstance(amount, str) else amount

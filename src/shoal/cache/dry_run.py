@@ -1,0 +1,166 @@
+"""Rehearsal: plan, do as planned, and plan again, on a world of records.
+
+It is what `--cycles` does: a placed task runs, a victim is gone (and waits again under its name if somebody
+controls it), pods that were terminating are gone, and the clock moves on.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from shoal.api.meta import Object, ScaleRecord
+from shoal.cache.pods import PodRecord
+from shoal.cache.policy_questions import ask
+from shoal.cache.snapshots import Assembler, Assembly
+from shoal.cache.world import World
+from shoal.engine.config import SchedulerConfig
+from shoal.engine.cycle import cycle
+from shoal.engine.plan import Plan, Resize
+from shoal.engine.policy_answers import NO_ADVICE
+from shoal.engine.report import Step
+from shoal.engine.workload import NOWHERE, Workload
+from shoal.policies.contract import Policy
+
+_FIRST: Final = datetime.min.replace(tzinfo=UTC).timestamp()
+_MOST_RECORDS: Final = 20
+_LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
+
+
+def world_of(views: Iterable[Object], now: float | None = None) -> World:
+    """A world of these objects, at a time; by default the newest that they tell of."""
+    objects = list(views)
+    world = World(newest(objects) if now is None else now)
+    world.put(*objects)
+    return world
+
+
+def newest(views: Iterable[Object]) -> float:
+    """The latest time that the objects tell of: what they know of now."""
+    return max((time.timestamp() for view in views for time in _times(view)), default=0.0)
+
+
+def rehearse(
+    world: World, config: SchedulerConfig, *, cycles: int = 1, step: float = 30, policy: Policy | None = None
+) -> list[Step]:
+    """Run up to `cycles` cycles, and no more after one that is stable. The world changes.
+
+    `policy` is asked about elastic jobs where the configuration names another than the engine's own.
+    """
+    return list(_steps(world, config, cycles, step, policy))
+
+
+def _steps(
+    world: World, config: SchedulerConfig, cycles: int, step: float, policy: Policy | None
+) -> Iterator[Step]:
+    now, assembler = world.now, Assembler(world, config)
+    for number in range(1, cycles + 1):
+        made = assembler.assemble(now)
+        advice = ask(policy, world, made.snapshot) if policy else NO_ADVICE
+        done = Step(made.snapshot, cycle(made.snapshot, config, advice))
+        yield done
+        if done.stable or number == cycles:
+            return
+        _apply(world, made, done.plan)
+        now += step
+
+
+def _apply(world: World, made: Assembly, plan: Plan) -> None:
+    """Make it so."""
+    names = made.snapshot.nodes.names
+    for key in [key for key, pod in world.pods.items() if pod.leaving]:
+        world.remove("Pod", key)
+    for workload in made.snapshot.workloads:
+        _run_allocated(world, made, workload)
+    for placement in plan.placements:
+        _run(world, made.pod(placement.workload, placement.task), names[placement.column])
+    for eviction in plan.evictions:
+        _evict(world, made.pod(eviction.workload, eviction.task))
+    _note(world, made, plan)
+    for resize in plan.resizes:
+        _record(world, resize, made.snapshot.now)
+
+
+def _record(world: World, resize: Resize, now: float) -> None:
+    """Write down a change of size."""
+    workload = resize.workload
+    record = ScaleRecord(
+        time=_moment(now),
+        from_=resize.before,
+        to=resize.after,
+        reason="Grown" if resize.after > resize.before else "Shrunk",
+    )
+    known = world.jobs[workload.kind][workload.namespace, workload.name].status
+    records = (*getattr(known, "scale_records", ()), record)
+    _restate(world, workload, scale_records=records[-_MOST_RECORDS:])
+
+
+def _run(world: World, pod: PodRecord, node: str) -> None:
+    world.keep(replace(pod, node=node, phase="Running", leaving=False, nominated=""))
+
+
+def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
+    """Allocated pods run, and from then on it is the pods that say where they are."""
+    for task in workload.tasks:
+        pod = made.pod(workload, task)
+        if task.column != NOWHERE and not pod.node:
+            _run(world, pod, made.snapshot.nodes.names[task.column])
+    if workload.kind == "TYJob":
+        _restate(world, workload, allocations={})
+    elif workload.kind == "DIJob":
+        _restate(world, workload, allocation=())
+
+
+def _evict(world: World, pod: PodRecord) -> None:
+    if pod.owner and pod.owner.kind not in world.jobs:
+        world.keep(replace(pod, node="", phase="Pending", nominated="", broken_since=None))
+    else:
+        world.remove("Pod", pod.key)
+
+
+def _note(world: World, made: Assembly, plan: Plan) -> None:
+    """Write down for whom room is kept, and who lost a part since when."""
+    nominations: defaultdict[Workload, dict[str, str]] = defaultdict(dict)
+    for kept in plan.nominations:
+        nominations[kept.workload][kept.task.name] = made.snapshot.nodes.names[kept.column]
+    evicted = {eviction.workload for eviction in plan.evictions}
+    for workload, verdict in plan.verdicts.items():
+        broken = None if workload in evicted else verdict.broken
+        if workload.kind in world.jobs:
+            since = None if broken is None else _moment(broken)
+            _restate(world, workload, nominations=nominations[workload], broken_since=since)
+            continue
+        for pod in (made.pod(workload, task) for task in workload.tasks):
+            nominated = nominations[workload].get(pod.name, "")
+            if pod.key in world.pods or nominated:
+                known = world.pods.get(pod.key, pod)
+                world.keep(replace(known, nominated=nominated, broken_since=broken))
+
+
+def _restate(world: World, workload: Workload, **changes: Any) -> None:  # noqa: ANN401 - fields of any status
+    key = workload.namespace, workload.name
+    job = world.jobs[workload.kind][key]
+    world.put(replace(job, status=replace(job.status, **changes)))
+
+
+def _moment(seconds: float) -> datetime:
+    """A time as objects have it; beyond what a calendar has, its end."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
+
+
+def _times(view: Object) -> Iterator[datetime]:
+    """Times that an object tells of."""
+    meta, status = view.metadata, getattr(view, "status", None)
+    named = ("broken_since", "start_time", "completion_time", "completion_timestamp")
+    conditions = getattr(status, "conditions", ())
+    times = (
+        meta.creation_timestamp,
+        meta.deletion_timestamp,
+        *(getattr(status, name, None) for name in named),
+        *(record.time for record in getattr(status, "scale_records", ())),
+        *(condition.last_transition_time for condition in conditions),
+        *(getattr(condition, "last_heartbeat_time", None) for condition in conditions),
+    )
+    return (time for time in times if time)

@@ -1,0 +1,216 @@
+"""Occupancy: who is on which node and what that comes to, kept up to date node by node.
+
+Floor: the nodes of a world as columns, in their pools, kept up to date.
+
+A node that says again what it has said costs nothing, and one that is told of anew only its own column.
+Columns are laid out anew when a node comes or goes or changes its pool; rows, when a resource does.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import msgspec
+import numpy as np
+
+from shoal.api.core import Node
+from shoal.api.podspec import Resources, in_nano
+from shoal.cache.budgets import Allowances
+from shoal.cache.changes import Key
+from shoal.cache.pool_membership import Membership
+from shoal.cache.world import World
+from shoal.engine import snapshot
+from shoal.engine.affinity import Occupant, amounts_of
+from shoal.engine.nodes import NodeFacts, Nodes
+from shoal.engine.resources import EVERYDAY, Amounts, Layout, offered
+from shoal.engine.workload import NOWHERE, Shape
+
+Guest = tuple[Occupant, bool]
+"""Somebody on a node, and whether it is ours to schedule."""
+
+
+class Crowd:
+    """Everybody who is on nodes, as one iterates over them."""
+
+    def __init__(self, columns: Iterable[tuple[Occupant, ...]]) -> None:
+        """Those of each column are kept as they are."""
+        self._columns = tuple(columns)
+
+    def __iter__(self) -> Iterator[Occupant]:
+        return chain.from_iterable(self._columns)
+
+
+class Occupancy:
+    """Sums over pods, for every node and for all of them."""
+
+    def __init__(self, allowances: Allowances) -> None:
+        """Begin with empty nodes; `allowances` are told who comes and goes."""
+        self._allowances = allowances
+        self.used: Amounts = np.zeros((0, 0), dtype=np.int64)
+        self.system: Amounts = self.used
+        self._columns: list[tuple[Occupant, ...]] = []
+        self._ready: list[bool] = []
+        self._limits: Counter[str] = Counter()
+        self._leaving: set[int] = set()
+        self._guards: set[int] = set()
+
+    @property
+    def everybody(self) -> Crowd:
+        """All who are on nodes."""
+        return Crowd(self._columns)
+
+    @property
+    def leaving(self) -> tuple[Occupant, ...]:
+        """Those whose pods are terminating."""
+        columns = (self._columns[column] for column in sorted(self._leaving))
+        return tuple(occupant for there in columns for occupant in there if occupant.leaving)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether anybody keeps others away."""
+        return bool(self._guards)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What all pods on ready nodes may come to use."""
+        return dict(+self._limits)
+
+    def clear(self, nodes: Nodes) -> None:
+        """Begin again with empty nodes, for columns or rows that are others."""
+        for column in range(len(self._columns)):
+            self._set(column, (), ready=False)
+        self.used, self.system = np.zeros_like(nodes.alloc), np.zeros_like(nodes.alloc)
+        self._columns, self._ready = [()] * len(nodes.names), [False] * len(nodes.names)
+
+    def update(self, nodes: Nodes, columns: Sequence[int], guests: Callable[[int], Iterable[Guest]]) -> None:
+        """Look again at some columns."""
+        found = {column: list(guests(column)) for column in columns}
+        for column, there in found.items():
+            self._set(column, tuple(guest for guest, _ in there), ready=bool(nodes.ready[column]))
+        everybody = list(chain.from_iterable(found.values()))
+        chosen = list(columns)
+        self.used[:, chosen] = amounts_of([guest for guest, _ in everybody], nodes)[:, chosen]
+        strangers = [guest for guest, ours in everybody if not ours]
+        self.system[:, chosen] = amounts_of(strangers, nodes)[:, chosen]
+
+    def _set(self, column: int, there: tuple[Occupant, ...], *, ready: bool) -> None:
+        before, was_ready = self._columns[column], self._ready[column]
+        self._columns[column], self._ready[column] = there, ready
+        self._allowances.count(before, -1)
+        self._allowances.count(there, 1)
+        if was_ready:
+            self._limit(before, -1)
+        if ready:
+            self._limit(there, 1)
+        _mark(self._leaving, column, any(occupant.leaving for occupant in there))
+        _mark(self._guards, column, any(occupant.shape.apart for occupant in there))
+
+    def _limit(self, occupants: Iterable[Occupant], change: int) -> None:
+        for occupant in occupants:
+            for name, amount in occupant.shape.limits.items():
+                self._limits[name] += change * amount
+
+
+def _mark(columns: set[int], column: int, there: bool) -> None:  # noqa: FBT001 - what is so is marked
+    (columns.add if there else columns.discard)(column)
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was laid out anew.
+
+    `nodes` have come, are gone, or are told of otherwise than before. `columns` says where each column is
+    now, if any of them may be elsewhere. `rows` are others, and `pools`, or not.
+    """
+
+    nodes: set[str]
+    columns: list[int] | None
+    rows: bool
+    pools: bool
+
+
+class Floor:
+    """Nodes, pools, and which resources anybody has or wants."""
+
+    def __init__(self, world: World) -> None:
+        """Begin without nodes."""
+        self._world = world
+        self._facts: dict[str, NodeFacts] = {}
+        self._wanted: Counter[str] = Counter()
+        self._changed: set[str] = set()
+        self._moved = self._repooled = True
+        self.membership = Membership({})
+        self.nodes = Nodes((), Layout(()))
+        self.pools: tuple[snapshot.Pool, ...] = ()
+
+    def want(self, shapes: Iterable[Shape], change: int) -> None:
+        """Somebody comes to ask for these shapes, or does so no longer."""
+        for shape in shapes:
+            self._need(shape.requests, change)
+
+    def update(self, changes: Mapping[str, set[Key]]) -> None:
+        """Follow what has changed about nodes and pools."""
+        if changes["Pool"]:
+            self.membership, self._repooled = Membership(dict(self._world.pools)), True
+        names = self._world.nodes.keys() | self._facts.keys() if changes["Pool"] else _names(changes["Node"])
+        for name in names:
+            node = self._world.nodes.get(name)
+            facts = _facts(node, self.membership.pool_of(node)) if node else None
+            if facts != self._facts.get(name):
+                self._tell(name, facts)
+
+    def lay_out(self) -> Rebuilt:
+        """Make nodes and pools of all that was told."""
+        before, layout = self.nodes, Layout(self._wanted)
+        rows = layout.names != before.layout.names
+        if self._moved or rows:
+            self.nodes = Nodes(tuple(self._facts.values()), layout if rows else before.layout)
+        elif self._changed:
+            self.nodes = before.changed(
+                {before.columns[name]: self._facts[name] for name in sorted(self._changed)}
+            )
+        if self._moved or self._repooled:
+            self.pools = self.membership.pools(self.nodes)
+        columns = [self.nodes.columns.get(name, NOWHERE) for name in before.names] if self._moved else None
+        done = Rebuilt(nodes=self._changed, columns=columns, rows=rows, pools=self._repooled)
+        self._moved, self._repooled, self._changed = False, False, set()
+        return done
+
+    def _tell(self, name: str, facts: NodeFacts | None) -> None:
+        before = self._facts.pop(name, None)
+        if before:
+            self._need((*before.allocatable, *before.capacity), -1)
+        if facts:
+            self._facts[name] = facts
+            self._need((*facts.allocatable, *facts.capacity), 1)
+        self._changed.add(name)
+        if before is None or facts is None or before.pool != facts.pool:
+            self._moved = True
+
+    def _need(self, resources: Iterable[str], change: int) -> None:
+        """Count who has or wants resources that not everybody has."""
+        for name in resources:
+            if name not in EVERYDAY:
+                self._wanted[name] += change
+                if not self._wanted[name]:
+                    del self._wanted[name]
+
+
+def _names(keys: Iterable[Key]) -> set[str]:
+    return {name for _, name in keys}
+
+
+def _facts(node: Node, pool: str) -> NodeFacts:
+    return NodeFacts(
+        name=node.metadata.name,
+        pool=pool,
+        allocatable=_offered(node.allocatable),
+        capacity=_offered(node.status.capacity or node.allocatable),
+        labels=node.metadata.labels,
+        taints=node.spec.taints,
+        ready=node.ready is None or node.ready.status == "True",
+        unschedulable=node.spec.unschedulable,
+    )
+
+
+def _offered(amounts: Resources) -> dict[str, int]:
+    return offered(in_nano(amounts))

@@ -1,0 +1,262 @@
+"""Book: one Shape, one Identity, one Blueprint for all pods that are alike.
+
+What a pod asks for is worked out from its spec here. An entry stays as long as somebody has what it is about.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final, TypeVar
+from weakref import WeakSet, WeakValueDictionary
+
+import msgspec
+
+from shoal.api.names import small_number
+from shoal.api.podspec import (
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpreadConstraint,
+    decode_template,
+    host_ports,
+    limits,
+    requests,
+)
+from shoal.api.pool import POOL_ANNOTATION
+from shoal.api.selectors import LabelRequirement, LabelSelector
+from shoal.engine.resources import asked
+from shoal.engine.workload import Identity, NeighbourTerm, NodeRules, Reason, Shape, SpreadTerm
+
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+GANG: Final = "shoal.io/gang"
+GANG_MIN: Final = "shoal.io/gang-min"
+GATED: Final = Reason("Held", "its scheduling gates are not open yet")
+
+T = TypeVar("T")
+
+
+class Choice(msgspec.Struct, frozen=True, eq=False):
+    """Namespaces that a rule about neighbours speaks of: some by name, and those that a selector matches."""
+
+    names: tuple[str, ...]
+    selector: LabelSelector
+
+
+Choices = tuple[Choice | None, ...]
+"""How each rule about neighbours chooses namespaces; None where it does not go by their labels."""
+
+
+class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
+    """What pods of one make have in common.
+
+    `choices` tells of the rules about neighbours, those near first, if any chooses namespaces by labels: what
+    such rules say changes with the labels.
+    """
+
+    shape: Shape
+    identity: Identity
+    scheduler: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    patient: bool = False
+    pool: str = ""
+    gang: str = ""
+    gang_min: int = 0
+    held: Reason | None = None
+    choices: Choices = ()
+
+
+class Book:
+    """Keeps one of each."""
+
+    def __init__(self) -> None:
+        """Begin empty; namespaces are needed for terms that select pods by them."""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._entries: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+        self._choosers: WeakSet[Blueprint] = WeakSet()
+
+    @property
+    def minds_namespaces(self) -> bool:
+        """Whether what any pod asks for depends on the labels of namespaces."""
+        return bool(self._choosers)
+
+    def template(self, namespace: str, raw: Mapping[str, Any]) -> Blueprint:
+        """The blueprint of a template; one that says the same is not read again."""
+        key = ("template", namespace, repr(raw))
+        known: Blueprint | None = self._entries.get(key)
+        if known is not None:
+            return self.revised(known)
+        template = decode_template(raw, "template")
+        meta = template.metadata
+        made = self.blueprint(namespace, meta.labels, meta.annotations, template.spec)
+        self._entries[key] = made
+        return made
+
+    def revised(self, blueprint: Blueprint) -> Blueprint:
+        """The blueprint as it is with the labels that namespaces have now."""
+        if not blueprint.choices:
+            return blueprint
+        shape = blueprint.shape
+        terms = [
+            term if choice is None else self._rechosen(term, choice)
+            for term, choice in zip((*shape.near, *shape.apart), blueprint.choices, strict=True)
+        ]
+        near, apart = tuple(terms[: len(shape.near)]), tuple(terms[len(shape.near) :])
+        if (near, apart) == (shape.near, shape.apart):
+            return blueprint
+        changed = self._kept(msgspec.structs.replace(shape, near=near, apart=apart))
+        return self._drawn(msgspec.structs.replace(blueprint, shape=changed))
+
+    def blueprint(
+        self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: PodSpec
+    ) -> Blueprint:
+        """The blueprint of pods with this spec."""
+        gang = annotations.get(GANG, "")
+        gang_min, complaint = _gang_min(annotations.get(GANG_MIN, "") if gang else "")
+        identity = self._identity(namespace, labels)
+        drawn = Blueprint(
+            shape=self._shape(identity, spec),
+            identity=identity,
+            scheduler=spec.scheduler_name,
+            priority=spec.priority,
+            priority_class=spec.priority_class_name,
+            patient=spec.preemption_policy == "Never",
+            pool=annotations.get(POOL_ANNOTATION, ""),
+            gang=gang,
+            gang_min=gang_min,
+            held=complaint or _held(spec),
+            choices=_choices(spec),
+        )
+        return self._drawn(drawn)
+
+    def _drawn(self, blueprint: Blueprint) -> Blueprint:
+        kept = self._one((Blueprint, *_parts(blueprint)), blueprint)
+        if kept.choices:
+            self._choosers.add(kept)
+        return kept
+
+    def _one(self, key: Hashable, value: T) -> T:
+        kept: T = self._entries.setdefault(key, value)
+        return kept
+
+    def _identity(self, namespace: str, labels: Mapping[str, str]) -> Identity:
+        key = (Identity, namespace, *chain.from_iterable(sorted(labels.items())))
+        return self._one(key, Identity(namespace, labels))
+
+    def _shape(self, identity: Identity, spec: PodSpec) -> Shape:
+        affinity = spec.affinity
+        near = tuple(self._term(term, identity) for term in affinity.pod_affinity.required)
+        apart = tuple(self._term(term, identity) for term in affinity.pod_anti_affinity.required)
+        spread = tuple(
+            self._spread(constraint, identity)
+            for constraint in spec.topology_spread_constraints
+            if constraint.when_unsatisfiable == "DoNotSchedule"
+        )
+        shape = Shape(
+            requests=asked(requests(spec)),
+            limits=asked(limits(spec)),
+            nodes=self._rules(spec),
+            ports=host_ports(spec),
+            near=near,
+            apart=apart,
+            spread=spread,
+        )
+        return self._kept(shape)
+
+    def _kept(self, shape: Shape) -> Shape:
+        amounts = (tuple(shape.requests.items()), tuple(shape.limits.items()))
+        return self._one((amounts, shape.nodes, shape.ports, shape.near, shape.apart, shape.spread), shape)
+
+    def _rules(self, spec: PodSpec) -> NodeRules:
+        affinity = spec.affinity.node_affinity.required
+        rules = NodeRules(selector=spec.node_selector, affinity=affinity, tolerations=spec.tolerations)
+        return self._one((NodeRules, *sorted(spec.node_selector.items()), affinity, spec.tolerations), rules)
+
+    def _term(self, term: PodAffinityTerm, identity: Identity) -> NeighbourTerm:
+        selector = _narrowed(
+            term.label_selector, identity, In=term.match_label_keys, NotIn=term.mismatch_label_keys
+        )
+        namespaces = self._namespaces(term, identity)
+        return self._neighbours(term.topology_key, selector, namespaces)
+
+    def _spread(self, constraint: TopologySpreadConstraint, identity: Identity) -> SpreadTerm:
+        selector = _narrowed(constraint.label_selector, identity, In=constraint.match_label_keys, NotIn=())
+        own = frozenset([identity.namespace])
+        spread = SpreadTerm(
+            term=self._neighbours(constraint.topology_key, selector, own),
+            max_skew=constraint.max_skew,
+            min_domains=constraint.min_domains or 1,
+            honour_affinity=constraint.node_affinity_policy == "Honor",
+            honour_taints=constraint.node_taints_policy == "Honor",
+        )
+        return self._one(msgspec.structs.astuple(spread), spread)
+
+    def _neighbours(
+        self, key: str, selector: LabelSelector | None, namespaces: frozenset[str] | None
+    ) -> NeighbourTerm:
+        requirements = selector.requirements() if selector else None
+        return self._one(
+            (NeighbourTerm, key, requirements, namespaces), NeighbourTerm(key, selector, namespaces)
+        )
+
+    def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
+        """Whose pods a term speaks of: the own namespace's, unless it says otherwise; None: everybody's."""
+        choice = _choice(term)
+        if choice:
+            return self._chosen(choice)
+        return frozenset(term.namespaces or [identity.namespace]) if term.namespace_selector is None else None
+
+    def _rechosen(self, term: NeighbourTerm, choice: Choice) -> NeighbourTerm:
+        return self._neighbours(term.topology_key, term.selector, self._chosen(choice))
+
+    def _chosen(self, choice: Choice) -> frozenset[str]:
+        chosen = (name for name, labels in self.namespaces.items() if choice.selector.matches(labels))
+        return frozenset([*choice.names, *chosen])
+
+
+def _parts(blueprint: Blueprint) -> Iterator[Hashable]:
+    """What tells blueprints apart."""
+    *plain, choices = msgspec.structs.astuple(blueprint)
+    yield from plain
+    yield from (choice and (choice.names, choice.selector.requirements()) for choice in choices)
+
+
+def _choices(spec: PodSpec) -> Choices:
+    affinity = spec.affinity
+    terms = (*affinity.pod_affinity.required, *affinity.pod_anti_affinity.required)
+    choices = tuple(_choice(term) for term in terms)
+    return choices if any(choices) else ()
+
+
+def _choice(term: PodAffinityTerm) -> Choice | None:
+    """How a term chooses namespaces by their labels; an empty selector is no choice: it means them all."""
+    selector = term.namespace_selector
+    return Choice(term.namespaces, selector) if selector and selector.requirements() else None
+
+
+def _narrowed(
+    selector: LabelSelector | None, identity: Identity, **keys: tuple[str, ...]
+) -> LabelSelector | None:
+    """A selector with the pod's own values of some labels required, or refused."""
+    extra = tuple(
+        LabelRequirement(key=key, operator=operator, values=(identity.labels[key],))  # type: ignore[arg-type]
+        for operator, names in keys.items()
+        for key in names
+        if key in identity.labels
+    )
+    if selector is None or not extra:
+        return selector
+    return msgspec.structs.replace(selector, match_expressions=selector.match_expressions + extra)
+
+
+def _gang_min(text: str) -> tuple[int, Reason | None]:
+    number = small_number(text or "0")
+    if number is not None:
+        return number, None
+    return 0, Reason("Held", f"annotation {GANG_MIN} must be a whole number, not '{text[:20]}'")
+
+
+def _held(spec: PodSpec) -> Reason | None:
+    if spec.scheduling_gates:
+        return GATED
+    if spec.resource_claims:
+        return Reason("Held", "it asks for resource claims (DRA), which are not understood")
+    return None

@@ -1,0 +1,226 @@
+"""Population: the pods of a world that count, and whose they are, kept up to date."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from shoal.api.core import Node
+from shoal.api.meta import ObjectMeta
+from shoal.cache.changes import Key
+from shoal.cache.missing_pods import Expectations, namesakes
+from shoal.cache.pods import PodRecord, owned_by
+from shoal.cache.world import JOB_KINDS, World
+from shoal.engine.config import SchedulerConfig
+
+T = TypeVar("T")
+
+Owner = tuple[str, str, str]
+"""Kind, namespace and name of who made a pod."""
+
+
+class Movement(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What an update has come to.
+
+    `pods` are those that count otherwise than before: as they were and as they are (None: not at all).
+    `nodes` came to be alive, or no longer are. Pods of `jobs` got a job of ours, or lost it.
+    """
+
+    pods: dict[Key, tuple[PodRecord | None, PodRecord | None]]
+    nodes: set[str]
+    jobs: list[Owner]
+
+
+class Population:
+    """Pods that exist, without those that went down with their node, and those batch Jobs will make."""
+
+    def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
+        """Begin with nobody: the first update counts all. Only those of gangs may be expected."""
+        self._world, self._config = world, config
+        self.alive: set[str] = set()
+        self._silent: dict[str, float] = {}
+        self._known: dict[Key, PodRecord] = {}
+        self._gone: set[Key] = set()
+        self._bound: defaultdict[str, set[Key]] = defaultdict(set)
+        self._owned: defaultdict[Owner, set[Key]] = defaultdict(set)
+        self._gangs: defaultdict[Key, set[Key]] = defaultdict(set)
+        self._uids: dict[Owner, str] = {}
+        self._expected = Expectations(world, gangs_only=gangs_only)
+
+    def __contains__(self, key: Key) -> bool:
+        return self.is_present(key) or key in self._expected.pods
+
+    def get(self, key: Key) -> PodRecord | None:
+        """The pod of a name: one that is to come before one that has failed."""
+        return self._expected.pods.get(key) or (self._known[key] if self.is_present(key) else None)
+
+    def is_present(self, key: Key) -> bool:
+        """Whether a pod exists and counts."""
+        return key in self._known and key not in self._gone
+
+    def all(self) -> dict[Key, PodRecord]:
+        """All pods by name."""
+        present = {key: pod for key, pod in self._known.items() if key not in self._gone}
+        return present | self._expected.pods
+
+    def on(self, node: str) -> list[PodRecord]:
+        """Pods that take room on a node; none on one that is lost."""
+        if node not in self.alive:
+            return []
+        return [self._known[key] for key in sorted(self._bound.get(node, ()))]
+
+    def of(self, kind: str, meta: ObjectMeta) -> list[PodRecord]:
+        """The pods that an object of a kind made, by name."""
+        keys = sorted(self._owned.get((kind, meta.namespace, meta.name), ()))
+        return [pod for key in keys if owned_by(pod := self._known[key], kind, meta)]
+
+    def claiming(self, owner: Owner) -> Iterator[PodRecord]:
+        """Pods that say that they were made by an owner, whether it knows of them or not."""
+        yield from (self._known[key] for key in self._owned.get(owner, ()))
+        if owner[0] == "Job":
+            yield from self._expected.of(owner[1:])
+
+    def gang(self, key: Key) -> list[PodRecord]:
+        """The loose pods of a gang."""
+        found = (self.get(pod) for pod in self._gangs.get(key, ()))
+        return [pod for pod in found if pod and self.is_loose(pod)]
+
+    def is_loose(self, pod: PodRecord) -> bool:
+        """Whether a pod is ours to schedule and belongs to no job of ours; one that is leaving is not."""
+        ours = self._config.schedules(pod.blueprint.scheduler)
+        return not pod.leaving and ours and not self.has_job(pod)
+
+    def is_ours(self, pod: PodRecord) -> bool:
+        """Whether a pod is ours to schedule; one of our jobs' pods that names no scheduler is."""
+        scheduler = pod.blueprint.scheduler
+        return self._config.schedules(scheduler) or (not scheduler and self.has_job(pod))
+
+    def has_job(self, pod: PodRecord) -> bool:
+        """Whether a job that we plan as a whole made a pod."""
+        if pod.owner is None or pod.owner.kind not in JOB_KINDS:
+            return False
+        job = self._world.jobs[pod.owner.kind].get((pod.namespace, pod.owner.name))
+        return job is not None and owned_by(pod, pod.owner.kind, job.metadata)
+
+    def update(self, changes: Mapping[str, set[Key]], now: float) -> Movement:
+        """Follow what has changed, and the time."""
+        turned = self._turn({name for _, name in changes["Node"]}, now)
+        bound = {key for node in turned for key in self._bound.get(node, ())}
+        moved = {key: self._count(key) for key in changes["Pod"] | bound}
+        before = {key: self._expected.pods.get(key) or pod for key, pod in moved.items()}
+        jobs = changes["Job"] | set(self._concerned(moved))
+        expected = self._expected.update(jobs, self._made, self.is_present)
+        for key, pod in expected.items():
+            before.setdefault(key, pod or self._present(key))
+        pods = {key: pair for key, pod in before.items() if (pair := (pod, self.get(key)))[0] != pair[1]}
+        for key, pair in pods.items():
+            self._regroup(key, *pair)
+        return Movement(pods=pods, nodes=turned, jobs=list(self._adopt(changes)))
+
+    def _turn(self, changed: set[str], now: float) -> set[str]:
+        """See which nodes are alive now and were not, or the other way round."""
+        for name in changed:
+            node = self._world.nodes.get(name)
+            since = silent_since(node) if node else None
+            if since is None:
+                self._silent.pop(name, None)
+            else:
+                self._silent[name] = since
+        most = self._config.node_lost_seconds
+        lost = {name for name, since in self._silent.items() if now - since > most}
+        looked_at = changed | self._silent.keys()
+        alive = {name for name in looked_at if name in self._world.nodes and name not in lost}
+        turned = (looked_at & self.alive) ^ alive
+        self.alive ^= turned
+        return turned
+
+    def _count(self, key: Key) -> PodRecord | None:
+        """Count a pod anew; what it counted as before."""
+        before, old = self._present(key), self._known.pop(key, None)
+        self._gone.discard(key)
+        if old and old.node:
+            _discard(self._bound, old.node, key)
+        if before and before.owner:
+            _discard(self._owned, _owner(before), key)
+        pod = self._world.pods.get(key)
+        if pod is not None:
+            self._take(key, pod)
+        return before
+
+    def _take(self, key: Key, pod: PodRecord) -> None:
+        self._known[key] = pod
+        if pod.node and not pod.finished:
+            self._bound[pod.node].add(key)
+        if not self._counts(pod):
+            self._gone.add(key)
+        elif pod.owner:
+            self._owned[_owner(pod)].add(key)
+
+    def _counts(self, pod: PodRecord) -> bool:
+        """Whether a pod is there: it has ended, or has a live node, or waits for one."""
+        if pod.finished:
+            return True
+        return pod.node in self.alive if pod.node else not pod.leaving
+
+    def _present(self, key: Key) -> PodRecord | None:
+        return self._known[key] if self.is_present(key) else None
+
+    def _concerned(self, moved: Mapping[Key, PodRecord | None]) -> Iterator[Key]:
+        """Batch Jobs that made pods that have changed, or could want their names."""
+        for key, before in moved.items():
+            for pod in (before, self._present(key)):
+                if pod and pod.owner and pod.owner.kind == "Job":
+                    yield pod.namespace, pod.owner.name
+            yield from (job for job in namesakes(key) if job in self._world.batch_jobs)
+
+    def _made(self, job: Key) -> list[PodRecord]:
+        known = self._world.batch_jobs.get(job)
+        return self.of("Job", known.metadata) if known else []
+
+    def _regroup(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
+        if before and before.blueprint.gang:
+            _discard(self._gangs, (before.namespace, before.blueprint.gang), key)
+        if after and after.blueprint.gang:
+            self._gangs[after.namespace, after.blueprint.gang].add(key)
+
+    def _adopt(self, changes: Mapping[str, set[Key]]) -> Iterator[Owner]:
+        """See which jobs have come, are gone, or are others of the same name."""
+        for kind in JOB_KINDS:
+            for key in changes[kind]:
+                job, owner = self._world.jobs[kind].get(key), (kind, *key)
+                uid = job.metadata.uid if job else None
+                if self._uids.get(owner) == uid:
+                    continue
+                if uid is None:
+                    del self._uids[owner]
+                else:
+                    self._uids[owner] = uid
+                yield owner
+
+
+def silent_since(node: Node) -> float | None:
+    """Since when a node has not been heard of; None if it is, or nobody knows."""
+    ready = node.ready
+    if ready is None or ready.status != "Unknown" or ready.last_transition_time is None:
+        return None
+    return ready.last_transition_time.timestamp()
+
+
+def everybody(world: World, config: SchedulerConfig, now: float) -> dict[Key, PodRecord]:
+    """All pods of a world that count, and those that are to come."""
+    population = Population(world, config)
+    population.update(world.follow().take(), now)
+    return population.all()
+
+
+def _owner(pod: PodRecord) -> Owner:
+    return pod.owner.kind if pod.owner else "", pod.namespace, pod.owner.name if pod.owner else ""
+
+
+def _discard(index: dict[T, set[Key]], place: T, key: Key) -> None:
+    """Take a key out of an index, and what is left empty."""
+    keys = index[place]
+    keys.discard(key)
+    if not keys:
+        del index[place]

@@ -1,0 +1,169 @@
+"""Asking a policy: what it is told of a world, and what becomes of its answers.
+
+Whatever a policy does, there is an Advice: what it raises, and what is no allocation, is written down as the
+reason why its answer is not followed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.api.dijob import DIJob
+from shoal.api.fields import shown
+from shoal.cache.world import World
+from shoal.engine.policy_answers import Advice
+from shoal.engine.resources import Amounts
+from shoal.engine.snapshot import Snapshot
+from shoal.engine.workload import Growth, Workload
+from shoal.policies.contract import JobInfo, NodeInfo, Policy
+from shoal.policies.registry import PolicyDiedError, PolicyError
+
+
+def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
+    """What a policy wants for the workloads whose size it decides on."""
+    asked = questions(world, snapshot)
+    return asked.put_to(policy) if asked else Advice()
+
+
+class Questions(msgspec.Struct, frozen=True):
+    """What a policy is asked: plain data, which whoever waits for the answers may take elsewhere.
+
+    `previous` are the nodes that jobs have, rank by rank; jobs without any are new.
+    """
+
+    jobs: dict[str, JobInfo]
+    nodes: dict[str, NodeInfo]
+    previous: dict[str, list[str]]
+
+    def put_to(self, policy: Policy) -> Advice:
+        """What a policy answers, new jobs first."""
+        minutes, fresh = _Minutes(), dict(self.nodes)
+        for job in (job for key, job in self.jobs.items() if key not in self.previous):
+            minutes.take_one(job.key, partial(policy.allocate, job, fresh))
+            _take(fresh, job, minutes.allocations.get(job.key, ()))
+        if self.previous:
+            running = {key: self.jobs[key] for key in self.previous}
+            minutes.take_all(self.previous, partial(policy.optimize, running, self.nodes, self.previous))
+        return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
+
+
+def questions(world: World, snapshot: Snapshot) -> Questions | None:
+    """What there is to ask of a policy; None if there is no workload whose size it decides on."""
+    advised = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
+    if not advised:
+        return None
+    return Questions(
+        jobs={w.key: _job_info(w, growth, world, snapshot) for w, growth in advised},
+        nodes={node.name: node for node in _node_infos(snapshot)},
+        previous={w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed},
+    )
+
+
+def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:
+    """Whether a policy decides: not on a minimum that is broken, nor on who borrows or has begun to end."""
+    if not workload.growth or not workload.growth.advised or workload.held or workload.done:
+        return False
+    span = snapshot.pools[workload.pool].span
+    return not workload.placed or (not workload.unmet and all(t.column in span for t in workload.placed))
+
+
+def _take(nodes: dict[str, NodeInfo], job: JobInfo, names: Iterable[str]) -> None:
+    """Let the next job see what this one is to get."""
+    for name in names:
+        if name in nodes:
+            left = {r: n - job.resources.get(r, 0) for r, n in nodes[name].free.items()}
+            nodes[name] = replace(nodes[name], free=left)
+
+
+class _Minutes:
+    """What was answered, and why some of it cannot be; a policy that died is not asked again."""
+
+    _death = ""
+
+    def __init__(self) -> None:
+        self.allocations: dict[str, tuple[str, ...]] = {}
+        self.refusals: dict[str, str] = {}
+
+    def take_one(self, key: str, question: Callable[[], object]) -> None:
+        """Ask about one job; an empty answer is no opinion."""
+        answer = self._answer([key], question)
+        if key not in self.refusals and answer not in ([], ()):
+            self._note(key, answer)
+
+    def take_all(self, keys: Iterable[str], question: Callable[[], object]) -> None:
+        """Ask about several jobs at once."""
+        answer = self._answer(keys, question)
+        for key in keys:
+            if key not in self.refusals:
+                self._note(key, answer.get(key) if isinstance(answer, Mapping) else answer)
+
+    def _answer(self, keys: Iterable[str], question: Callable[[], object]) -> object:
+        try:
+            if not self._death:
+                return question()
+            failure = self._death
+        except PolicyDiedError as problem:
+            failure = self._death = str(problem)
+        except PolicyError as problem:
+            failure = str(problem)
+        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises, the cycle goes on
+            failure = f"it raised {type(problem).__name__}: {shown(str(problem))}"
+        self.refusals.update(dict.fromkeys(keys, f"the policy failed: {failure}"))
+        return None
+
+    def _note(self, key: str, answer: object) -> None:
+        if isinstance(answer, list | tuple) and all(isinstance(name, str) for name in answer):
+            self.allocations[key] = tuple(answer)
+        else:
+            said = "nothing" if answer is None else shown(repr(answer))
+            self.refusals[key] = f"the policy must answer with a list of node names, and answered {said}"
+
+
+def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapshot) -> JobInfo:
+    job = world.jobs[workload.kind][workload.namespace, workload.name]
+    known: dict[str, Any] = {"requested": None, "profilings": {}}
+    if isinstance(job, DIJob):
+        known = {"requested": job.status.requested_replicas, "profilings": job.status.profilings}
+    return JobInfo(
+        key=workload.key,
+        min=workload.minimum,
+        max=workload.maximum,
+        preemptible=workload.evictable,
+        resources=growth.series.shape.requests,
+        priority=workload.priority,
+        created=workload.created,
+        node_filter=_open_nodes(workload, growth, snapshot),
+        **known,
+    )
+
+
+def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> tuple[str, ...]:
+    """The nodes at home that a workload may use."""
+    nodes, rules, span = snapshot.nodes, growth.series.shape.nodes, snapshot.pools[workload.pool].span
+    mask = nodes.ready & nodes.open & nodes.selected(rules) & nodes.tolerated(rules)
+    return tuple(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
+
+
+def _node_infos(snapshot: Snapshot) -> Iterator[NodeInfo]:
+    nodes, free = snapshot.nodes, snapshot.nodes.alloc - snapshot.used
+    for column, name in enumerate(nodes.names):
+        yield NodeInfo(
+            name=name,
+            labels=nodes.labels[column],
+            pool=nodes.pools[column],
+            allocatable=_amounts(nodes.alloc, column, nodes.layout.names),
+            free=_amounts(free, column, nodes.layout.names),
+        )
+
+
+def _amounts(table: Amounts, column: int, names: Iterable[str]) -> dict[str, int]:
+    return {name: int(table[row, column]) for row, name in enumerate(names)}
+
+
+def _ranks(workload: Workload, names: tuple[str, ...]) -> list[str]:
+    """The node of each rank; "" for one that has none."""
+    nodes = {task.number: names[task.column] for task in workload.placed}
+    return [nodes.get(rank, "") for rank in range(max(nodes) + 1)]

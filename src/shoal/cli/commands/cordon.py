@@ -1,0 +1,25 @@
+"""`shoal cordon`: nodes closed to new pods."""
+
+import click
+
+from shoal.cli.input.completing import names_of
+from shoal.cli.input.connection import session_option
+from shoal.cli.input.cordoning import cordon_all
+from shoal.cli.input.options import dry_run_option, labels_option
+from shoal.cli.input.session import Session
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of("nodes"))
+@session_option
+@labels_option
+@dry_run_option
+def cordon(session: Session, nodes: tuple[str, ...], selector: str, dry_run: str) -> None:
+    r"""Let no new pods come to nodes; those that run there go on.
+
+    \b
+    Examples:
+      shoal cordon n1
+      shoal cordon -l rack=7
+    """
+    cordon_all(session, nodes, selector, closed=True, dry_run=dry_run)

@@ -1,0 +1,48 @@
+"""`shoal describe`: objects, told to people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from shoal.cli.input.chosen import Choice, chosen, current
+from shoal.cli.input.completing import complete_wanted
+from shoal.cli.input.connection import session_option
+from shoal.cli.input.filenames import files_option
+from shoal.cli.input.options import everywhere_option, labels_option
+from shoal.cli.input.session import Failures, Session
+
+
+@click.command()
+@click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_wanted)
+@files_option(required=False)
+@session_option
+@labels_option
+@everywhere_option
+@click.option(
+    "--show-events/--no-show-events", default=True, help="Print what happened to each; by default so."
+)
+def describe(session: Session, wanted: Sequence[str], *, show_events: bool, **said: Any) -> None:  # noqa: ANN401 - one an option
+    r"""Tell of objects: how they stand, their conditions, and what happened to them.
+
+    Of a job also why it waits and its pods, of a pool its figures, of a node the pods on it.
+
+    \b
+    Examples:
+      shoal describe tyjob/big
+      shoal describe pool gpu
+      shoal describe pods -l team=a
+    """
+    from shoal.cli.output.describe.table import described
+
+    failures, first = Failures(), True
+    for one in chosen(session, Choice(wanted=wanted, all=True, **said)):
+        with failures.noted():
+            if (thing := current(session, one, failures)) is not None:
+                click.echo(
+                    ("" if first else "\n\n") + described(session, one.resource, thing, events=show_events)
+                )
+                first = False
+    if first and not failures.count:
+        click.echo(f"No resources found in {session.namespace} namespace.", err=True)
+    failures.end()

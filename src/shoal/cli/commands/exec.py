@@ -1,0 +1,138 @@
+"""A terminal here, and a command elsewhere: what is typed goes there, what it prints comes here.
+
+`shoal exec`: a command run in a container.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import termios
+import threading
+import tty as terminals
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Final
+
+import click
+import msgspec
+
+from shoal.cli.input import containers
+from shoal.cli.input.completing import names_of
+from shoal.cli.input.connection import session_option
+from shoal.cli.input.naming import one
+from shoal.cli.input.session import Session
+from shoal.client.streams import ENDED, STDERR, STDIN, STDOUT, Stream, exit_code
+from shoal.cluster.errors import UnavailableError
+from shoal.cluster.resources import PODS
+
+_CHUNK: Final = 2**15
+
+
+async def converse(stream: Stream, *, stdin: bool, tty: bool) -> int:
+    """Pass everything on until the command has ended; its exit code."""
+    with _raw() if tty and stdin and sys.stdin.isatty() else contextlib.nullcontext():
+        if tty:
+            await _tell_size(stream)
+        if stdin:
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=_pass_input, args=(stream, loop), daemon=True).start()
+        async for channel, text in stream.messages():
+            if channel == ENDED:
+                return exit_code(msgspec.json.decode(text, type=dict[str, object]))
+            if channel in (STDOUT, STDERR):
+                _write(sys.stderr.fileno() if channel == STDERR else sys.stdout.fileno(), text)
+    raise UnavailableError("the connection was lost before the command ended")
+
+
+@contextlib.contextmanager
+def _raw() -> Iterator[None]:
+    """Every key goes to the command, Ctrl-C too; the terminal is put right again in the end."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        terminals.setraw(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+async def _tell_size(stream: Stream) -> None:
+    """Tell the size of the terminal, now and whenever it changes."""
+    loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def tell() -> None:
+        telling.add(task := loop.create_task(stream.resize(*shutil.get_terminal_size())))
+        task.add_done_callback(telling.discard)
+
+    loop.add_signal_handler(signal.SIGWINCH, tell)
+    await stream.resize(*shutil.get_terminal_size())
+
+
+def _pass_input(stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+    """Read in a thread of its own, as no event loop waits for files, and no faster than it is sent."""
+    with contextlib.suppress(RuntimeError, CancelledError):  # the command has ended, and the loop with it
+        while text := os.read(sys.stdin.fileno(), _CHUNK):
+            asyncio.run_coroutine_threadsafe(stream.send(STDIN, text), loop).result()
+        asyncio.run_coroutine_threadsafe(stream.close_input(), loop).result()
+
+
+def _write(file: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(file, text) :]
+
+
+@click.command("exec")
+@click.argument("pod", metavar="POD", shell_complete=names_of("pods"))
+@click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]..."
+)
+@session_option
+@click.option("-c", "--container", default="", metavar="NAME", help="The container; by default the first.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on.")
+@click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
+def exec_(  # noqa: PLR0913 - one parameter an option
+    session: Session, pod: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+) -> None:
+    r"""Run a command in a container of a pod; exits as the command does.
+
+    \b
+    Examples:
+      shoal exec web -- ls -l /tmp
+      shoal exec -it web -- sh
+      shoal exec -i web -c sidecar -- tee /tmp/file < file
+    """
+    resource, name = one(session, [pod]) if "/" in pod else (PODS, pod)
+    if resource is not PODS:
+        raise click.UsageError(f"'{pod}' is not a pod")
+    if not container:
+        container = containers.usual(session.client.get(PODS, name, session.namespace))
+    code = _execute(session, name, command, container=container, stdin=stdin, tty=tty)
+    if code:
+        click.echo(f"command terminated with exit code {code}", err=True)
+        raise click.exceptions.Exit(code)
+
+
+def _execute(  # noqa: PLR0913 - what to run where, and how it is connected
+    session: Session, pod: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+) -> int:
+    import asyncio
+
+    from shoal.client.streams import executing
+
+    http = session.client.http
+    credentials = http.credentials()
+    options: dict[str, str | bool] = {
+        "container": container,
+        "stdin": stdin,
+        "stdout": True,
+        "stderr": not tty,
+        "tty": tty,
+    }
+
+    async def run() -> int:
+        async with executing(http, credentials, session.namespace, pod, command, **options) as stream:
+            return await converse(stream, stdin=stdin, tty=tty)
+
+    return asyncio.run(run())

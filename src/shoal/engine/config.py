@@ -1,0 +1,46 @@
+"""The scheduler's configuration, as `scheduler.yaml` has it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from shoal.api.fields import FieldError
+from shoal.api.quantity import seconds
+from shoal.engine.workload import QueuePolicy
+
+FULFILMENT: Final = "fulfilment"
+"""The elastic policy that the engine has itself."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How a scheduler schedules; every key is optional."""
+
+    scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("shoal", "ai-scheduler")
+    queue_policy: QueuePolicy | None = None
+    disable_preemption: bool = False
+    order: Literal["PreemptFirst", "BorrowFirst"] = "PreemptFirst"
+    elastic_policy: str = FULFILMENT
+    max_load: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.97
+    cooldown: str | Seconds = "30s"
+    rebalance: bool = True
+    optimise_period: str | Seconds = "60s"
+    infeasible_seconds: Seconds | None = 60
+    node_lost_seconds: Seconds = 60
+    gang_recovery_seconds: Seconds = 300
+    reclaim_grace_period_seconds: Seconds | None = None
+
+    def schedules(self, name: str) -> bool:
+        """Whether pods that name this scheduler are ours; a pod without a name is Kubernetes' own."""
+        return "*" in self.scheduler_names or (name or "default-scheduler") in self.scheduler_names
+
+
+def config_errors(config: SchedulerConfig) -> Iterator[FieldError]:
+    """All that is wrong with a configuration whose types are right."""
+    for field, duration in (("cooldown", config.cooldown), ("optimisePeriod", config.optimise_period)):
+        try:
+            seconds(duration)
+        except ValueError as problem:
+            yield FieldError(field, str(problem))

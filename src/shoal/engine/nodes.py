@@ -1,0 +1,213 @@
+"""Nodes as columns: names, amounts, labels, taints.
+
+Columns are ordered by pool and then by name. So a pool is a slice of every array, and the first of several
+equal columns is the one whose name comes first.
+"""
+
+import bisect
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from shoal.api.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, Taint, Toleration, compares
+from shoal.engine.resources import PODS, UNLIMITED, Amounts, Layout
+from shoal.engine.workload import NodeRules
+
+T = TypeVar("T")
+A = TypeVar("A", np.int64, np.bool_)
+
+Mask = npt.NDArray[np.bool_]
+"""One truth a node."""
+
+_ABSENT = -1
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Neighbouring columns: the nodes of a pool, or one node."""
+
+    start: int
+    stop: int
+
+    @property
+    def columns(self) -> slice:
+        """What cuts these columns out of an array."""
+        return slice(self.start, self.stop)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __contains__(self, column: int) -> bool:
+        return self.start <= column < self.stop
+
+    def has_all(self, columns: Collection[int]) -> bool:
+        """Whether these columns are all of them here."""
+        return not columns or (self.start <= min(columns) and max(columns) < self.stop)
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as the engine is told of it, in counted units."""
+
+    name: str
+    pool: str
+    allocatable: Mapping[str, int]
+    capacity: Mapping[str, int]
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    unschedulable: bool = False
+
+
+class Nodes:
+    """All nodes of a cluster, column by column."""
+
+    def __init__(self, facts: Sequence[NodeFacts], layout: Layout) -> None:
+        """Lay the nodes out; `facts` in any order."""
+        ordered = sorted(facts, key=lambda node: (node.pool, node.name))
+        self.layout = layout
+        self.names = tuple(node.name for node in ordered)
+        self.columns = {name: column for column, name in enumerate(self.names)}
+        self.pools = tuple(node.pool for node in ordered)
+        self.alloc = self._amounts([_allocatable(node) for node in ordered])
+        self.capacity = self._amounts([node.capacity for node in ordered])
+        self.ready = np.array([node.ready for node in ordered], dtype=bool)
+        self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
+        self.labels = tuple(node.labels for node in ordered)
+        self._taints = tuple(_hard(node.taints) for node in ordered)
+        self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
+
+    def changed(self, facts: Mapping[int, NodeFacts]) -> "Nodes":
+        """The same nodes where some columns are told of anew; names, pools and resources stay as they are.
+
+        What is not different is shared, so it costs what has changed, and copies of arrays.
+        """
+        nodes = copy(self)
+        nodes._retell(facts)  # noqa: SLF001 - it is one of us
+        return nodes
+
+    def _retell(self, facts: Mapping[int, NodeFacts]) -> None:
+        columns, told = list(facts), list(facts.values())
+        self.alloc = _replaced(self.alloc, columns, self._amounts([_allocatable(node) for node in told]))
+        self.capacity = _replaced(self.capacity, columns, self._amounts([node.capacity for node in told]))
+        self.ready = _replaced(self.ready, columns, np.array([node.ready for node in told]))
+        self.open = _replaced(self.open, columns, np.array([not node.unschedulable for node in told]))
+        labels, taints = self.labels, self._taints
+        self.labels = _with(labels, {column: node.labels for column, node in facts.items()})
+        self._taints = _with(taints, {column: _hard(node.taints) for column, node in facts.items()})
+        if self.labels is not labels:
+            self._codes = {}
+        if self._taints is not taints:
+            vars(self).pop("_taint_sets", None)
+
+    def span(self, pool: str) -> Span:
+        """The columns of a pool."""
+        return Span(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
+
+    def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
+        """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
+        if key not in self._codes:
+            values = [labels.get(key) for labels in self.labels]
+            meaning = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
+            codes = [_ABSENT if value is None else meaning[value] for value in values]
+            self._codes[key] = np.array(codes, dtype=np.int32), meaning
+        return self._codes[key]
+
+    def selected(self, rules: NodeRules) -> Mask:
+        """Nodes that the selector and the required affinity accept."""
+        mask = np.ones(len(self.names), dtype=bool)
+        for key, value in rules.selector.items():
+            mask &= self._requirement(key, "In", (value,))
+        return mask & self._affinity(rules.affinity) if rules.affinity else mask
+
+    def tolerated(self, rules: NodeRules, *, ever: bool = False) -> Mask:
+        """Nodes without a taint that the tolerations do not cover.
+
+        With `ever`, taints that come and go with the state of a node are overlooked.
+        """
+        kinds, numbers = self._taint_sets
+        good = [all(_covered(taint, rules.tolerations, ever=ever) for taint in taints) for taints in kinds]
+        return np.array(good, dtype=bool)[numbers]
+
+    @functools.cached_property
+    def _taint_sets(self) -> tuple[list[tuple[Taint, ...]], npt.NDArray[np.intp]]:
+        kinds = list(dict.fromkeys(self._taints))
+        numbers = {taints: number for number, taints in enumerate(kinds)}
+        return kinds, np.array([numbers[taints] for taints in self._taints], dtype=np.intp)
+
+    def _amounts(self, amounts: Sequence[Mapping[str, int]]) -> Amounts:
+        table = np.zeros((len(self.layout.names), len(amounts)), dtype=np.int64)
+        for column, node in enumerate(amounts):
+            for name, amount in node.items():
+                table[self.layout.rows[name], column] = amount
+        return table
+
+    def _affinity(self, selector: NodeSelector) -> Mask:
+        mask = np.zeros(len(self.names), dtype=bool)
+        for term in selector.node_selector_terms:
+            mask |= self._term(term)
+        return mask
+
+    def _term(self, term: NodeSelectorTerm) -> Mask:
+        if not term.match_expressions and not term.match_fields:
+            return np.zeros(len(self.names), dtype=bool)
+        mask = np.ones(len(self.names), dtype=bool)
+        for requirement in term.match_expressions:
+            mask &= self._requirement(requirement.key, requirement.operator, requirement.values)
+        for requirement in term.match_fields:
+            mask &= self._named(requirement)
+        return mask
+
+    def _named(self, requirement: NodeRequirement) -> Mask:
+        mask = np.zeros(len(self.names), dtype=bool)
+        mask[[self.columns[name] for name in requirement.values if name in self.columns]] = True
+        return mask if requirement.operator == "In" else ~mask
+
+    def _requirement(self, key: str, operator: str, values: tuple[str, ...]) -> Mask:
+        codes, meaning = self.domains(key)
+        if operator in ("Exists", "DoesNotExist"):
+            present: Mask = codes != _ABSENT
+            return present if operator == "Exists" else ~present
+        if operator in ("Gt", "Lt"):
+            wanted = [code for value, code in meaning.items() if compares(value, operator, values[0])]
+        else:
+            wanted = [meaning[value] for value in values if value in meaning]
+        mask: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+        return ~mask if operator == "NotIn" else mask
+
+
+def _allocatable(node: NodeFacts) -> Mapping[str, int]:
+    return {PODS: UNLIMITED, **node.allocatable}
+
+
+def _hard(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints that keep tasks away."""
+    return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
+
+
+def _replaced(table: npt.NDArray[A], columns: list[int], values: npt.NDArray[A]) -> npt.NDArray[A]:
+    """A copy of an array in which some columns are others; the array itself if none is."""
+    if np.array_equal(table[..., columns], values):
+        return table
+    changed = table.copy()
+    changed[..., columns] = values
+    return changed
+
+
+def _with(values: tuple[T, ...], changes: Mapping[int, T]) -> tuple[T, ...]:
+    """Values of which some are others; the same tuple if none is."""
+    if all(values[column] == value for column, value in changes.items()):
+        return values
+    changed = list(values)
+    for column, value in changes.items():
+        changed[column] = value
+    return tuple(changed)
+
+
+def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ever: bool) -> bool:
+    if ever and taint.key.startswith("node.kubernetes.io/"):
+        return True
+    return any(toleration.tolerates(taint) for toleration in tolerations)

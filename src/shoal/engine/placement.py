@@ -1,0 +1,228 @@
+"""Placement: one task after another, each to its best node given those before.
+
+That is what placing means; arrays (see `chooser`) only make it fast.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from shoal.engine.affinity import Occupant
+from shoal.engine.filters import Filters
+from shoal.engine.nodes import Span
+from shoal.engine.ranking import Levels, Ranking
+from shoal.engine.resources import exact_sums
+from shoal.engine.scores import score_for, sibling_sign
+from shoal.engine.workload import NOWHERE, Identity, PlacementPolicy, Shape, Task
+
+Placed = list[tuple[Task, int]]
+"""Tasks and the columns they were put on, in the order decided."""
+
+Siblings = Levels
+"""How many pods of a job each node has."""
+
+
+class Misfit(msgspec.Struct, frozen=True, eq=False):
+    """A task that found no node, and why."""
+
+    task: Task
+    complaint: str
+
+
+class Outcome(msgspec.Struct, frozen=True, eq=False):
+    """What was put (None: less than the minimum, so nothing), and the first that fitted nowhere."""
+
+    placed: Placed | None
+    misfit: Misfit | None = None
+
+
+class Placer:
+    """Places tasks of one workload on the nodes of one pool."""
+
+    def __init__(
+        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Iterable[tuple[Task, int]] = ()
+    ) -> None:
+        """Place by `policy` within `span`; `present` are tasks of the workload that have columns."""
+        self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
+        self._present = tuple(present)
+
+    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
+        """Put tasks on nodes: all that do not vary and at least `need` of those that do, or none at all.
+
+        With `minimum_only`, no more than that. What was put stays in the ledger.
+        """
+        if sum(task.varying for task in tasks) < need:
+            return Outcome(None)
+        most = need if minimum_only else len(tasks)
+        least = list(_least(tasks, need))
+        first = self._in_order(tasks, least, most)
+        if first.placed is None and self._may_still_fit(least):
+            second = self._largest_first(tasks, least, most)
+            return first if second.placed is None else second
+        return first
+
+    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
+        with self._ledger.attempt() as attempt:
+            placed, misfit = self._put(tasks, self._policy, most, [])
+            if not _enough(placed, least):
+                return Outcome(None, misfit)
+            attempt.keep()
+            return Outcome(placed, misfit)
+
+    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
+        """The minimum by dominant share of the pool, largest first, by BinPack; then the rest as usual."""
+        with self._ledger.attempt() as attempt:
+            placed, misfit = self._put(self._by_share(least), "BinPack", len(least), [])
+            if misfit:
+                return Outcome(None, misfit)
+            chosen = set(least)
+            rest = [task for task in tasks if task not in chosen]
+            more, misfit = self._put(rest, self._policy, most - sum(task.varying for task in least), placed)
+            attempt.keep()
+            return Outcome(placed + more, misfit)
+
+    def _put(
+        self, tasks: Iterable[Task], policy: PlacementPolicy, most: int, before: Placed
+    ) -> tuple[Placed, Misfit | None]:
+        """Put what fits, at most `most` varying ones, and tell the first that does not.
+
+        A task that must be there and does not fit ends it.
+        """
+        placed: Placed = []
+        misfit = None
+        siblings = self._siblings(before)
+        for _, alike in groupby(tasks, key=_likeness):
+            run = list(alike)
+            varying = run[0].varying
+            run = run[:most] if varying else run
+            put = self._put_alike(run, policy, siblings)
+            placed += put
+            if varying:
+                most -= len(put)
+            if len(put) < len(run):
+                misfit = misfit or self._misfit(run[len(put)])
+                if not varying:
+                    break
+        return placed, misfit
+
+    def _put_alike(self, run: list[Task], policy: PlacementPolicy, siblings: Siblings) -> Placed:
+        placed: Placed = []
+        if not run:
+            return placed
+        chooser = Chooser(self._filters, self._span, run[0], policy, siblings)
+        while len(placed) < len(run) and (column := chooser.choose()) != NOWHERE:
+            count = chooser.put(column, len(run) - len(placed))
+            placed += [(task, column) for task in run[len(placed) : len(placed) + count]]
+        return placed
+
+    def _misfit(self, task: Task) -> Misfit:
+        return Misfit(task, self._filters.complaint(task, self._span))
+
+    def _siblings(self, placed: Placed) -> Siblings:
+        """How many of the workload's tasks each node has."""
+        siblings = np.zeros(len(self._span), dtype=np.int64)
+        for _, column in (*self._present, *placed):
+            if column in self._span:
+                siblings[column - self._span.start] += 1
+        return siblings
+
+    def _may_still_fit(self, least: list[Task]) -> bool:
+        """Whether another order could help: not if all are alike, nor if the pool has too little in all."""
+        if len({task.shape for task in least}) <= 1 and not any(map(self._filters.minds, least[:1])):
+            return False
+        layout = self._ledger.nodes.layout
+        room = exact_sums(np.maximum(self._ledger.room[:, self._span.columns], 0))
+        asked = [sum(task.shape.requests.get(name, 0) for task in least) for name in layout.names]
+        return all(a <= r for a, r in zip(asked, room, strict=True))
+
+    def _by_share(self, tasks: list[Task]) -> list[Task]:
+        """Tasks by their dominant share of the pool, largest first."""
+        layout = self._ledger.nodes.layout
+        totals = dict(
+            zip(layout.names, exact_sums(self._ledger.nodes.alloc[:, self._span.columns]), strict=True)
+        )
+
+        def share(task: Task) -> Fraction:
+            requests = task.shape.requests.items()
+            return max((Fraction(n, totals[r]) for r, n in requests if totals[r]), default=Fraction(0))
+
+        return sorted(tasks, key=share, reverse=True)
+
+
+def runs_of(tasks: Iterable[Task], filters: Filters) -> tuple[object, ...]:
+    """What a row of tasks is made of: whoever has the same is placed the same."""
+
+    def like(task: Task) -> tuple[object, ...]:
+        return task.shape, filters.minds(task) and task.identity, task.varying, task.leads
+
+    return tuple((*kind, len(list(run))) for kind, run in groupby(tasks, key=like))
+
+
+def _likeness(task: Task) -> tuple[Shape, Identity, bool, bool]:
+    """What tasks share that are rated together."""
+    return task.shape, task.identity, task.varying, task.leads
+
+
+def _least(tasks: Iterable[Task], need: int) -> Iterator[Task]:
+    """The tasks of the minimum: all that do not vary, and the first `need` that do."""
+    for task in tasks:
+        if not task.varying:
+            yield task
+        elif need > 0:
+            need -= 1
+            yield task
+
+
+def _enough(placed: Placed, least: list[Task]) -> bool:
+    """Whether as many are placed, of those that vary and of those that do not, as the minimum has."""
+    varying = sum(task.varying for task, _ in placed)
+    needed = sum(task.varying for task in least)
+    return varying >= needed and len(placed) - varying >= len(least) - needed
+
+
+class Chooser:
+    """Chooses nodes for tasks that are alike, one after another.
+
+    `siblings` has the number of the job's pods on each node of the span, and is kept up to date.
+    """
+
+    def __init__(
+        self, filters: Filters, span: Span, task: Task, policy: PlacementPolicy, siblings: Siblings
+    ) -> None:
+        """Choose by a policy."""
+        self._filters, self._ledger, self._span, self._task = filters, filters.ledger, span, task
+        self._demand = self._ledger.demand(task.shape)
+        self._score = score_for(policy, task)
+        self._siblings, self._sign = siblings, sibling_sign(policy)
+        self._minds = filters.minds(task)
+        shared = not self._minds and not self._sign
+        self._ranking = filters.ranking(task, span, self._score) if shared else None
+
+    def choose(self) -> int:
+        """The column of the best node, or NOWHERE."""
+        if self._ranking is None:
+            self._ranking = self._rank()
+        return self._ranking.first()
+
+    def put(self, column: int, most: int) -> int:
+        """Put as many of the tasks on a node as would go there one after another; how many."""
+        settles = self._score.settles and not self._minds
+        count = min(most, self._ledger.times(self._demand, column)) if settles else 1
+        self._ledger.add(Occupant(column, self._task.shape, self._task.identity), count)
+        self._siblings[column - self._span.start] += count
+        if self._minds:
+            self._ranking = None
+        elif self._ranking and self._ranking.levels is not None:
+            self._ranking.levels[column - self._span.start] += count * self._sign
+        return count
+
+    def _rank(self) -> Ranking:
+        """Nodes as they are for tasks of this workload, as long as nobody comes whom they mind."""
+        allowed = self._filters.allowed(self._task, self._span)
+        ranking = Ranking(self._ledger, self._demand, self._span, self._score, allowed)
+        if self._sign:
+            ranking.levels = self._siblings * self._sign
+        return ranking

@@ -1,0 +1,1 @@
+"""Job kinds: one package for each, behind one interface."""

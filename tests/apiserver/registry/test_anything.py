@@ -1,0 +1,109 @@
+"""Whatever is sent, the answer is an object or an error of the cluster's own, and never anything else."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shoal.api.kinds import OWN_KINDS
+from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.errors import ClusterError, InternalError
+from shoal.cluster.port import Deletion
+from shoal.cluster.resources import BY_KIND, PODS, Object, Resource
+from tests.api import test_crds
+from tests.apiserver.registry import test_kinds
+from tests.apiserver.registry.objects import opened
+
+GOOD: list[tuple[Resource[Object], Object]] = [
+    *((row[0], row[1]) for row in test_kinds.FILLED.values()),
+    *(
+        (BY_KIND[kind.api_version, kind.kind], raw | {"metadata": {"name": "a"}})
+        for kind, raw in test_crds.GOOD
+        if kind in OWN_KINDS
+    ),
+]
+METADATA = {
+    "labels": {"a": "b"},
+    "annotations": {"a": "b"},
+    "finalizers": ["a.b/c"],
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "y"}],
+    "generateName": "x-",
+    "resourceVersion": "1",
+    "uid": "u",
+}
+leaves = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.sampled_from(["a", "-1", "1Gi", "100%", "", [], {}]),
+)
+json = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401 - any JSON value
+    """The paths of everything in a value, itself aside."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for step, inner in steps for found in ((*path, step), *places(inner, (*path, step)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A value with something else at a path."""
+    if not path:
+        return new
+    copy = list(value) if isinstance(value, list) else dict(value)
+    copy[path[0]] = changed(copy[path[0]], path[1:], new)
+    return copy
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[Resource[Object], Object, Object]:
+    """A resource, a good object of it, and the same with something else in one or two places."""
+    resource, good = draw(st.sampled_from(GOOD))
+    field = draw(st.sampled_from([None, *METADATA]))
+    more = {} if field is None else {field: METADATA[field]}
+    bad: Any = good | {"metadata": good["metadata"] | more}
+    for _ in range(draw(st.integers(1, 2))):
+        path = draw(st.sampled_from(places(bad) or [()]))
+        bad = changed(bad, path, draw(json)) if path else bad
+    return resource, good, bad
+
+
+async def tried(registry: Registry, resource: Resource[Object], good: Object, bad: Object) -> None:
+    name = good["metadata"]["name"]
+    attempts = [
+        lambda: registry.create(resource, bad),
+        lambda: registry.create(resource, good),
+        lambda: registry.update(resource, bad),
+        lambda: registry.patch(resource, name, patch=bad),
+        lambda: registry.patch_status(resource, name, patch=bad),
+        lambda: registry.patch_status(resource, name, patch={"status": bad.get("spec")}),
+        lambda: registry.update(resource, bad, status=True),
+        lambda: registry.delete(resource, name, how=Deletion(propagation="Foreground")),
+    ]
+    for attempt in attempts:
+        try:
+            made: Any = await attempt()  # type: ignore[no-untyped-call]
+        except ClusterError as error:
+            made = error
+        if isinstance(made, ClusterError):
+            odd = isinstance(made, InternalError) and "resourceVersion" not in made.message
+            assert not odd, "there is one thing that an API server answers with 500"
+        else:
+            assert made is None or made["metadata"]["uid"]
+    assert isinstance((await registry.list(PODS)).items, list)
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged())
+def test_whatever_is_sent_is_answered(case: tuple[Resource[Object], Object, Object]) -> None:
+    async def run() -> None:
+        async with opened() as registry:
+            await tried(registry, *case)
+
+    asyncio.run(run())

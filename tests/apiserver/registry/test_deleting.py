@@ -1,0 +1,149 @@
+"""How objects end: at once, after their grace, or when the last finalizer is gone."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.errors import ConflictError, ForbiddenError, NotFoundError
+from shoal.cluster.port import Deletion, Where
+from shoal.cluster.resources import CONFIG_MAPS, PODS, PRIORITY_CLASSES, Object
+from tests.apiserver.registry.objects import config_map, names, opened, pod
+
+HOLD = "test.example/hold"
+
+
+async def running(registry: Registry, finalizers: Sequence[str] = ()) -> Object:
+    await registry.create(PODS, pod(finalizers=finalizers))
+    await registry.bind("a", "default", "n")
+    return await registry.get(PODS, "a")
+
+
+PODS_THAT_GO_AT_ONCE: dict[str, tuple[str | None, str, Deletion]] = {
+    "one without a node": (None, "Pending", Deletion()),
+    "one that has finished": ("n", "Succeeded", Deletion()),
+    "one that has failed": ("n", "Failed", Deletion(grace=30)),
+    "one that is given no grace": ("n", "Running", Deletion(grace=0)),
+}
+
+
+@pytest.mark.parametrize("case", PODS_THAT_GO_AT_ONCE)
+async def test_some_pods_go_at_once(case: str) -> None:
+    node, phase, how = PODS_THAT_GO_AT_ONCE[case]
+    async with opened() as registry:
+        await registry.create(PODS, pod())
+        if node:
+            await registry.bind("a", "default", node)
+        await registry.patch_status(PODS, "a", patch={"status": {"phase": phase}})
+        assert await registry.delete(PODS, "a", how=how) is None
+        with pytest.raises(NotFoundError):
+            await registry.get(PODS, "a")
+
+
+GRACES: dict[str, tuple[list[int | None], int, str]] = {
+    "its own": ([None], 30, "08:00:30"),
+    "what the deletion says": ([10], 10, "08:00:10"),
+    "at least a second": ([-5], 1, "08:00:01"),
+    "shorter the second time": ([None, 5], 5, "08:00:05"),
+    "never longer": ([5, 40], 5, "08:00:05"),
+    "as it was, if nothing is said": ([5, None], 5, "08:00:05"),
+    "shorter after more than any calendar has": ([10**30, 5], 5, "08:00:05"),
+}
+
+
+@pytest.mark.parametrize("case", GRACES)
+async def test_a_pod_that_runs_is_given_a_grace(case: str) -> None:
+    graces, seconds, end = GRACES[case]
+    async with opened() as registry:
+        await running(registry)
+        for grace in graces:
+            await registry.delete(PODS, "a", how=Deletion(grace=grace))
+        metadata = (await registry.get(PODS, "a"))["metadata"]
+        assert metadata["deletionGracePeriodSeconds"] == seconds
+        assert metadata["deletionTimestamp"] == f"2027-01-15T{end}Z"
+        assert metadata["generation"] == 2
+
+
+async def test_a_pod_that_wants_to_stay_for_ever_can_still_be_told_to_go() -> None:
+    async with opened() as registry:
+        await registry.create(PODS, pod(spec={"terminationGracePeriodSeconds": 2**63 - 1}))
+        await registry.bind("a", "default", "n")
+        going = await registry.delete(PODS, "a")
+        assert going is not None
+        assert going["metadata"]["deletionTimestamp"].startswith("21")
+
+
+async def test_an_object_goes_when_its_last_finalizer_does() -> None:
+    async with opened() as registry:
+        await registry.create(CONFIG_MAPS, config_map(finalizers=[HOLD, f"{HOLD}-too"]))
+        going = await registry.delete(CONFIG_MAPS, "c")
+        assert going is not None
+        assert going["metadata"]["deletionTimestamp"]
+        assert await registry.delete(CONFIG_MAPS, "c") == going
+        await registry.patch(CONFIG_MAPS, "c", patch={"metadata": {"finalizers": [HOLD]}})
+        await registry.patch(CONFIG_MAPS, "c", patch={"metadata": {"finalizers": []}})
+        assert await names(registry, CONFIG_MAPS) == []
+
+
+async def test_a_pod_needs_its_grace_and_its_finalizers_to_be_over() -> None:
+    async with opened() as registry:
+        await running(registry, finalizers=[HOLD])
+        await registry.delete(PODS, "a")
+        await registry.patch(PODS, "a", patch={"metadata": {"finalizers": None}})
+        assert await names(registry, PODS) == ["a"]
+        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        assert await names(registry, PODS) == []
+        await running(registry, finalizers=[HOLD])
+        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        assert await names(registry, PODS) == ["a"]
+        await registry.patch(PODS, "a", patch={"metadata": {"finalizers": None}})
+        assert await names(registry, PODS) == []
+
+
+async def test_what_becomes_of_dependents_may_be_decided_again() -> None:
+    async with opened() as registry:
+        await registry.create(CONFIG_MAPS, config_map(finalizers=[HOLD]))
+        await registry.create(CONFIG_MAPS, config_map("d"))
+        await registry.delete(CONFIG_MAPS, "c")
+        again = await registry.delete(CONFIG_MAPS, "c", how=Deletion(propagation="Foreground"))
+        assert again is not None
+        assert again["metadata"]["finalizers"] == [HOLD]
+
+
+async def test_only_the_one_that_is_meant_is_deleted() -> None:
+    async with opened() as registry:
+        made = await registry.create(CONFIG_MAPS, config_map())
+        for how in (Deletion(uid="other"), Deletion(version="1")):
+            with pytest.raises(ConflictError, match="in the precondition"):
+                await registry.delete(CONFIG_MAPS, "c", how=how)
+        metadata = made["metadata"]
+        how = Deletion(uid=metadata["uid"], version=metadata["resourceVersion"])
+        assert await registry.delete(CONFIG_MAPS, "c", how=how) is None
+
+
+async def test_the_last_text_of_an_object_has_the_version_of_its_end() -> None:
+    async with opened() as registry:
+        made = await registry.create(CONFIG_MAPS, config_map())
+        await registry.delete(CONFIG_MAPS, "c")
+        async with registry.watch(
+            CONFIG_MAPS, version=made["metadata"]["resourceVersion"], timeout=0
+        ) as events:
+            (event,) = [event async for event in events]
+        assert event.object is not None
+        assert (event.type, event.version) == ("DELETED", registry.version)
+        assert event.object["metadata"] == made["metadata"] | {"resourceVersion": registry.version}
+
+
+async def test_all_that_are_selected_are_deleted() -> None:
+    async with opened() as registry:
+        for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
+            await registry.create(CONFIG_MAPS, config_map(name, labels={"team": team}))
+        gone = await registry.delete_all(CONFIG_MAPS, Where(namespace="default", labels="team=x"))
+        assert [thing["metadata"]["name"] for thing in gone] == ["a", "c"]
+        assert await names(registry, CONFIG_MAPS) == ["b"]
+
+
+async def test_the_classes_of_every_cluster_stay() -> None:
+    async with opened() as registry:
+        with pytest.raises(ForbiddenError, match="cannot be deleted"):
+            await registry.delete(PRIORITY_CLASSES, "system-node-critical")

@@ -1,0 +1,215 @@
+"""What goes with what: owners and dependents, namespaces and what is in them."""
+
+import pytest
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.errors import ForbiddenError
+from shoal.cluster.port import Deletion, Propagation
+from shoal.cluster.resources import CONFIG_MAPS, JOBS, NAMESPACES, PODS, Object
+from tests.apiserver.registry.objects import config_map, job, names, opened, owned_by, pod
+
+FINALIZER = "test.example/hold"
+
+
+async def make(registry: Registry, *rows: str) -> None:
+    """Make config maps: `b: a` is owned by a, `b: a!` holds its owner, `b*` has a finalizer."""
+    for row in rows:
+        name, _, owners = row.partition(":")
+        references = [
+            owned_by(await registry.get(CONFIG_MAPS, owner.strip("!")), blocks=owner.endswith("!"))
+            for owner in owners.split()
+        ]
+        finalizers = [FINALIZER] if name.endswith("*") else []
+        body = config_map(name.strip("*"), ownerReferences=references, finalizers=finalizers)
+        await registry.create(CONFIG_MAPS, body)
+
+
+async def left(registry: Registry) -> str:
+    """What is there, in the same words; `-` is being deleted."""
+    found = []
+    for thing in (await registry.list(CONFIG_MAPS)).items:
+        metadata = thing["metadata"]
+        going = "-" if "deletionTimestamp" in metadata else ""
+        owners = " ".join(reference["name"] for reference in metadata.get("ownerReferences", ()))
+        found.append(f"{going}{metadata['name']}" + (f":{owners}" if owners else ""))
+    return ", ".join(found)
+
+
+CASES: dict[str, tuple[list[str], Propagation | None, str]] = {
+    "a dependent goes with its owner": (["a", "b:a", "c"], None, "c"),
+    "and its own dependents too": (["a", "b:a", "c:b", "d:b c"], "Background", ""),
+    "one with another owner stays, and forgets the first": (["a", "o", "b:a o"], "Background", "b:o, o"),
+    "orphans stay": (["a", "b:a", "c:b"], "Orphan", "b, c:b"),
+    "an orphan keeps its other owners": (["a", "o", "b:a o"], "Orphan", "b:o, o"),
+    "one with a finalizer stays for now, its owner does not": (["a", "b*:a"], "Background", "-b:a"),
+    "an owner with a finalizer stays, and so do its dependents": (["a*", "b:a"], "Background", "-a, b:a"),
+    "in the foreground all go too": (["a", "b:a!", "c:b!"], "Foreground", ""),
+    "in the foreground an owner waits for those that hold it": (["a", "b*:a!"], "Foreground", "-a, -b:a"),
+    "but not for others": (["a", "b*:a"], "Foreground", "-b:a"),
+    "waiting goes on through generations": (
+        ["a", "b:a!", "c*:b!", "d:a!"],
+        "Foreground",
+        "-a, -b:a, -c:b",
+    ),
+    "in the foreground one with another owner stays": (["a", "o", "b:a! o"], "Foreground", "b:o, o"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_dependents_go_with_their_owner(case: str) -> None:
+    rows, propagation, expected = CASES[case]
+    async with opened() as registry:
+        await make(registry, *rows)
+        await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+        assert await left(registry) == expected
+
+
+@pytest.mark.parametrize("case", [name for name, row in CASES.items() if "-" in row[2]])
+async def test_all_go_when_what_held_them_is_gone(case: str) -> None:
+    rows, propagation, _ = CASES[case]
+    async with opened() as registry:
+        await make(registry, *rows)
+        await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+        for thing in (await registry.list(CONFIG_MAPS)).items:
+            if FINALIZER in thing["metadata"].get("finalizers", ()):
+                kept = [name for name in thing["metadata"]["finalizers"] if name != FINALIZER]
+                patch: Object = {"metadata": {"finalizers": kept}}
+                await registry.patch(CONFIG_MAPS, thing["metadata"]["name"], patch=patch)
+        assert await left(registry) == ""
+
+
+async def test_those_that_own_each_other_go_together() -> None:
+    for propagation in ("Background", "Foreground"):
+        async with opened() as registry:
+            await make(registry, "a", "b:a!")
+            back = [owned_by(await registry.get(CONFIG_MAPS, "b"), blocks=True)]
+            await registry.patch(CONFIG_MAPS, "a", patch={"metadata": {"ownerReferences": back}})
+            await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+            assert await left(registry) == ""
+
+
+async def test_an_owner_may_have_many_dependents() -> None:
+    for propagation in ("Background", "Foreground", "Orphan"):
+        async with opened() as registry:
+            await make(registry, "a", *(f"b{i}:a!" for i in range(1500)))
+            await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+            assert len((await registry.list(CONFIG_MAPS)).items) == (1500 if propagation == "Orphan" else 0)
+
+
+async def test_chains_may_be_long() -> None:
+    for propagation in ("Background", "Foreground"):
+        async with opened() as registry:
+            await make(registry, "c0", *(f"c{i + 1}:c{i}!" for i in range(1500)))
+            await registry.delete(CONFIG_MAPS, "c0", how=Deletion(propagation=propagation))
+            assert await left(registry) == ""
+
+
+OWNERS = {
+    "an owner that is not there": ({"name": "nobody"}, False),
+    "an owner of the name with another uid": ({"uid": "other"}, False),
+    "an owner of a kind that nobody here knows": ({"kind": "ReplicaSet", "apiVersion": "apps/v1"}, True),
+    "the owner": ({}, True),
+}
+
+
+@pytest.mark.parametrize("case", OWNERS)
+async def test_an_object_without_an_owner_is_collected(case: str) -> None:
+    change, stays = OWNERS[case]
+    async with opened() as registry:
+        await make(registry, "a")
+        reference = owned_by(await registry.get(CONFIG_MAPS, "a")) | change
+        made = await registry.create(CONFIG_MAPS, config_map("b", ownerReferences=[reference]))
+        assert made["metadata"]["uid"]
+        assert ("b" in await names(registry, CONFIG_MAPS)) is stays
+
+
+async def test_an_owner_is_in_the_same_namespace() -> None:
+    async with opened() as registry:
+        await make(registry, "a")
+        reference = owned_by(await registry.get(CONFIG_MAPS, "a"))
+        await registry.create(
+            CONFIG_MAPS, config_map("b", namespace="kube-system", ownerReferences=[reference])
+        )
+        assert await names(registry, CONFIG_MAPS) == ["a"]
+
+
+async def test_an_object_that_loses_its_owners_by_an_update_stays() -> None:
+    async with opened() as registry:
+        await make(registry, "a", "b:a")
+        await registry.patch(CONFIG_MAPS, "b", patch={"metadata": {"ownerReferences": None}})
+        await registry.delete(CONFIG_MAPS, "a")
+        assert await left(registry) == "b"
+
+
+async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise() -> None:
+    async with opened() as registry:
+        made = await registry.create(JOBS, job())
+        await registry.create(PODS, pod(ownerReferences=[owned_by(made)]))
+        await registry.delete(JOBS, "j")
+        assert "ownerReferences" not in (await registry.get(PODS, "a"))["metadata"]
+
+
+async def test_a_pod_that_runs_is_given_its_grace_when_its_owner_goes() -> None:
+    async with opened() as registry:
+        made = await registry.create(JOBS, job())
+        await registry.create(PODS, pod(ownerReferences=[owned_by(made, blocks=True)]))
+        await registry.bind("a", "default", "n")
+        await registry.delete(JOBS, "j", how=Deletion(propagation="Foreground"))
+        assert (await registry.get(PODS, "a"))["metadata"]["deletionGracePeriodSeconds"] == 30
+        assert (await registry.get(JOBS, "j"))["metadata"]["finalizers"] == ["foregroundDeletion"]
+        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        assert await names(registry, JOBS) == []
+
+
+# --- namespaces --------------------------------------------------------------------------------------------
+
+
+async def test_a_namespace_takes_what_is_in_it_along() -> None:
+    async with opened() as registry:
+        await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
+        for name in "ab":
+            await registry.create(CONFIG_MAPS, config_map(name, namespace="n"))
+            await registry.create(PODS, pod(name, namespace="n"))
+        await registry.create(CONFIG_MAPS, config_map("other"))
+        assert await registry.delete(NAMESPACES, "n") is None
+        assert (await names(registry, CONFIG_MAPS), await names(registry, PODS)) == (["other"], [])
+
+
+async def test_a_namespace_waits_for_what_is_in_it() -> None:
+    async with opened() as registry:
+        await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
+        await registry.create(PODS, pod(namespace="n"))
+        await registry.create(CONFIG_MAPS, config_map(namespace="n", finalizers=[FINALIZER]))
+        await registry.bind("a", "n", "node")
+        going = await registry.delete(NAMESPACES, "n")
+        assert going is not None
+        assert going["status"] == {"phase": "Terminating"}
+        assert "deletionGracePeriodSeconds" not in going["metadata"]
+        assert await registry.delete(NAMESPACES, "n") == going
+        with pytest.raises(ForbiddenError, match="because it is being terminated"):
+            await registry.create(CONFIG_MAPS, config_map("late", namespace="n"))
+        await registry.delete(PODS, "a", "n", Deletion(grace=0))
+        assert "n" in await names(registry, NAMESPACES)
+        await registry.patch(CONFIG_MAPS, "c", "n", patch={"metadata": {"finalizers": None}})
+        assert "n" not in await names(registry, NAMESPACES)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_cannot_be_deleted(name: str) -> None:
+    async with opened() as registry:
+        with pytest.raises(ForbiddenError, match="may not be deleted"):
+            await registry.delete(NAMESPACES, name)
+
+
+async def test_what_a_namespace_is_kept_by_is_not_its_users_to_change() -> None:
+    async with opened() as registry:
+        made = await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
+        patch: Object = {"metadata": {"labels": None}, "spec": {"finalizers": []}}
+        assert await registry.patch(NAMESPACES, "n", patch=patch) == made
+
+
+async def test_a_namespace_that_every_cluster_has_comes_back() -> None:
+    async with opened() as registry:
+        await registry.delete(NAMESPACES, "kube-node-lease")
+        await registry.tidy()
+        assert "kube-node-lease" in await names(registry, NAMESPACES)

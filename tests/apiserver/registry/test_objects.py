@@ -1,0 +1,263 @@
+"""What becomes of an object that is made, changed and deleted."""
+
+import pytest
+
+from shoal.cluster.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    NotFoundError,
+    TooLargeError,
+)
+from shoal.cluster.port import Deletion
+from shoal.cluster.resources import (
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    POOLS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    Object,
+    Resource,
+)
+from tests.apiserver.registry.objects import as_port, config_map, names, opened, pod
+
+ALWAYS = ["default", "kube-node-lease", "kube-public", "kube-system"]
+SERVICE: Object = {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}
+
+
+async def test_a_new_cluster_has_what_every_cluster_has() -> None:
+    async with opened() as registry:
+        assert await names(as_port(registry), NAMESPACES) == ALWAYS
+        classes = (await registry.list(PRIORITY_CLASSES)).items
+        assert {thing["metadata"]["name"]: thing["value"] for thing in classes} == {
+            "system-cluster-critical": 2_000_000_000,
+            "system-node-critical": 2_000_001_000,
+        }
+
+
+async def test_a_new_object_gets_what_the_server_gives() -> None:
+    async with opened() as registry:
+        made = await registry.create(PODS, pod(uid="mine", creationTimestamp="2020-01-01T00:00:00Z"))
+        metadata = made["metadata"]
+        assert metadata["uid"] != "mine"
+        assert metadata["creationTimestamp"] == "2027-01-15T08:00:00Z"
+        assert (metadata["namespace"], metadata["generation"]) == ("default", 1)
+        assert metadata["resourceVersion"] == registry.version
+        assert await registry.get(PODS, "a") == made
+
+
+REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], str]] = {
+    "the name is taken": (CONFIG_MAPS, config_map("there"), AlreadyExistsError, 'configmaps "there" already'),
+    "no such namespace": (PODS, pod(namespace="no"), NotFoundError, 'namespaces "no" not found'),
+    "no name": (PODS, pod(""), InvalidError, "name or generateName is required"),
+    "a name in capitals": (PODS, pod("A"), InvalidError, "metadata.name"),
+    "a name that is no text": (CONFIG_MAPS, {"metadata": {"name": 1}}, BadRequestError, "metadata.name"),
+    "labels that are no labels": (PODS, pod(labels={"a": 1}), BadRequestError, "metadata.labels.a"),
+    "an annotation with a space": (PODS, pod(annotations={"a b": "c"}), InvalidError, "metadata.annotations"),
+    "a finalizer without a domain": (PODS, pod(finalizers=["a"]), InvalidError, "metadata.finalizers[0]"),
+    "half an owner": (PODS, pod(ownerReferences=[{"kind": "A", "name": "b"}]), InvalidError, "uid"),
+    "a version": (PODS, pod(resourceVersion="1"), InternalError, "resourceVersion should not be set"),
+    "another kind": (PODS, pod() | {"kind": "Node"}, BadRequestError, "no kind of pods"),
+    "no metadata to speak of": (PODS, {"metadata": []}, BadRequestError, "metadata"),
+    "no JSON": (PODS, {"metadata": {"name": 1j}}, BadRequestError, "not JSON"),
+    "a namespace that is no label": (NAMESPACES, {"metadata": {"name": "a.b"}}, InvalidError, "DNS label"),
+    "a service with an address": (
+        SERVICES,
+        {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}},
+        InvalidError,
+        "spec.clusterIP",
+    ),
+    "a service without a spec": (SERVICES, {"metadata": {"name": "s"}}, InvalidError, "spec"),
+    "a secret that is not base64": (
+        SECRETS,
+        {"metadata": {"name": "s"}, "data": {"a": "?"}},
+        InvalidError,
+        "data.a",
+    ),
+    "data that is too large": (
+        CONFIG_MAPS,
+        config_map(data={"a": "x" * 1_100_000}),
+        InvalidError,
+        "Too long",
+    ),
+    "an object that is too large": (
+        PODS,
+        pod(spec={"containers": [{"name": "a", "image": "x", "args": ["x" * 1_600_000]}]}),
+        TooLargeError,
+        "limit",
+    ),
+    "an unknown priority class": (
+        PODS,
+        pod(spec={"priorityClassName": "no"}),
+        ForbiddenError,
+        "PriorityClass",
+    ),
+    "a priority of one's own": (PODS, pod(spec={"priority": 7}), ForbiddenError, "must not be provided"),
+    "a reserved class": (
+        PRIORITY_CLASSES,
+        {"metadata": {"name": "system-mine"}, "value": 1},
+        InvalidError,
+        "system-",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_CREATIONS)
+async def test_what_cannot_be_is_not_made(case: str) -> None:
+    resource, body, error, text = REFUSED_CREATIONS[case]
+    async with opened() as registry:
+        await registry.create(CONFIG_MAPS, config_map("there"))
+        version = registry.version
+        with pytest.raises(error) as caught:
+            await registry.create(resource, body)
+        assert text in str(caught.value)
+        assert registry.version == version
+
+
+async def test_names_are_generated() -> None:
+    async with opened() as registry:
+        made = [await registry.create(PODS, pod("", generateName="run-")) for _ in range(20)]
+        found = {thing["metadata"]["name"] for thing in made}
+        assert len(found) == 20
+        assert all(name.startswith("run-") and len(name) == 9 for name in found)
+
+
+async def test_a_dry_run_tells_what_would_be_and_leaves_nothing() -> None:
+    async with opened() as registry:
+        version = registry.version
+        made = await registry.create(PODS, pod(), dry_run=True)
+        assert made["metadata"]["uid"]
+        with pytest.raises(NotFoundError):
+            await registry.get(PODS, "a")
+        assert registry.version == version
+        await registry.create(PODS, pod())
+        assert await registry.delete(PODS, "a", how=Deletion(dry_run=True)) is None
+        assert await names(as_port(registry), PODS) == ["a"]
+
+
+# --- updates -----------------------------------------------------------------------------------------------
+
+
+async def test_an_update_replaces_all_but_what_is_not_its_to_change() -> None:
+    async with opened() as registry:
+        made = await registry.create(CONFIG_MAPS, config_map(labels={"a": "b"}))
+        with pytest.raises(ConflictError, match="UID in precondition: other"):
+            await registry.update(CONFIG_MAPS, config_map(uid="other"))
+        new = await registry.update(
+            CONFIG_MAPS, config_map(data={"x": "y"}, creationTimestamp="2020-01-01T00:00:00Z")
+        )
+        assert new["data"] == {"x": "y"}
+        assert "labels" not in new["metadata"]
+        for field in ("uid", "creationTimestamp"):
+            assert new["metadata"][field] == made["metadata"][field]
+
+
+async def test_an_update_that_changes_nothing_makes_no_version() -> None:
+    async with opened() as registry:
+        made = await registry.create(PODS, pod())
+        assert await registry.update(PODS, made) == made
+        assert await registry.patch(PODS, "a", patch={"metadata": {"labels": {}}}) == made
+        assert registry.version == made["metadata"]["resourceVersion"]
+
+
+def nested(levels: int) -> Object:
+    thing: Object = {}
+    for _ in range(levels):
+        thing = {"a": thing}
+    return thing
+
+
+REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
+    "another version": ({"metadata": {"resourceVersion": "1"}}, ConflictError, "has been modified"),
+    "another uid": ({"metadata": {"uid": "x"}}, InvalidError, "metadata.uid"),
+    "an end of one's own": (
+        {"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}},
+        InvalidError,
+        "metadata.deletionTimestamp",
+    ),
+    "another name": ({"metadata": {"name": "x"}}, BadRequestError, "does not match"),
+    "another namespace": ({"metadata": {"namespace": "kube-system"}}, BadRequestError, "does not match"),
+    "another node": ({"spec": {"nodeName": "n"}}, InvalidError, "pod updates may not change"),
+    "another container": ({"spec": {"containers": []}}, InvalidError, "spec.containers"),
+    "no spec": ({"spec": None}, InvalidError, "spec"),
+    "a longer deadline": ({"spec": {"activeDeadlineSeconds": 20}}, InvalidError, "less than or equal"),
+    "no deadline": ({"spec": {"activeDeadlineSeconds": None}}, InvalidError, "activeDeadlineSeconds"),
+    "a new gate": ({"spec": {"schedulingGates": [{"name": "b"}]}}, InvalidError, "schedulingGates"),
+    "a bottomless spec": ({"spec": nested(2000)}, InvalidError, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_CHANGES)
+async def test_what_may_not_change_does_not(case: str) -> None:
+    patch, error, text = REFUSED_CHANGES[case]
+    async with opened() as registry:
+        made = await registry.create(PODS, pod(spec={"activeDeadlineSeconds": 10}))
+        with pytest.raises(error) as caught:
+            await registry.patch(PODS, "a", patch=patch)
+        assert text in str(caught.value)
+        assert await registry.get(PODS, "a") == made
+
+
+@pytest.mark.parametrize("namespace", [["default"], {"a": 1}, 5])
+async def test_an_update_of_what_is_nowhere_is_refused(namespace: object) -> None:
+    async with opened() as registry:
+        await registry.create(PODS, pod())
+        with pytest.raises(BadRequestError, match=r"metadata\.namespace"):
+            await registry.update(PODS, pod(namespace=namespace))
+
+
+ALLOWED_CHANGES: dict[str, Object] = {
+    "an image": {"spec": {"containers": [pod()["spec"]["containers"][0] | {"image": "other:1"}]}},
+    "a shorter deadline": {"spec": {"activeDeadlineSeconds": 5}},
+    "one more toleration": {"spec": {"tolerations": [{"operator": "Exists"}]}},
+    "fewer gates": {"spec": {"schedulingGates": []}},
+    "another selector while there are gates": {"spec": {"nodeSelector": {"a": "b"}}},
+}
+
+
+@pytest.mark.parametrize("case", ALLOWED_CHANGES)
+async def test_some_of_a_pod_may_change_and_counts(case: str) -> None:
+    async with opened() as registry:
+        body = pod(spec={"activeDeadlineSeconds": 10, "schedulingGates": [{"name": "a"}]})
+        container = body["spec"]["containers"][0] | {"imagePullPolicy": "Always"}
+        body["spec"]["containers"] = [container]
+        await registry.create(PODS, body)
+        patch = ALLOWED_CHANGES[case]
+        if "containers" in patch["spec"]:
+            patch = {"spec": {"containers": [container | {"image": "other:1"}]}}
+        changed = await registry.patch(PODS, "a", patch=patch)
+        assert changed["metadata"]["generation"] == 2
+
+
+async def test_status_is_written_apart() -> None:
+    async with opened() as registry:
+        made = await registry.create(POOLS, {"metadata": {"name": "p"}, "spec": {}, "status": {"nodes": 1}})
+        assert "status" not in made
+        patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"disableSharing": True}, "status": {"nodes": 2}}
+        of_status = await registry.patch_status(POOLS, "p", patch=patch)
+        assert (of_status["status"], of_status["spec"]) == ({"nodes": 2}, made["spec"])
+        assert "labels" not in of_status["metadata"]
+        of_spec = await registry.patch(POOLS, "p", patch=patch | {"status": {"nodes": 3}})
+        assert (of_spec["status"], of_spec["spec"]["disableSharing"]) == ({"nodes": 2}, True)
+        assert [thing["metadata"]["generation"] for thing in (made, of_status, of_spec)] == [1, 1, 2]
+        replaced = await registry.update(POOLS, of_spec | {"status": {"nodes": 9}}, status=True)
+        assert replaced["status"] == {"nodes": 9}
+
+
+async def test_some_kinds_are_updated_only_by_version_and_some_are_made_by_it() -> None:
+    async with opened() as registry:
+        lease: Object = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
+        made = await registry.update(LEASES, lease)
+        with pytest.raises(InvalidError, match=r"metadata.resourceVersion: must be specified"):
+            await registry.update(LEASES, lease | {"spec": {}})
+        made["spec"]["holderIdentity"] = "b"
+        assert (await registry.update(LEASES, made))["spec"] == {"holderIdentity": "b"}
+        with pytest.raises(NotFoundError):
+            await registry.update(PODS, pod())
+        assert (await registry.update(SERVICES, SERVICE))["spec"]["clusterIPs"] == ["None"]

@@ -1,0 +1,237 @@
+"""What holds whatever is written, in whatever order, whether or not the journal can keep up."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.apiserver.registry.records import Record
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.registry.state import Retention
+from shoal.cluster.errors import ClusterError, StorageError
+from shoal.cluster.port import Deletion, Where
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource
+from tests.apiserver.registry.objects import Clock, config_map, owned_by, pod
+
+SETTINGS = settings(deadline=None, max_examples=60)
+RESOURCES = (CONFIG_MAPS, PODS, NAMESPACES)
+
+
+class TestJournal:
+    """Keeps records in a mapping; it fails when it is told to."""
+
+    __test__ = False
+
+    def __init__(self, fails: Iterable[bool] = ()) -> None:
+        self.records: dict[int, Record] = {}
+        self.compacted = 0
+        self.batches: list[list[int]] = []
+        self.fails = iter(fails)
+        self.quick = itertools.cycle((True, False))
+
+    def load(self) -> tuple[int, Iterable[Record]]:
+        return self.compacted, [self.records[version] for version in sorted(self.records)]
+
+    def append_now(self, records: Sequence[Record]) -> bool:
+        """Every other time it is quick."""
+        quick = next(self.quick)
+        if quick:
+            self._keep(records)
+        return quick
+
+    async def append(self, records: Sequence[Record]) -> None:
+        await asyncio.sleep(0)
+        self._keep(records)
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        if next(self.fails, False):
+            raise StorageError("the disk is full")
+        assert all(record.version not in self.records for record in records)
+        self.batches.append([record.version for record in records])
+        self.records |= {record.version: record for record in records}
+
+    async def compact(self, version: int, superseded: Sequence[int]) -> None:
+        for number in superseded:
+            del self.records[number]
+        self.compacted = version
+
+    async def close(self) -> None:
+        pass
+
+
+names = st.sampled_from("abc")
+operations = st.one_of(
+    st.tuples(st.just("create"), names, names),
+    st.tuples(st.just("label"), names, st.sampled_from(["x", "y"])),
+    st.tuples(st.just("hold"), names, st.booleans()),
+    st.tuples(st.just("delete"), names, st.sampled_from(["Background", "Foreground", "Orphan"])),
+    st.tuples(st.just("pod"), names, st.booleans()),
+    st.tuples(st.just("end"), names, st.just(0)),
+    st.tuples(st.just("namespace"), names, st.booleans()),
+)
+Operation = tuple[str, str, Any]
+
+
+async def do(registry: Registry, operation: Operation) -> None:
+    """One write; what a cluster refuses is refused."""
+    verb, name, value = operation
+    try:
+        match verb:
+            case "create":
+                await create(registry, name, owner=value)
+            case "label":
+                await registry.patch(CONFIG_MAPS, name, patch={"metadata": {"labels": {"team": value}}})
+            case "hold":
+                finalizers = ["a.b/c"] if value else None
+                await registry.patch(CONFIG_MAPS, name, patch={"metadata": {"finalizers": finalizers}})
+            case "delete":
+                await registry.delete(CONFIG_MAPS, name, how=Deletion(propagation=value))
+            case "pod":
+                namespace = name if value else "default"
+                await registry.create(PODS, pod(name, namespace=namespace))
+                await registry.bind(name, namespace, "n")
+            case "end":
+                await registry.delete(PODS, name, how=Deletion(grace=value))
+            case "namespace" if value:
+                await registry.create(NAMESPACES, {"metadata": {"name": name}})
+            case "namespace":
+                await registry.delete(NAMESPACES, name)
+    except ClusterError:
+        pass
+
+
+async def create(registry: Registry, name: str, owner: str) -> None:
+    references = []
+    if owner != name:
+        references = [owned_by(await registry.get(CONFIG_MAPS, owner), blocks=True)]
+    await registry.create(CONFIG_MAPS, config_map(name, ownerReferences=references))
+
+
+def opened(journal: TestJournal, changes: int = 10_000) -> Registry:
+    return Registry(journal, clock=Clock(), dice=random.Random(1), retention=Retention(changes=changes))
+
+
+def identity(thing: Object) -> tuple[str, str]:
+    return thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
+
+
+async def replayed(
+    registry: Registry, resource: Resource[Object], where: Where, version: str, end: int
+) -> dict[tuple[str, str], Object]:
+    """What a watcher has put together that begins with a list, and follows until a version."""
+    page = await registry.list(resource, where, at=version)
+    found = {identity(thing): thing for thing in page.items}
+    last = int(version)
+    async with registry.watch(resource, where, version=version, timeout=0) as events:
+        async for event in events:
+            assert int(event.version) > last, "in order, and each once"
+            last = int(event.version)
+            if last > end:
+                break
+            if event.object is None:
+                continue
+            key = identity(event.object)
+            assert (key in found) == (event.type != "ADDED")
+            assert event.object["metadata"]["resourceVersion"] == event.version
+            found[key] = event.object
+            if event.type == "DELETED":
+                del found[key]
+    return found
+
+
+@SETTINGS
+@given(st.lists(operations, max_size=25), st.sampled_from(["", "team=x", "team!=x"]), st.data())
+def test_a_list_is_what_a_watcher_has_seen_by_then(
+    done: list[Operation], labels: str, data: st.DataObject
+) -> None:
+    async def run() -> None:
+        async with opened(TestJournal()) as registry:
+            start = int(registry.version)
+            for operation in done:
+                await do(registry, operation)
+            last = int(registry.version)
+            begin = data.draw(st.integers(start, last))
+            end = data.draw(st.integers(begin, last))
+            for resource in RESOURCES:
+                where = Where(labels=labels)
+                page = await registry.list(resource, where, at=str(end))
+                expected = {identity(thing): thing for thing in page.items}
+                assert await replayed(registry, resource, where, str(begin), end) == expected
+
+    asyncio.run(run())
+
+
+@SETTINGS
+@given(st.lists(operations, max_size=25), st.integers(1, 20))
+def test_a_registry_that_is_opened_again_is_as_it_was(done: list[Operation], changes: int) -> None:
+    async def run() -> None:
+        journal = TestJournal()
+        async with opened(journal, changes) as registry:
+            for operation in done:
+                await do(registry, operation)
+            before = await everything(registry)
+        async with opened(journal, changes) as registry:
+            assert await everything(registry) == before
+            await do(registry, ("create", "a", "a"))
+
+    asyncio.run(run())
+
+
+async def everything(registry: Registry) -> object:
+    """All that a client can find out: the state, and the history that leads to it."""
+    found: list[object] = [registry.version]
+    for resource in RESOURCES:
+        found.append(await registry.list(resource))
+        for version in range(int(registry.version) + 1):
+            try:
+                found.append(await registry.list(resource, at=str(version)))
+                async with registry.watch(resource, version=str(version), timeout=0) as events:
+                    found.append([event async for event in events])
+            except ClusterError as error:
+                found.append(error.code)
+    return found
+
+
+@SETTINGS
+@given(st.lists(operations, max_size=25), st.lists(st.booleans(), max_size=25))
+def test_nothing_is_left_of_what_could_not_be_kept(done: list[Operation], fails: list[bool]) -> None:
+    async def run() -> None:
+        journal = TestJournal([*[False] * 6, *fails])
+        async with opened(journal) as registry:
+            await asyncio.gather(*(do(registry, operation) for operation in done))
+            kept = await everything(registry)
+            journal.fails = iter(())
+            assert await registry.create(PODS, pod("later", namespace="kube-system"))
+        async with opened(journal) as registry:
+            await registry.delete(PODS, "later", "kube-system")
+            again = await everything(registry)
+            assert [page.items for page in pages(again)] == [page.items for page in pages(kept)]
+
+    asyncio.run(run())
+
+
+def pages(found: Any) -> list[Any]:  # noqa: ANN401 - what `everything` found
+    """The newest list of each resource."""
+    versions = int(found[0]) + 1
+    width = (len(found) - 1) // len(RESOURCES)
+    assert versions
+    return [found[1 + i * width] for i in range(len(RESOURCES))]
+
+
+@SETTINGS
+@given(st.lists(operations, max_size=25))
+def test_many_writes_share_a_commit_and_keep_their_order(done: list[Operation]) -> None:
+    async def run() -> None:
+        journal = TestJournal()
+        async with opened(journal) as registry:
+            built_in = len(journal.batches)
+            await asyncio.gather(*(do(registry, operation) for operation in done))
+            versions = [version for batch in journal.batches for version in batch]
+            assert versions == sorted(versions) == list(range(1, len(versions) + 1))
+            assert len(journal.batches) - built_in <= 4
+
+    asyncio.run(run())

@@ -1,0 +1,90 @@
+"""A program that lives a story in many directories, and dies in each at another point.
+
+`python -m tests.apiserver.storage.crashing DIRECTORY quick|slow ROUNDS POINT...`: each point is tried by a
+fork that has everything imported already. A point is a moment at a commit: before the transaction begins,
+before it is committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from shoal.apiserver.registry.records import Record
+from shoal.apiserver.sqlite import Pace, SqliteJournal
+from tests.apiserver.storage.scenario import play
+
+NEVER = 10**9
+
+
+class Steady(Pace):
+    """A disk that is always quick, or never: which commits there are must not depend on how busy it is."""
+
+    def __init__(self, *, quick: bool) -> None:
+        super().__init__()
+        self._quick = quick
+
+    @property
+    def is_quick(self) -> bool:
+        return self._quick
+
+
+class CrashingJournal(SqliteJournal):
+    """Calls a hook around every commit."""
+
+    def __init__(self, directory: Path, hook: Callable[[], None], *, quick: bool) -> None:
+        super().__init__(directory, Steady(quick=quick))
+        self._hook = hook
+        self._connection.set_trace_callback(self._traced)
+
+    def _traced(self, statement: str) -> None:
+        if statement.startswith(("BEGIN", "COMMIT")):
+            self._hook()
+
+    def _append(self, records: Sequence[Record]) -> None:
+        super()._append(records)
+        self._hook()
+
+
+class Countdown:
+    """Counts the points that are passed, and kills the process at one of them."""
+
+    def __init__(self, point: int) -> None:
+        self.passed = 0
+        self._point = point
+
+    def __call__(self) -> None:
+        if self.passed == self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.passed += 1
+
+
+def live(directory: Path, rounds: int, point: int, *, quick: bool) -> int:
+    """Live the story until the point; how many points there were, if it comes to its end."""
+    countdown = Countdown(point)
+    directory.mkdir(parents=True)
+    with (directory / "acknowledged").open("w", buffering=1) as file:
+        journal = CrashingJournal(directory / "home", countdown, quick=quick)
+        asyncio.run(play(journal, rounds, lambda version: print(version, file=file)))
+    return countdown.passed
+
+
+def main(directory: Path, disk: str, rounds: int, points: Sequence[int]) -> None:
+    """Try each point in a fork; with no points, only count them."""
+    quick = disk == "quick"
+    if not points:
+        sys.stdout.write(f"{live(directory / 'whole', rounds, NEVER, quick=quick)}\n")
+    for point in points:
+        child = os.fork()
+        if child == 0:
+            live(directory / str(point), rounds, point, quick=quick)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            sys.exit(f"point {point} was not reached: {status}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), [int(point) for point in sys.argv[4:]])

@@ -1,0 +1,121 @@
+"""A story of many writes that is the same every time, to be broken off at any point.
+
+The steps of a phase are made at once and share commits; a phase ends when all its steps are acknowledged. So
+the records that come of the story, and their order, are always the same.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+
+from shoal.apiserver.registry.journal import Journal, MemoryJournal
+from shoal.apiserver.registry.records import Record, decode
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.registry.state import Retention
+from shoal.cluster.port import Deletion, Propagation
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCES, Object
+from tests.apiserver.registry.objects import Clock, config_map, pod
+
+Step = Callable[[Registry], Awaitable[object]]
+State = dict[tuple[str, str, str], bytes]
+"""The texts of objects by resource, namespace and name."""
+
+
+def phases(rounds: int) -> Iterator[list[Step]]:
+    """The story: owners and their parts come, change and go, and a namespace with all that is in it."""
+    for i in range(rounds):
+        space = f"n{i}"
+        owners = [f"owner{i}-{k}" for k in range(3)]
+        yield [partial(Registry.create, resource=NAMESPACES, body={"metadata": {"name": space}})]
+        yield [partial(_make, name=name, finalizers=["a.b/c"] * name.endswith("1")) for name in owners]
+        yield [partial(_make_owned, name=f"{owner}-{k}", owner=owner) for owner in owners for k in range(2)]
+        yield [partial(Registry.create, resource=PODS, body=pod(f"p{k}", namespace=space)) for k in range(3)]
+        yield [partial(Registry.bind, name="p0", namespace=space, node="node")]
+        yield [partial(_change, name=name, value=str(i)) for name in owners]
+        yield [partial(_delete, name=owners[0], propagation="Foreground")]
+        yield [partial(_delete, name=owners[1], propagation="Background")]
+        yield [partial(Registry.delete, resource=NAMESPACES, name=space)]
+        yield [
+            partial(Registry.delete, resource=PODS, name="p0", namespace=space, how=Deletion(grace=0)),
+            partial(_make, name=f"late{i}", finalizers=[]),
+        ]
+
+
+async def _make(registry: Registry, name: str, finalizers: list[str]) -> None:
+    await registry.create(CONFIG_MAPS, config_map(name, finalizers=finalizers))
+
+
+async def _change(registry: Registry, name: str, value: str) -> None:
+    await registry.patch(CONFIG_MAPS, name, patch={"data": {"round": value}})
+
+
+async def _delete(registry: Registry, name: str, propagation: Propagation) -> None:
+    await registry.delete(CONFIG_MAPS, name, how=Deletion(propagation=propagation))
+
+
+async def _make_owned(registry: Registry, name: str, owner: str) -> None:
+    found = (await registry.get(CONFIG_MAPS, owner))["metadata"]
+    reference: Object = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": found["uid"]}
+    await registry.create(CONFIG_MAPS, config_map(name, ownerReferences=[reference]))
+
+
+async def play(journal: Journal, rounds: int, acknowledged: Callable[[int], None]) -> None:
+    """Live the story; after each phase say which version is safe."""
+    registry = Registry(
+        journal, clock=Clock(), dice=random.Random(7), retention=Retention(changes=30), tidy_every=1e6
+    )
+    async with registry:
+        for steps in phases(rounds):
+            await asyncio.gather(*(step(registry) for step in steps))
+            acknowledged(int(registry.version))
+
+
+class _Witness(MemoryJournal):
+    """Remembers all that was ever appended."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def append(self, records: Sequence[Record]) -> None:
+        self.records.extend(records)
+
+
+def history(rounds: int) -> list[Record]:
+    """All records of the story; that of version 1 is the first."""
+    witness = _Witness()
+    asyncio.run(play(witness, rounds, lambda _: None))
+    return witness.records
+
+
+def state_at(records: Sequence[Record], version: int) -> State:
+    """What is there after a version."""
+    state: State = {}
+    for record in records[:version]:
+        if record.deleted:
+            del state[record.key[:]]
+        else:
+            state[record.key[:]] = record.body
+    return state
+
+
+async def state_of(registry: Registry) -> State:
+    """What a registry has."""
+    found: State = {}
+    for resource in RESOURCES:
+        for body in (await registry.list(resource.read_as(bytes))).items:
+            metadata = decode(body)["metadata"]
+            found[resource.full_name, metadata.get("namespace", ""), metadata["name"]] = body
+    return found
+
+
+def is_whole(state: State) -> bool:
+    """Whether nothing is without its owner or its namespace: what goes together went together."""
+    uids = {decode(body)["metadata"]["uid"] for body in state.values()}
+    for (_, namespace, _), body in state.items():
+        owners = decode(body)["metadata"].get("ownerReferences", ())
+        if any(owner["uid"] not in uids for owner in owners):
+            return False
+        if namespace and (NAMESPACES.full_name, "", namespace) not in state:
+            return False
+    return True

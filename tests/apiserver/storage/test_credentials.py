@@ -1,0 +1,186 @@
+"""Credentials: made once, used again, renewed in time, and nobody else's to read."""
+
+import base64
+import json
+import ssl
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+
+from shoal.apiserver.credentials import Credentials, CredentialsError
+
+SECRET = ("token", "ca.key", "server.key")
+
+
+def expiry(path: Path) -> datetime:
+    return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+
+
+def names(path: Path) -> set[str]:
+    found = x509.load_pem_x509_certificate(path.read_bytes()).extensions
+    return {str(name.value) for name in found.get_extension_for_class(x509.SubjectAlternativeName).value}
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_can_read(tmp_path: Path) -> None:
+    made = Credentials(tmp_path / "state")
+    made.write_kubeconfig("https://127.0.0.1:1")
+    assert mode(tmp_path / "state") == 0o700
+    assert {path.name: mode(path) for path in (tmp_path / "state").iterdir()} == dict.fromkeys(
+        ("token", "ca.key", "ca.crt", "server.key", "server.crt", "kubeconfig"), 0o600
+    )
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_a_secret_that_others_could_read_is_closed(tmp_path: Path, name: str) -> None:
+    Credentials(tmp_path)
+    (tmp_path / name).chmod(0o644)
+    tmp_path.chmod(0o755)
+    Credentials(tmp_path)
+    assert (mode(tmp_path / name), mode(tmp_path)) == (0o600, 0o700)
+
+
+def test_everything_is_used_again(tmp_path: Path) -> None:
+    Credentials(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    Credentials(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_certificate_is_for_loopback_and_for_what_is_named(tmp_path: Path) -> None:
+    made = Credentials(tmp_path, hosts=["10.1.2.3", "example.org"])
+    assert names(made.certificate) == {"localhost", "127.0.0.1", "::1", "10.1.2.3", "example.org"}
+
+
+def test_the_certificate_says_names_as_the_network_does(tmp_path: Path) -> None:
+    assert "xn--bcher-kva.example" in names(Credentials(tmp_path, hosts=["b\xfccher.example"]).certificate)
+
+
+@pytest.mark.parametrize("host", ["n" * 64, "a..b"])
+def test_a_host_that_cannot_be_is_said_in_one_line(tmp_path: Path, host: str) -> None:
+    with pytest.raises(CredentialsError, match="no certificate can be made"):
+        Credentials(tmp_path, hosts=[host])
+
+
+def test_another_address_makes_another_certificate_under_the_same_authority(tmp_path: Path) -> None:
+    first = Credentials(tmp_path)
+    authority, token = first.authority.read_bytes(), first.token
+    second = Credentials(tmp_path, hosts=["10.1.2.3"])
+    assert "10.1.2.3" in names(second.certificate)
+    assert (second.authority.read_bytes(), second.token) == (authority, token)
+
+
+def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    end, authority = expiry(made.certificate), made.authority.read_bytes()
+    assert not made.renew(end - timedelta(days=40))
+    assert made.renew(end - timedelta(days=20))
+    assert expiry(made.certificate) > end
+    assert made.authority.read_bytes() == authority
+
+
+def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    earlier = datetime.now(UTC) - timedelta(days=400)
+    assert made.renew(earlier)
+    for path in (made.authority, made.certificate):
+        assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < earlier
+
+
+def test_the_port_is_found_again_also_when_kubectl_has_written_the_kubeconfig(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    assert made.last_port() == 0
+    config = json.loads(made.write_kubeconfig("https://127.0.0.1:6443").read_text())
+    config["clusters"].insert(0, {"name": "other", "cluster": {"server": "https://example.org:1"}})
+    made.kubeconfig.write_text(yaml.safe_dump(config))
+    assert made.last_port() == 6443
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "clusters: 1", "clusters: [{name: shoal, cluster: {}}]"])
+def test_a_kubeconfig_that_says_nothing_names_no_port(tmp_path: Path, text: str) -> None:
+    made = Credentials(tmp_path)
+    made.kubeconfig.write_text(text)
+    assert made.last_port() == 0
+
+
+def test_an_authority_is_renewed_with_all_that_it_certified(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    end = expiry(made.authority)
+    assert made.renew(end - timedelta(days=1))
+    assert expiry(made.authority) > end
+    context = ssl.create_default_context(cafile=str(made.authority))
+    context.load_cert_chain(made.certificate, made.key)
+
+
+def test_a_new_authority_goes_into_the_kubeconfig_that_is_there(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    made.write_kubeconfig("https://127.0.0.1:6443")
+    made.renew(expiry(made.authority) - timedelta(days=1))
+    cluster = json.loads(made.kubeconfig.read_text())["clusters"][0]["cluster"]
+    assert base64.b64decode(cluster["certificate-authority-data"]) == made.authority.read_bytes()
+    assert cluster["server"] == "https://127.0.0.1:6443"
+
+
+def test_a_lost_key_is_made_anew(tmp_path: Path) -> None:
+    (Credentials(tmp_path).key).unlink()
+    made = Credentials(tmp_path)
+    ssl.create_default_context().load_cert_chain(made.certificate, made.key)
+
+
+def test_the_kubeconfig_has_all_that_a_client_needs(tmp_path: Path) -> None:
+    made = Credentials(tmp_path)
+    config = json.loads(made.write_kubeconfig("https://127.0.0.1:6443").read_text())
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert config["users"][0]["user"] == {"token": made.token}
+    assert config["current-context"] == config["contexts"][0]["name"]
+
+
+BROKEN = {
+    "a certificate that is none": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a certificate"),
+    "a key that is none": ("server.key", b"nonsense", "server.crt and server.key are not a certificate"),
+    "an empty token": ("token", b"", "token is empty"),
+    "a token that is no text": ("token", b"\xff", "is no text"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_named_and_left_alone(tmp_path: Path, name: str) -> None:
+    Credentials(tmp_path)
+    file, content, message = BROKEN[name]
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(CredentialsError, match=message):
+        Credentials(tmp_path)
+    assert (tmp_path / file).read_bytes() == content
+
+
+def test_a_place_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CredentialsError, match=r"cannot keep credentials in .*file"):
+        Credentials(tmp_path / "file")
+
+
+def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Credentials(tmp_path)
+    made.write_kubeconfig("https://127.0.0.1:1")
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(CredentialsError, match="No space left on device"):
+        made.write_kubeconfig("https://127.0.0.1:2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert "https://127.0.0.1:1" in made.kubeconfig.read_text()
+
+
+def test_the_clock_of_now_makes_certificates_valid_now(tmp_path: Path) -> None:
+    found = x509.load_pem_x509_certificate(Credentials(tmp_path).certificate.read_bytes())
+    assert found.not_valid_before_utc < datetime.now(UTC) < found.not_valid_after_utc

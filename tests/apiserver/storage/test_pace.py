@@ -1,0 +1,110 @@
+"""Where a commit is waited for: on the spot while the disk is quick, elsewhere when it may not be."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.sqlite import FILE, LATELY, QUICK, Pace, SqliteJournal
+from shoal.cluster.resources import CONFIG_MAPS
+from tests.apiserver.registry.objects import config_map
+
+Tell = Callable[[], None]
+
+ENOUGH = 64
+"""More commits than any disk needs to show what it is like."""
+
+
+class Clock:
+    """Every commit takes so long by it; it knows the threads that they were in."""
+
+    def __init__(self, step: float) -> None:
+        self.now = 0.0
+        self.step = step
+        self.commits: list[int] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self) -> None:
+        self.now += self.step
+        self.commits.append(threading.get_ident())
+
+
+@pytest.mark.parametrize(
+    "took, idle, quick",
+    [
+        pytest.param([], 0.0, False, id="nothing is known of a new disk"),
+        pytest.param([QUICK / 4] * ENOUGH, 0.0, True, id="a quick disk is quick"),
+        pytest.param([QUICK / 4] * ENOUGH, LATELY, False, id="what was long ago says nothing"),
+        pytest.param([QUICK * 4] * ENOUGH, 0.0, False, id="a slow disk is slow"),
+        pytest.param([*[QUICK / 4] * ENOUGH, QUICK * 4], 0.0, True, id="one hiccup is forgiven"),
+        pytest.param([*[QUICK / 4] * ENOUGH, 60.0], 0.0, False, id="one that hung is not"),
+        pytest.param([60.0, *[QUICK / 4] * ENOUGH], 0.0, True, id="until it has been quick for a while"),
+    ],
+)
+def test_a_disk_is_known_by_its_last_commits(took: list[float], idle: float, *, quick: bool) -> None:
+    clock = Clock(0.0)
+    pace = Pace(clock)
+    for clock.step in took:
+        pace.time(clock.tick)
+    clock.now += idle
+    assert pace.is_quick is quick
+
+
+def test_a_commit_that_fails_is_told_of_and_counts() -> None:
+    clock = Clock(QUICK / 4)
+    pace = Pace(clock)
+    for _ in range(ENOUGH):
+        pace.time(clock.tick)
+
+    def fail() -> None:
+        clock.now += 60.0
+        raise sqlite3.OperationalError
+
+    with pytest.raises(sqlite3.OperationalError):
+        pace.time(fail)
+    assert not pace.is_quick
+
+
+class TracedJournal(SqliteJournal):
+    """Tells of a statement when it is about to be done, in the thread that does it."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float], statement: str, tell: Tell) -> None:
+        super().__init__(directory, Pace(clock))
+        self._connection.set_trace_callback(lambda text: tell() if text == statement else None)
+
+
+async def test_a_quick_disk_is_waited_for_on_the_spot_and_a_slow_one_elsewhere(tmp_path: Path) -> None:
+    clock = Clock(QUICK / 4)
+    async with Registry(TracedJournal(tmp_path, clock, "COMMIT", clock.tick)) as registry:
+        for i in range(ENOUGH):
+            await registry.create(CONFIG_MAPS, config_map(f"quick-{i}"))
+        assert clock.commits[0] != threading.get_ident() == clock.commits[-1]
+        clock.step = 60.0
+        for i in range(3):
+            await registry.create(CONFIG_MAPS, config_map(f"slow-{i}"))
+        ours = [thread == threading.get_ident() for thread in clock.commits[-3:]]
+        assert ours == [True, False, False]
+
+
+async def test_while_the_disk_hangs_all_else_goes_on(tmp_path: Path) -> None:
+    begun = threading.Event()
+    async with Registry(TracedJournal(tmp_path, lambda: 0.0, "BEGIN IMMEDIATE", begun.set)) as registry:
+        kept = await registry.create(CONFIG_MAPS, config_map("kept"))
+        with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # whoever writes waits for this to end
+            begun.clear()
+            writing = asyncio.ensure_future(registry.create(CONFIG_MAPS, config_map("late")))
+            await asyncio.to_thread(begun.wait, 60)
+            assert (await registry.list(CONFIG_MAPS)).items == [kept]
+            async with registry.watch(CONFIG_MAPS, timeout=0) as events:
+                assert [event.object async for event in events] == [kept]
+            assert not writing.done()
+            other.execute("ROLLBACK")
+        await writing

@@ -1,0 +1,181 @@
+"""Trouble with the disk: one clear message, and nothing is destroyed."""
+
+import json
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.apiserver.sqlite import FILE
+from shoal.cluster.errors import StorageError
+from shoal.cluster.resources import CONFIG_MAPS
+from shoal.embedded.store import open_home
+from tests.apiserver.registry.objects import config_map, names
+from tests.apiserver.storage.troubled import fill
+
+ROOT = Path(__file__).parents[3]
+
+
+async def made(home: Path) -> None:
+    async with open_home(home) as registry:
+        await registry.create(CONFIG_MAPS, config_map("kept"))
+
+
+def in_trouble(kind: str, home: Path) -> Any:  # noqa: ANN401 - what the child says
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "tests.apiserver.storage.troubled", kind, str(home)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout)
+
+
+# --- a full disk -------------------------------------------------------------------------------------------
+
+
+async def check_what_was_safe(told: Any, home: Path) -> None:  # noqa: ANN401 - what the child says
+    assert told["safe"][:-1], "something was kept before the disk was full"
+    assert 1 <= len(told["refused"]) <= 3
+    assert all("cannot be written" in message for message in told["refused"])
+    assert told["still"] == []
+    assert sorted(told["shown"]) == sorted(set(told["safe"]) - {"later"})
+    async with open_home(home) as registry:
+        assert sorted(await names(registry, CONFIG_MAPS)) == sorted(told["safe"])
+
+
+async def test_files_that_may_not_grow(tmp_path: Path) -> None:
+    await check_what_was_safe(in_trouble("limit", tmp_path / "home"), tmp_path / "home")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte, where the system lets us have one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "shoal-test", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    if done.returncode:
+        pytest.skip(f"no small disk to be had: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)  # noqa: S603, S607 - our own command
+
+
+async def test_a_disk_that_is_full(small_disk: Path) -> None:
+    def grow() -> None:
+        subprocess.run(  # noqa: S603 - our own command
+            ["mount", "-o", "remount,size=8m", str(small_disk)],  # noqa: S607
+            check=True,
+        )
+
+    async with open_home(small_disk / "home") as registry:
+        told = await fill(registry, grow)
+    await check_what_was_safe(told, small_disk / "home")
+
+
+# --- what cannot be opened ---------------------------------------------------------------------------------
+
+
+def a_file_in_its_place(home: Path) -> None:
+    shutil.rmtree(home)
+    home.write_text("something else")
+
+
+def garbage(home: Path) -> None:
+    (home / FILE).write_bytes(b"not a database at all, but long enough to look like one" * 100)
+
+
+def a_damaged_page(home: Path) -> None:
+    with (home / FILE).open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+
+
+def a_damaged_object(home: Path) -> None:
+    text = (home / FILE).read_bytes()
+    (home / FILE).write_bytes(text.replace(b'{"apiVersion"', b'{"apiVersion?'))
+
+
+def a_missing_object(home: Path) -> None:
+    end = "INSERT INTO records VALUES (99, 0, 'configmaps', 'default', 'never', x'7b7d', 1)"
+    with sqlite3.connect(home / FILE) as connection:
+        connection.execute(end)
+    connection.close()
+
+
+def a_newer_format(home: Path) -> None:
+    with sqlite3.connect(home / FILE) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def another_program(home: Path) -> None:
+    (home / FILE).unlink()
+    with sqlite3.connect(home / FILE) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+
+
+TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a file where the directory should be": (a_file_in_its_place, "cannot be used: File exists"),
+    "a file that is no database": (garbage, "it is damaged"),
+    "a page that is damaged": (a_damaged_page, "damaged"),
+    "an object that is damaged": (a_damaged_object, "objects that are damaged"),
+    "the end of an object that never was": (a_missing_object, "the end of configmaps/default/never"),
+    "a newer format": (a_newer_format, "written by a newer Shoal (its format is 99"),
+    "a database of another program": (another_program, "another program"),
+}
+
+
+@pytest.mark.parametrize("case", TROUBLES)
+async def test_what_cannot_be_opened_is_left_alone(case: str, tmp_path: Path) -> None:
+    prepare, text = TROUBLES[case]
+    home = tmp_path / "home"
+    await made(home)
+    prepare(home)
+    file = home / FILE if home.is_dir() else home
+    before = file.read_bytes()
+    for _ in range(2):
+        with pytest.raises(StorageError) as caught:
+            async with open_home(home):
+                pass
+        assert text in caught.value.message
+        assert "\n" not in caught.value.message
+        assert str(home) in caught.value.message
+    assert file.read_bytes() == before
+
+
+def writable(path: Path) -> None:
+    """Let everybody look and nobody write; then the system cleans up as it can."""
+    path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) | 0o555)
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["a state is there", "nothing is there"])
+async def test_a_directory_that_is_read_only(exists: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place) / "home"
+        home.mkdir()
+        if exists:
+            await made(home)
+        for path in (Path(place), home, *home.iterdir()):
+            writable(path)
+        told = in_trouble("nobody", home)
+        assert len(told["refused"]) == 1
+        assert str(home) in told["refused"][0]
+        for path in (Path(place), home):
+            path.chmod(0o700)
+        if exists:
+            for path in home.iterdir():
+                path.chmod(0o600)
+            async with open_home(home) as registry:
+                assert await names(registry, CONFIG_MAPS) == ["kept"]

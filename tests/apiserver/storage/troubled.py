@@ -1,0 +1,71 @@
+"""A program that gets into trouble: `python -m tests.apiserver.storage.troubled TROUBLE DIRECTORY`.
+
+`limit` lives where no file may grow, and tells what came of it; `nobody` opens a home as a user without
+rights. What happened is printed as JSON.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.errors import StorageError
+from shoal.cluster.resources import CONFIG_MAPS, Object
+from shoal.embedded.store import open_home
+from tests.apiserver.registry.objects import config_map
+
+NOBODY = 65534
+_ROOM = 400 * 1024
+_PIECE = "x" * 20_000
+
+
+async def fill(registry: Registry, relieve: Callable[[], object]) -> Object:
+    """Write until nothing more can be kept; then make room, and write on."""
+    safe: list[str] = []
+    refused: list[str] = []
+
+    async def write(name: str) -> None:
+        try:
+            await registry.create(CONFIG_MAPS, config_map(name, {"data": _PIECE}))
+            safe.append(name)
+        except StorageError as problem:
+            refused.append(problem.message)
+
+    for i in range(100):
+        if refused:
+            break
+        await asyncio.gather(*(write(f"c{i}-{k}") for k in range(3)))
+    shown = [thing["metadata"]["name"] for thing in (await registry.list(CONFIG_MAPS)).items]
+    relieve()
+    before = len(refused)
+    await write("later")
+    return {"safe": safe, "shown": shown, "refused": refused[:before], "still": refused[before:]}
+
+
+async def _with_a_limit(directory: Path) -> Object:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with open_home(directory) as registry:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_ROOM, hard))
+        return await fill(registry, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
+
+
+async def _as_nobody(directory: Path) -> Object:
+    if os.geteuid() == 0:
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    try:
+        async with open_home(directory):
+            return {"refused": []}
+    except StorageError as problem:
+        return {"refused": [problem.message]}
+
+
+if __name__ == "__main__":
+    _TROUBLES = {"limit": _with_a_limit, "nobody": _as_nobody}
+    sys.stdout.write(json.dumps(asyncio.run(_TROUBLES[sys.argv[1]](Path(sys.argv[2])))))

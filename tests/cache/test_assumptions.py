@@ -1,0 +1,231 @@
+"""What was decided counts at once and ends with an answer, never with news that are older than itself."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.cache.assumptions import Assumption
+from shoal.cache.world import World
+from tests.builders import Object, namespace, node, pod, template, tyjob
+from tests.following import NOW, Follower, identity, portrait, view
+from tests.worlds import World as Drawn
+from tests.worlds import worlds
+
+KEY = ("default", "p")
+JOB = ("default", "a")
+SMALL = template(cpu=1)
+NODES = [node("n1"), node("n2")]
+
+
+def known(one: Object, uid: str = "u1") -> Object:
+    return one | {"metadata": one["metadata"] | {"uid": uid}}
+
+
+PENDING = known(pod("p", cpu=1))
+BOUND = known(pod("p", cpu=1, node="n1"))
+STARTING = known(pod("p", cpu=1, node="n1", phase="Pending"))
+LEAVING = known(pod("p", cpu=1, node="n1", terminating=True))
+
+
+def job(**status: object) -> Object:
+    return known(tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status=status or None))
+
+
+def bind(world: World) -> Assumption | None:
+    return world.assume_bound(KEY, "n1")
+
+
+def evict(world: World) -> Assumption | None:
+    return world.assume_leaving(KEY)
+
+
+def allocate(world: World) -> Assumption | None:
+    return world.assume_status("TYJob", JOB, allocations={"a-leader": "n1"})
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is there, what is decided, what is told after that, and as what it is seen in the end.
+
+    What is told comes with versions 11, 12 and so on; None is told of as gone. `written` is the version
+    of the write, known before anything is told.
+    """
+
+    first: Object
+    decide: Callable[[World], Assumption | None]
+    told: list[Object | None] = field(default_factory=list)
+    seen: Object | None = None
+    open: int = 0
+    written: int | None = None
+
+
+ALLOCATED = job(allocations={"a-leader": "n1"})
+COURSES = {
+    "a pod has its node before anything is told of it": Course(PENDING, bind, [], STARTING, open=1),
+    "old news do not unbind it": Course(
+        PENDING,
+        bind,
+        [known(pod("p", cpu=1, labels={"app": "x"}))],
+        known(pod("p", cpu=1, labels={"app": "x"}, node="n1", phase="Pending")),
+        open=1,
+    ),
+    "a promise of room has been kept with its node": Course(
+        known(pod("p", cpu=1, nominated="n2")),
+        bind,
+        [],
+        known(pod("p", cpu=1, node="n1", phase="Pending")),
+        open=1,
+    ),
+    "being told so confirms it": Course(PENDING, bind, [BOUND], BOUND),
+    "being told of another node refutes it": Course(
+        PENDING, bind, [known(pod("p", cpu=1, node="n2"))], known(pod("p", cpu=1, node="n2"))
+    ),
+    "another pod of that name was not bound": Course(
+        PENDING, bind, [known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
+    ),
+    "a pod that leaves without a node will not get one": Course(
+        PENDING, bind, [known(pod("p", cpu=1, terminating=True))], known(pod("p", cpu=1, terminating=True))
+    ),
+    "a pod that is gone is gone": Course(PENDING, bind, [None]),
+    "nor is one of that name that comes after it bound": Course(
+        PENDING, bind, [None, known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
+    ),
+    "a victim leaves before anything is told of it": Course(BOUND, evict, [], LEAVING, open=1),
+    "old news do not let it stay": Course(BOUND, evict, [BOUND], LEAVING, open=1),
+    "being told that it leaves confirms it": Course(BOUND, evict, [LEAVING], LEAVING),
+    "another pod of that name stays": Course(
+        BOUND, evict, [known(pod("p", cpu=1, node="n1"), "u2")], known(pod("p", cpu=1, node="n1"), "u2")
+    ),
+    "a job has its allocations before anything is told of it": Course(job(), allocate, [], ALLOCATED, open=1),
+    "what is told of it while nobody knows the version of the write may be old": Course(
+        job(), allocate, [job()], ALLOCATED, open=1
+    ),
+    "news from before the write do not undo it": Course(
+        job(), allocate, [job()], ALLOCATED, open=1, written=12
+    ),
+    "news of the write confirm it": Course(job(), allocate, [job(), ALLOCATED], ALLOCATED, written=12),
+    "news from after the write are the truth, whatever they say": Course(
+        job(), allocate, [job(), job(), job(stage="Running")], job(stage="Running"), written=12
+    ),
+    "another job of that name has no allocations": Course(
+        job(), allocate, [known(job(), "u2")], known(job(), "u2"), written=99
+    ),
+}
+
+
+@pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
+def test_an_assumption_holds_until_it_is_answered(course: Course) -> None:
+    follower = Follower.of([*NODES, course.first])
+    made = course.decide(follower.world)
+    assert made is not None
+    if course.written is not None:
+        follower.world.written(made, course.written)
+    for version, told in enumerate(course.told, 11):
+        tell(follower, course.first, told, version)
+    follower.objects.pop(identity(course.first), None)
+    if course.seen is not None:
+        follower.objects[identity(course.seen)] = course.seen
+    follower.check()
+    assert follower.world.assumed == course.open
+
+
+def tell(follower: Follower, first: Object, told: Object | None, version: int) -> None:
+    if told is None:
+        follower.remove(identity(first))
+    else:
+        follower.world.put(view(told), version=version)
+
+
+@pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
+def test_what_is_forgotten_has_never_been(course: Course) -> None:
+    follower = Follower.of([*NODES, course.first])
+    made = course.decide(follower.world)
+    assert made is not None
+    for version, told in enumerate(course.told, 11):
+        tell(follower, course.first, told, version)
+        follower.objects |= {identity(told): told} if told else {}
+    follower.world.forget(made)
+    follower.check()
+    assert follower.world.assumed == 0
+
+
+def test_the_version_of_a_write_may_come_after_the_news_of_it() -> None:
+    follower = Follower.of([*NODES, job()])
+    made = allocate(follower.world)
+    assert made is not None
+    follower.put(ALLOCATED)
+    follower.world.put(view(job(stage="Running")), version=13)
+    follower.world.written(made, 12)
+    follower.objects[identity(job())] = job(stage="Running")
+    follower.check()
+
+
+def test_two_decisions_about_one_pod_end_one_by_one() -> None:
+    follower = Follower.of([*NODES, PENDING])
+    bound, leaving = bind(follower.world), evict(follower.world)
+    assert bound is not None
+    assert leaving is not None
+    assert follower.world.assumed == 2
+    follower.put(BOUND)
+    assert follower.world.assumed == 1
+    assert follower.world.pods[KEY].leaving
+    follower.world.forget(leaving)
+    follower.check()
+
+
+def test_nothing_is_assumed_of_what_is_not_there() -> None:
+    world = World(NOW)
+    assert [bind(world), evict(world), allocate(world)] == [None, None, None]
+    assert world.assumed == 0
+
+
+def test_a_pod_that_is_forgotten_knows_what_namespaces_are_called_by_now() -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    follower = Follower.of([*NODES, known(pod("p", spec={"affinity": apart}))])
+    made = bind(follower.world)
+    assert made is not None
+    follower.put(namespace("team", labels={"team": "a"}))
+    follower.world.forget(made)
+    follower.check()
+
+
+@settings(max_examples=40)
+@given(worlds(), st.data())
+def test_decisions_that_are_told_of_leave_no_trace(drawn: Drawn, data: st.DataObject) -> None:
+    """Bind pods and send others away; tell of all of it, or forget it, in any order."""
+    follower = Follower.of(drawn.objects, drawn.config)
+    before = portrait(follower.look().snapshot)
+    pods = [one for one in drawn.objects if one["kind"] == "Pod"]
+    made = []
+    for one in data.draw(st.permutations(pods)):
+        assumption, follower.objects[identity(one)] = decided(follower.world, one)
+        made.append((one, assumption))
+    follower.check()
+    for one, assumption in data.draw(st.permutations(made)):
+        if assumption and data.draw(st.booleans()):
+            follower.world.forget(assumption)
+        else:
+            follower.put(follower.objects[identity(one)])
+        follower.put(one)
+    assert follower.world.assumed == 0
+    assert portrait(follower.check()) == before
+
+
+def decided(world: World, one: Object) -> tuple[Assumption | None, Object]:
+    """Bind a pod that waits, or send away one that runs; and the pod as it then is."""
+    after, (_, key) = deepcopy(one), identity(one)
+    if one["spec"].get("nodeName"):
+        after["metadata"]["deletionTimestamp"] = "2024-05-01T00:00:00Z"
+        return world.assume_leaving(key), after
+    after["spec"]["nodeName"] = "n1"
+    after["status"].pop("nominatedNodeName", None)
+    return world.assume_bound(key, "n1"), after

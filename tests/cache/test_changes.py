@@ -1,0 +1,340 @@
+"""One change at a time: what depends on it follows, and follows back when the change is undone."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.cache.snapshots import Assembler
+from shoal.cache.world import World
+from tests.builders import (
+    POOL,
+    Object,
+    batch_job,
+    budget,
+    dijob,
+    namespace,
+    node,
+    open_pool,
+    owner,
+    pod,
+    pod_of,
+    priority_class,
+    resources,
+    template,
+    trainingjob,
+    tyjob,
+)
+from tests.following import NOW, Follower, Identity, identity, portrait
+
+SMALL = template(cpu=1)
+SILENT = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T00:59:30Z"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Objects as they are at first, what is told of them then, and how much later that is."""
+
+    objects: list[Object]
+    put: list[Object] = field(default_factory=list)
+    remove: list[Identity] = field(default_factory=list)
+    later: float = 0
+
+
+def silent(name: str) -> Object:
+    made = node(name)
+    made["status"]["conditions"] = [SILENT]
+    return made
+
+
+def noted(one: Object, **metadata: object) -> Object:
+    """An object with other metadata."""
+    return one | {"metadata": one["metadata"] | metadata}
+
+
+def led_by(name: str, job: Object) -> Object:
+    """A TYJob with another name for its leader."""
+    return job | {"spec": job["spec"] | {"leader": {"name": name, "template": SMALL}}}
+
+
+def choosy(name: str, **where: str) -> Object:
+    """A pod that keeps away from pods of namespaces with the label team=a."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod(name, cpu=1, spec={"affinity": apart}, **where)  # type: ignore[arg-type]
+
+
+def choosy_job(name: str) -> Object:
+    return tyjob(name, leader=SMALL, workers={"w": (1, {"spec": choosy("x")["spec"]})})
+
+
+def limited(name: str, where: str) -> Object:
+    made = pod(name, cpu=1, node=where)
+    made["spec"]["containers"][0]["resources"]["limits"] = resources(2)
+    return made
+
+
+NODES = [node("n1"), node("n2")]
+RUNNING = [pod("r1", cpu=4, node="n1"), pod("r2", cpu=2, node="n2")]
+TRAINERS = trainingjob("t", trainer=resources(1), trainers=(1, 4))
+JOB_POD = pod_of("a-leader", SMALL, of=owner("TYJob", "a"), node="n1")
+NO_SCHEDULER = template(cpu=1, spec={"schedulerName": ""})
+OWNER = owner("TYJob", "a") | {"uid": "one"}
+JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
+ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
+
+CHANGES = {
+    "a node comes whose column is before all others": Change(
+        [*NODES, *RUNNING, ALLOCATED, pod("q", nominated="n2")], put=[node("n0")]
+    ),
+    "a node comes that room was promised on": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
+    "a node comes that room was promised on, and is lost already": Change(
+        [*NODES, pod("q", nominated="n0")], put=[silent("n0")], later=3600
+    ),
+    "a node goes that room was promised on": Change(
+        [*NODES, *RUNNING, pod("q", nominated="n1")], remove=[("Node", ("", "n1"))]
+    ),
+    "a node comes that an elastic job has no pod on": Change(
+        [*NODES, TRAINERS, pod_of("t-trainer-0", SMALL, of=owner("TrainingJob", "t"), node="n2")],
+        put=[node("n0")],
+    ),
+    "a pod comes before its node": Change([NODES[0], RUNNING[1]], put=[NODES[1]]),
+    "a node is removed under its pods": Change([*NODES, *RUNNING], remove=[("Node", ("", "n1"))]),
+    "a node falls silent, which is nothing yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
+    "a silent node is lost after a while": Change([*NODES, *RUNNING], put=[silent("n1")], later=3600),
+    "time alone loses a node": Change([silent("n1"), NODES[1], *RUNNING], later=3600),
+    "time alone takes room back that was given before there was a pod": Change(
+        [silent("n1"), NODES[1], ALLOCATED], later=3600
+    ),
+    "a node is cordoned": Change([*NODES, pod("p", cpu=9)], put=[node("n1", unschedulable=True)]),
+    "a node is labelled": Change(
+        [*NODES, pod("p", spec={"nodeSelector": {"zone": "a"}})], put=[node("n2", labels={"zone": "a"})]
+    ),
+    "a node grows": Change([*NODES, pod("p", cpu=20)], put=[node("n2", cpu=30)]),
+    "a node has a resource that nobody had": Change(NODES, put=[node("n1", more={"example.com/fpga": 1})]),
+    "a node is not ready, with pods that count for the load": Change(
+        [*NODES, limited("r1", "n1"), TRAINERS], put=[node("n1", ready="False")]
+    ),
+    "a pool takes a node": Change(
+        [node("n1", labels={"pool": "a"}), NODES[1], *RUNNING, pod("p", pool="a")], put=[open_pool("a")]
+    ),
+    "a pool lends no more": Change(
+        [node("n1", labels={"pool": "a"}), NODES[1], open_pool("a"), pod("p", cpu=11)],
+        put=[open_pool("a", shares=False)],
+    ),
+    "a node changes its pool": Change(
+        [*NODES, *RUNNING, open_pool("a")], put=[node("n1", labels={"pool": "a"})]
+    ),
+    "a job comes after its pods": Change([*NODES, JOB_POD], put=[JOB]),
+    "a job goes and its pods stay": Change([*NODES, JOB_POD, JOB], remove=[("TYJob", ("default", "a"))]),
+    "a job is another of the same name": Change(
+        [*NODES, noted(JOB_POD, ownerReferences=[OWNER]), noted(JOB, uid="one")],
+        put=[noted(JOB, uid="another")],
+    ),
+    "a pod that names no scheduler is somebody else's until its job is there": Change(
+        [*NODES, pod_of("a-leader", NO_SCHEDULER, of=owner("TYJob", "a"), node="n1")], put=[JOB]
+    ),
+    "a gang gets one more": Change(
+        [*NODES, pod("g1", cpu=6, gang="g"), pod("g2", cpu=6, gang="g")], put=[pod("g3", cpu=6, gang="g")]
+    ),
+    "a pod leaves its gang": Change(
+        [*NODES, pod("g1", cpu=9, gang="g"), pod("g2", cpu=20, gang="g")], put=[pod("g2", cpu=20)]
+    ),
+    "a pod is bound": Change([*NODES, pod("p", cpu=1)], put=[pod("p", cpu=1, node="n2")]),
+    "a pod is sent away": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", terminating=True)]),
+    "a pod ends": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", phase="Succeeded")]),
+    "a pod is gone": Change([*NODES, *RUNNING], remove=[("Pod", ("default", "r1"))]),
+    "a pod asks for a resource that nobody has": Change(
+        NODES, put=[pod("p", spec={"containers": [{"resources": {"requests": {"example.com/x": "1"}}}]})]
+    ),
+    "a job asks for a resource that nobody has": Change(NODES, put=[dijob("d", template(gpu=1))]),
+    "a job's name for a pod is taken by somebody": Change([*NODES, JOB], put=[pod("a-w-1")]),
+    "two jobs want one name, and the older gets it": Change(
+        [*NODES, tyjob("a", leader=SMALL, workers={"b-c": (1, SMALL)}, created="2024-05-01T00:30:00Z")],
+        put=[tyjob("a-b", leader=SMALL, workers={"c": (1, SMALL)}, created="2024-05-01T00:10:00Z")],
+    ),
+    "three jobs want names of each other, and the first of them goes": Change(
+        [
+            *NODES,
+            tyjob("a-b", leader=SMALL, workers={"c": (2, SMALL)}, created="2024-05-01T00:10:00Z"),
+            tyjob("a", leader=SMALL, workers={"b-c": (1, SMALL)}, created="2024-05-01T00:20:00Z"),
+            dijob("a-b-c", SMALL, replicas=(1, 1), created="2024-05-01T00:30:00Z"),
+        ],
+        remove=[("TYJob", ("default", "a-b"))],
+    ),
+    "an elastic job cannot grow by a name that is taken": Change(
+        [*NODES, TRAINERS], put=[pod("t-trainer-2", node="n1")]
+    ),
+    "an elastic job cannot grow by a name that is wanted": Change(
+        [*NODES, TRAINERS], put=[led_by("2", tyjob("t-trainer", leader=SMALL, workers={"w": (1, SMALL)}))]
+    ),
+    "a batch Job names its pods around others": Change(
+        [*NODES, batch_job("b", SMALL, parallelism=2, completions=2, indexed=True)], put=[pod("b-1")]
+    ),
+    "batch Jobs name their pods around each other": Change(
+        [*NODES, batch_job("b-0", SMALL, parallelism=1), pod("b-0")],
+        put=[batch_job("b", SMALL, parallelism=1, completions=1, indexed=True)],
+    ),
+    "a pod of a batch Job has failed, and its name is free": Change(
+        [*NODES, batch_job("b", SMALL, parallelism=1), pod("b-0", owner=owner("Job", "b"), node="n1")],
+        put=[pod("b-0", owner=owner("Job", "b"), node="n1", phase="Failed")],
+    ),
+    "a batch Job names a pool for pods that it has made": Change(
+        [
+            node("n1", labels={"pool": "a"}),
+            open_pool("a"),
+            batch_job("b", SMALL),
+            pod("b-0", owner=owner("Job", "b")),
+        ],
+        put=[noted(batch_job("b", SMALL), annotations={POOL: "a"})],
+    ),
+    "a batch Job names no pool any more": Change(
+        [
+            node("n1", labels={"pool": "a"}),
+            open_pool("a"),
+            noted(batch_job("b", SMALL), annotations={POOL: "a"}),
+            pod("b-0", owner=owner("Job", "b")),
+        ],
+        put=[batch_job("b", SMALL)],
+    ),
+    "a class gets another value": Change(
+        [node("n1", cpu=1), priority_class("c", 1), pod("p", cpu=1, priority="c"), pod("q", cpu=1)],
+        put=[priority_class("c", -1)],
+    ),
+    "a class becomes the default": Change(
+        [*NODES, pod("p", cpu=1), priority_class("c", 5)], put=[priority_class("c", 5, default=True)]
+    ),
+    "a class becomes patient": Change(
+        [*NODES, pod("p", cpu=1, priority="c"), priority_class("c", 5)],
+        put=[priority_class("c", 5, never=True)],
+    ),
+    "a namespace names a pool": Change(
+        [node("n1", labels={"pool": "a"}), open_pool("a"), pod("p", cpu=1), namespace("default")],
+        put=[namespace("default", pool="a")],
+    ),
+    "a namespace may use a pool by its labels": Change(
+        [
+            node("n1", labels={"pool": "a"}),
+            open_pool("a") | {"spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}}},
+            pod("p", cpu=1, pool="a"),
+        ],
+        put=[namespace("default", labels={"team": "a"})],
+    ),
+    "a rule follows the labels of the namespaces that it chooses": Change(
+        [
+            NODES[0],
+            pod("x", namespace="team", node="n1", labels={"app": "x"}),
+            namespace("team"),
+            choosy("p"),
+        ],
+        put=[namespace("team", labels={"team": "a"})],
+    ),
+    "a rule of a pod that is there follows the labels of namespaces": Change(
+        [NODES[0], choosy("p", node="n1"), pod("x", namespace="team", labels={"app": "x"})],
+        put=[namespace("team", labels={"team": "a"})],
+    ),
+    "rules of templates follow the labels of namespaces": Change(
+        [NODES[0], pod("x", namespace="team", node="n1", labels={"app": "x"}), choosy_job("j")],
+        put=[namespace("team", labels={"team": "a"})],
+    ),
+    "a rule forgets a namespace that is gone": Change(
+        [NODES[0], choosy("p", node="n1"), namespace("team", labels={"team": "a"})],
+        remove=[("Namespace", ("", "team"))],
+    ),
+    "a budget comes that does not say yet what it allows": Change(
+        [*NODES, pod("r1", node="n1", labels={"app": "x"})],
+        put=[budget("b", guards={"app": "x"}, min_available=1)],
+    ),
+    "a budget's pods become more": Change(
+        [
+            *NODES,
+            budget("b", guards={"app": "x"}, min_available=1),
+            pod("r1", node="n1", labels={"app": "x"}),
+        ],
+        put=[pod("r2", node="n2", labels={"app": "x"})],
+    ),
+    "a budget says what it allows": Change(
+        [*NODES, budget("b", guards={"app": "x"}, min_available=1)],
+        put=[budget("b", guards={"app": "x"}, min_available=1, allowed=3)],
+    ),
+    "a guard comes that keeps others away": Change(
+        [NODES[0], pod("x", namespace="team", labels={"app": "x"}), namespace("team", labels={"team": "a"})],
+        put=[choosy("p", node="n1")],
+    ),
+    "a job is given a node before it has a pod": Change(
+        [*NODES, tyjob("a", leader=SMALL, workers={"w": (1, SMALL)})], put=[ALLOCATED]
+    ),
+    "the node that a job was given goes": Change([*NODES, ALLOCATED], remove=[("Node", ("", "n1"))]),
+    "a job is being deleted": Change(
+        [*NODES, JOB], put=[noted(JOB, deletionTimestamp="2024-05-01T00:00:00Z")]
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_what_depends_on_a_change_follows_it(change: Change) -> None:
+    follower = Follower.of(change.objects)
+    before = portrait(follower.check())
+    follower.put(*change.put)
+    follower.remove(*change.remove)
+    after = portrait(follower.check(NOW + change.later))
+    assert _untimed(after) != _untimed(before)
+    follower.remove(*(identity(one) for one in change.put))
+    follower.put(*change.objects)
+    assert portrait(follower.check()) == before
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> None:
+    follower = Follower.of(change.objects)
+    before = portrait(follower.look().snapshot)
+    follower.put(*change.put)
+    follower.remove(*change.remove, *(identity(one) for one in change.put))
+    follower.put(*change.objects)
+    assert portrait(follower.check()) == before
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
+    first, then = Follower.of(change.objects), Follower.of(change.objects)
+    then.put(*change.put)
+    then.remove(*change.remove)
+    stage = World(NOW)
+    assembler = Assembler(stage, first.config)
+    for one in (first, then, first):
+        stage.become(one.world)
+        assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
+
+
+ALL = [one for change in CHANGES.values() for one in (*change.objects, *change.put)]
+"""Objects of all cases: many have the same names and are otherwise quite different."""
+
+STEPS = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(ALL), max_size=8),
+        st.lists(st.sampled_from([identity(one) for one in ALL]), max_size=2),
+        st.sampled_from((0, 0, 20, 3600)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_changes_of_all_kinds_follow_each_other(
+    steps: list[tuple[list[Object], list[Identity], float]],
+) -> None:
+    follower = Follower.of([])
+    for put, remove, later in steps:
+        follower.put(*put)
+        follower.remove(*remove)
+        follower.check(NOW + later)
+
+
+def _untimed(shown: Object) -> Object:
+    return shown | {"now": None}

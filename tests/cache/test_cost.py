@@ -1,0 +1,146 @@
+"""What following a world costs is counted in what is made anew, not in seconds."""
+
+import gc
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from shoal.cache.node_table import Occupancy
+from shoal.cache.workload_builder import Desk
+from shoal.cache.workload_index import Parties
+from shoal.engine.nodes import Nodes
+from tests.builders import (
+    Object,
+    batch_job,
+    budget,
+    namespace,
+    node,
+    open_pool,
+    owner,
+    pod,
+    pod_of,
+    priority_class,
+    template,
+    tyjob,
+)
+from tests.following import NOW, Follower, identity
+
+SMALL = template(cpu=1)
+
+
+class Counts(Counter[str]):
+    """How often something was made."""
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    """Counts sketches and workloads that are made, nodes that are summed up, and layouts of all nodes."""
+    counts = Counts()
+    _count(monkeypatch, Desk, "party", lambda _: counts.update(workloads=1))
+    _count(monkeypatch, Parties, "_sketch", lambda _: counts.update(sketches=1))
+    _count(monkeypatch, Occupancy, "update", lambda columns: counts.update(nodes=len(columns)))
+    _count(monkeypatch, Nodes, "__init__", lambda _: counts.update(layouts=1))
+    return counts
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, where: type, name: str, note: Callable[[Any], None]) -> None:
+    """Let something be noted, with the last of the arguments but one, whenever a method is called."""
+    method = getattr(where, name)
+
+    def counted(*arguments: Any) -> Any:  # noqa: ANN401 - of any method
+        note(arguments[-2])
+        return method(*arguments)
+
+    monkeypatch.setattr(where, name, counted)
+
+
+def with_heartbeat(one: Object, minute: int, status: str = "True") -> Object:
+    made = deepcopy(one)
+    beat = f"2024-05-01T00:{minute:02}:00Z"
+    made["status"]["conditions"] = [{"type": "Ready", "status": status, "lastHeartbeatTime": beat}]
+    return made
+
+
+def with_conditions(one: Object) -> Object:
+    """A pod of whose status something changed that nobody reads."""
+    made = deepcopy(one)
+    made["status"]["conditions"] = [{"type": "ContainersReady", "status": "True"}]
+    return made
+
+
+NODES = [with_heartbeat(node(f"n{i}"), 0) for i in range(20)]
+PODS = [pod(f"p{i}", cpu=1, node=f"n{i % 20}") for i in range(60)]
+JOB_PODS = [pod_of(f"j-w-{i}", SMALL, of=owner("TYJob", "j"), node="n0") for i in range(5)]
+OBJECTS = [
+    *NODES,
+    *PODS,
+    *JOB_PODS,
+    tyjob("j", leader=SMALL, workers={"w": (5, SMALL)}),
+    batch_job("b", SMALL, parallelism=2),
+    open_pool("a"),
+    namespace("default"),
+    priority_class("c", 1),
+    budget("g", guards={"app": "x"}, min_available=1),
+]
+
+COSTS: dict[str, tuple[list[Object], Counts]] = {
+    "nothing changes": ([], Counts()),
+    "all objects are told of again as they are": (OBJECTS, Counts()),
+    "a node is heard of": ([with_heartbeat(NODES[3], 5)], Counts()),
+    "something changes about pods that nobody reads": ([*map(with_conditions, PODS)], Counts()),
+    "a node is not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
+    "nodes are cordoned": ([node("n3", unschedulable=True), node("n4", unschedulable=True)], Counts(nodes=2)),
+    "a node comes": ([node("n99")], Counts(nodes=21, layouts=1)),
+    "a pod ends": ([pod("p7", cpu=1, node="n7", phase="Succeeded")], Counts(nodes=1, sketches=1)),
+    "a pod comes": ([pod("new", cpu=1)], Counts(sketches=1, workloads=1)),
+    "two pods of a job leave": (
+        [pod_of(f"j-w-{i}", SMALL, of=owner("TYJob", "j"), node="n0", terminating=True) for i in range(2)],
+        Counts(nodes=1, sketches=3, workloads=1),
+    ),
+    "a pod of another scheduler comes": (
+        [pod("new", cpu=1, node="n1", scheduler="other")],
+        Counts(nodes=1, sketches=1),
+    ),
+    "a namespace without pods comes": ([namespace("empty")], Counts()),
+    "a budget changes": ([budget("g", guards={"app": "x"}, min_available=2)], Counts()),
+}
+
+
+@pytest.mark.parametrize("told, cost", COSTS.values(), ids=COSTS.keys())
+def test_a_snapshot_costs_what_has_changed(told: list[Object], cost: Counts, made: Counts) -> None:
+    follower = Follower.of(OBJECTS)
+    made.clear()
+    follower.put(*told)
+    follower.look(NOW + 1)
+    assert {what: number for what, number in made.items() if number} == cost
+
+
+def test_a_node_that_falls_silent_costs_its_pods_when_it_is_lost(made: Counts) -> None:
+    silent = deepcopy(NODES[3])
+    silent["status"]["conditions"] = [
+        {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T01:00:00Z"}
+    ]
+    follower = Follower.of([*OBJECTS, silent])
+    made.clear()
+    follower.look(NOW + 60)
+    assert not +made
+    follower.look(NOW + 61)
+    assert made == Counts(nodes=1, sketches=3)
+
+
+def test_what_nobody_has_any_more_is_forgotten() -> None:
+    follower = Follower.of(
+        [*NODES, pod("p", cpu=3), tyjob("j", leader=template(cpu=2), workers={"w": (1, SMALL)})]
+    )
+    tasks = [task for workload in follower.look().snapshot.workloads for task in workload.tasks]
+    watched = [weakref.ref(part) for task in tasks for part in (task.shape, task.identity, task.shape.nodes)]
+    assert len(watched) == 9
+    del tasks
+    follower.remove(identity(pod("p")), ("TYJob", ("default", "j")))
+    follower.look()
+    gc.collect()
+    assert [one() for one in watched if one() is not None] == []

@@ -1,0 +1,149 @@
+"""Whoever follows a world sees at any time what somebody would see who looks at it for the first time."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.api.decode import decode
+from shoal.engine.config import SchedulerConfig
+from tests.builders import Object, namespace
+from tests.following import NOW, Follower, identity, portrait
+from tests.worlds import World, elastic_worlds, shared_worlds, worlds
+
+over_changes = settings(max_examples=60)
+
+PAIRS = st.one_of(
+    st.tuples(worlds(), worlds()),
+    st.tuples(shared_worlds(), shared_worlds()),
+    st.tuples(elastic_worlds(), elastic_worlds()),
+    st.tuples(worlds(), elastic_worlds()),
+)
+"""Two worlds whose objects have the same names: what becomes of the one on its way to the other?"""
+
+LATER = (NOW, NOW + 30, NOW + 61, NOW + 3600)
+LONG_AGO = "2024-05-01T00:00:00Z"
+
+
+def _recordoned(one: Object) -> None:
+    one["spec"]["unschedulable"] = not one["spec"].get("unschedulable", False)
+
+
+def _silent(one: Object) -> None:
+    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T00:59:30Z"}
+    one["status"]["conditions"] = [condition]
+
+
+def _unready(one: Object) -> None:
+    one["status"]["conditions"] = [{"type": "Ready", "status": "False", "lastHeartbeatTime": LONG_AGO}]
+
+
+def _resized(one: Object) -> None:
+    one["status"]["allocatable"] = {"cpu": "3", "example.com/fpga": "2"}
+
+
+def _moved(one: Object) -> None:
+    one["metadata"]["labels"]["pool"] = "p1" if one["metadata"]["labels"].get("pool") != "p1" else "a"
+
+
+def _leaving(one: Object) -> None:
+    one["metadata"]["deletionTimestamp"] = LONG_AGO
+
+
+def _ended(one: Object) -> None:
+    one["status"]["phase"] = "Succeeded"
+
+
+def _failed(one: Object) -> None:
+    one["status"]["phase"] = "Failed"
+
+
+def _bound(one: Object) -> None:
+    one["spec"]["nodeName"] = "n2"
+
+
+def _on_its_own(one: Object) -> None:
+    one["metadata"].pop("ownerReferences", None)
+
+
+def _of_another(one: Object) -> None:
+    for reference in one["metadata"].get("ownerReferences", ()):
+        reference["uid"] = "another"
+
+
+def _in_a_gang(one: Object) -> None:
+    one["metadata"].setdefault("annotations", {})["shoal.io/gang"] = "w1"
+
+
+def _renamed(one: Object) -> None:
+    one["metadata"]["uid"] = "renewed"
+
+
+CHANGES: dict[str, tuple[Callable[[Object], None], ...]] = {
+    "Node": (_recordoned, _silent, _unready, _resized, _moved),
+    "Pod": (_leaving, _ended, _failed, _bound, _on_its_own, _of_another, _in_a_gang),
+    "TYJob": (_leaving, _renamed),
+    "DIJob": (_leaving, _renamed),
+    "TrainingJob": (_leaving, _renamed),
+}
+
+
+def changed(draw: Callable[[st.SearchStrategy[Any]], Any], one: Object) -> Object:
+    """An object as it was written, or with something about it changed."""
+    change = draw(st.sampled_from((None, *CHANGES.get(one["kind"], ()))))
+    made = deepcopy(one)
+    if change:
+        made.setdefault("status", {})
+        change(made)
+    return made
+
+
+def steps(data: st.DataObject, pair: tuple[World, World]) -> list[list[Object]]:
+    """All objects of both worlds in any order, some of them changed, a few at a time."""
+    spaces = [namespace("team", labels={"team": team}) for team in "ab"]
+    objects = data.draw(st.permutations([*pair[0].objects, *pair[1].objects, *spaces]))
+    made = [changed(data.draw, one) for one in objects]
+    size = data.draw(st.integers(1, 12))
+    return [made[start : start + size] for start in range(0, len(made), size)]
+
+
+@over_changes
+@given(PAIRS, st.data())
+def test_following_shows_what_looking_anew_shows(pair: tuple[World, World], data: st.DataObject) -> None:
+    follower = Follower(decode(SchedulerConfig, pair[0].config))
+    for step in steps(data, pair):
+        follower.put(*step)
+        known = sorted(follower.objects)
+        follower.remove(*data.draw(st.lists(st.sampled_from(known), max_size=3)))
+        if data.draw(st.booleans()):
+            follower.check(data.draw(st.sampled_from(LATER)))
+    follower.check()
+
+
+@over_changes
+@given(PAIRS, st.data())
+def test_a_world_can_be_emptied_again(pair: tuple[World, World], data: st.DataObject) -> None:
+    follower = Follower.of(pair[0].objects, pair[0].config)
+    for key in data.draw(st.permutations(sorted(follower.objects))):
+        follower.remove(key)
+        if data.draw(st.integers(0, 3)) == 0:
+            follower.check()
+    empty = follower.check()
+    assert empty.workloads == ()
+    assert empty.nodes.names == ()
+
+
+@over_changes
+@given(PAIRS, st.data())
+def test_what_was_seen_before_does_not_change(pair: tuple[World, World], data: st.DataObject) -> None:
+    follower = Follower.of(pair[0].objects, pair[0].config)
+    seen = [follower.look().snapshot]
+    portraits = [portrait(seen[0])]
+    for step in steps(data, pair):
+        follower.put(*step)
+        follower.remove(identity(step[0]))
+        seen.append(follower.look().snapshot)
+        portraits.append(portrait(seen[-1]))
+    assert [portrait(snapshot) for snapshot in seen] == portraits

@@ -1,0 +1,245 @@
+"""A World that follows a cluster: it comes to show what the cluster has, whatever that is made of."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.cache.live import FOLLOWED
+from shoal.cache.snapshots import Assembler, assemble
+from shoal.cache.world import World
+from shoal.cluster.errors import ConflictError, NotFoundError
+from shoal.cluster.port import EVERYWHERE, Deletion, Event, Page, Where
+from shoal.cluster.reflector import Pace
+from shoal.cluster.resources import BY_KIND, NODES, PODS, TYJOBS, Object, Resource
+from shoal.engine.config import SchedulerConfig
+from tests.builders import (
+    batch_job,
+    budget,
+    dijob,
+    namespace,
+    node,
+    open_pool,
+    pod,
+    priority_class,
+    resources,
+    template,
+    trainingjob,
+    tyjob,
+)
+from tests.cluster.following import following, until
+from tests.following import NOW, portrait, view
+
+SMALL = template(cpu=1)
+
+
+# --- a registry ---------------------------------------------------------------------------------------------
+
+
+def objects() -> list[Object]:
+    """One of everything, and a little more."""
+    return [
+        namespace("team", labels={"team": "a"}, pool="a"),
+        priority_class("high", 10),
+        open_pool("a"),
+        *(node(f"n{i}", cpu=4, labels={"pool": "a" if i % 2 else "b"}) for i in range(4)),
+        *(pod(f"p{i}", cpu=1, namespace="team") for i in range(6)),
+        tyjob("t", leader=SMALL, workers={"w": (2, SMALL)}, namespace="team"),
+        dijob("d", SMALL, replicas=(1, 3), preemptible=True),
+        trainingjob("e", trainer=resources(1), trainers=(1, 2)),
+        batch_job("b", SMALL, parallelism=2),
+        budget("g", guards={"app": "x"}, min_available=1),
+    ]
+
+
+async def create(registry: Registry, one: Object) -> None:
+    """Make an object, with its status, which is written apart."""
+    resource = BY_KIND[one["apiVersion"], one["kind"]]
+    await registry.create(resource, one)
+    if "status" in one:
+        meta = one["metadata"]
+        status = {"status": one["status"]}
+        await registry.patch_status(resource, meta["name"], meta.get("namespace", "default"), patch=status)
+
+
+async def afresh(registry: Registry, config: SchedulerConfig) -> Object:
+    """What somebody sees who reads everything once."""
+    world = World(NOW)
+    for resource in FOLLOWED:
+        world.put(*map(view, (await registry.list(resource)).items))
+    return portrait(assemble(world, config, NOW).snapshot)
+
+
+async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> None:
+    dice, config = random.Random(7), SchedulerConfig()
+    async with Registry(clock=lambda: NOW, dice=random.Random(1)) as registry:
+        for one in objects():
+            await create(registry, one)
+        async with following(registry) as live:
+            await live.synced()
+            assembler = Assembler(live.world, config)
+            for _ in range(40):
+                for _ in range(dice.randrange(4)):
+                    await dice.choice(WRITES)(registry, dice)
+                wanted = await afresh(registry, config)
+                await until(lambda: portrait(assembler.assemble(NOW).snapshot) == wanted)  # noqa: B023 - at once
+            assert live.unreadable == {}
+            assert live.reflectors.troubles == []
+
+
+async def bind_one(registry: Registry, dice: random.Random) -> None:
+    with suppress(ConflictError, NotFoundError):
+        await registry.bind(f"p{dice.randrange(6)}", "team", f"n{dice.randrange(4)}")
+
+
+async def run_one(registry: Registry, dice: random.Random) -> None:
+    phase = {"status": {"phase": dice.choice(["Running", "Succeeded", "Failed"])}}
+    with suppress(NotFoundError):
+        await registry.patch_status(PODS, f"p{dice.randrange(6)}", "team", patch=phase)
+
+
+async def replace_one(registry: Registry, dice: random.Random) -> None:
+    name = f"p{dice.randrange(6)}"
+    with suppress(NotFoundError):
+        await registry.delete(PODS, name, "team", Deletion(grace=0))
+    await create(registry, pod(name, cpu=dice.randrange(1, 4), namespace="team"))
+
+
+async def cordon_one(registry: Registry, dice: random.Random) -> None:
+    patch = {"spec": {"unschedulable": dice.random() < 0.5}}
+    await registry.patch(NODES, f"n{dice.randrange(4)}", patch=patch)
+
+
+async def allocate_one(registry: Registry, dice: random.Random) -> None:
+    allocations = {"t-leader": f"n{dice.randrange(4)}"}
+    patch = {"status": {"allocations": dice.choice([allocations, None])}}
+    await registry.patch_status(TYJOBS, "t", "team", patch=patch)
+
+
+WRITES = (bind_one, run_one, replace_one, cordon_one, allocate_one)
+
+
+async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_it() -> None:
+    async with Registry(clock=lambda: NOW, dice=random.Random(1)) as registry:
+        for one in objects():
+            await create(registry, one)
+        async with following(registry) as live:
+            await live.synced()
+            world, key = live.world, ("team", "t")
+            assumption = world.assume_status("TYJob", key, allocations={"t-leader": "n1"})
+            assert assumption is not None
+            patch = {"status": {"allocations": {"t-leader": "n1"}}}
+            written = await registry.patch_status(TYJOBS, "t", "team", patch=patch)
+            world.written(assumption, int(written["metadata"]["resourceVersion"]))
+            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
+            await until(lambda: not world.assumed)
+            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
+
+
+# --- clusters that are not all right ------------------------------------------------------------------------
+
+
+class Shelf:
+    """A cluster in which nothing happens: it has what it was given, whether that is right or not."""
+
+    def __init__(self, *items: Object, without: Collection[str] = ()) -> None:
+        self._items = items
+        self.without = without
+
+    async def list(
+        self, resource: Resource[Any], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+    ) -> Page[Any]:
+        await asyncio.sleep(0)
+        if resource.kind in self.without:
+            raise NotFoundError("the server could not find the requested resource")
+        texts = [msgspec.json.encode(one) for one in self._items if one["kind"] == resource.kind]
+        return Page(items=[resource.decode(text) for text in texts], version="1")
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource[Any],
+        where: Where = EVERYWHERE,
+        *,
+        version: str = "",
+        timeout: float | None = None,  # noqa: ASYNC109 - as the port has it
+    ) -> AsyncIterator[AsyncIterator[Event[Any]]]:
+        yield self._silence()
+
+    async def _silence(self) -> AsyncIterator[Event[Any]]:
+        await asyncio.Event().wait()
+        for event in list[Event[Any]]():
+            yield event
+
+
+def broken(one: Object, **parts: object) -> Object:
+    return one | parts
+
+
+UNREADABLE: dict[str, tuple[Object, list[str]]] = {
+    "a pod that asks for nonsense": (
+        pod(
+            "bad",
+            spec={"containers": [{"name": "m", "resources": {"requests": {"cpu": "x", "memory": "y"}}}]},
+        ),
+        ["spec.containers[0].resources.requests.cpu", "spec.containers[0].resources.requests.memory"],
+    ),
+    "a pod that asks for less than nothing": (
+        pod("bad", spec={"containers": [{"name": "m", "resources": {"requests": {"cpu": "-1"}}}]}),
+        ["spec.containers[0].resources.requests.cpu"],
+    ),
+    "a node that has nonsense": (
+        broken(node("bad"), status={"capacity": {"cpu": "many"}, "conditions": 7}),
+        ["status.capacity.cpu", "status.conditions"],
+    ),
+    "a job without a template": (broken(batch_job("bad", SMALL), spec={}), ["spec.template"]),
+    "a pool whose selector is a number": (
+        broken(open_pool("bad"), spec={"nodeSelector": 7}),
+        ["spec.nodeSelector"],
+    ),
+}
+
+
+@pytest.mark.parametrize("bad, paths", UNREADABLE.values(), ids=UNREADABLE.keys())
+async def test_an_object_that_is_not_right_is_left_out_alone(bad: Object, paths: list[str]) -> None:
+    async with following(Shelf(node("n1"), bad, pod("good", cpu=1))) as live:
+        await live.synced()
+        ((kind, key), problem) = next(iter(live.unreadable.items()))
+        assert (kind, key[1]) == (bad["kind"], "bad")
+        assert [part.partition(": ")[0] for part in problem.split("; ")] == paths
+        seen = assemble(live.world, SchedulerConfig(), NOW).snapshot
+        assert [workload.key for workload in seen.workloads] == ["Pod/default/good"]
+        assert seen.nodes.names == ("n1",)
+
+
+async def test_a_null_is_an_absent_field_for_pods_too() -> None:
+    odd = pod("p", cpu=1) | {"status": None}
+    odd["spec"] |= {"nodeSelector": None, "tolerations": None, "priority": None}
+    async with following(Shelf(node("n1"), odd)) as live:
+        await live.synced()
+        assert live.unreadable == {}
+        assert live.world.pods["default", "p"].phase == "Pending"
+
+
+async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
+    job = tyjob("t", leader=SMALL, workers={"w": (1, SMALL)})
+    cluster = Shelf(node("n1"), job, without={"TYJob", "Pool"})
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0)
+
+    async with following(cluster, Pace(sleep=sleep)) as live:
+        await live.synced()
+        assert list(live.world.nodes) == ["n1"]
+        assert live.world.jobs["TYJob"] == {}
+        await until(lambda: len(waits) > 3)
+        assert live.reflectors.troubles == []
+        cluster.without = ()
+        await until(lambda: ("default", "t") in live.world.jobs["TYJob"])

@@ -1,0 +1,196 @@
+"""The environment of a container: tables of what a pod says and what a process sees."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.cluster.resources import Object
+from shoal.kubelet.downward import Place
+from shoal.kubelet.environment import Surroundings, environment, expanded
+from shoal.kubelet.nodes import Machine
+from shoal.kubelet.references import ConfigError, Reference, references_of
+
+HOST = {
+    "PATH": "/bin",
+    "HOME": "/home/me",
+    "LC_ALL": "C.UTF-8",
+    "KUBECONFIG": "/secret",
+    "SHOAL_HOME": "/secret",
+    "AWS_TOKEN": "secret",
+}
+MACHINE = Machine(name="n1", cpu=4000, memory=2**30)
+WORDS: Object = {"kind": "ConfigMap", "data": {"a": "1", "b.c": "2", "0bad": "3"}}
+KEYS: Object = {"kind": "Secret", "data": {"k": base64.b64encode(b"hush").decode()}}
+SOURCES = {
+    Reference("ConfigMap", "words"): WORDS,
+    Reference("Secret", "keys"): KEYS,
+    Reference("ConfigMap", "none"): None,
+}
+AROUND = Surroundings(place=Place(machine=MACHINE, ip="127.5.0.1"), sources=SOURCES, host=HOST)
+
+
+def pod(container: Object, **spec: object) -> Object:
+    metadata = {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "u",
+        "labels": {"app": "x"},
+        "annotations": {"note": "n"},
+    }
+    return {"metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def made(**container: object) -> dict[str, str]:
+    whole = {"name": "main", **container}
+    return environment(pod(whole), whole, AROUND)
+
+
+def env(name: str, value: str) -> Object:
+    return {"name": name, "value": value}
+
+
+def by_field(path: str) -> Object:
+    return {"name": "V", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def by_key(kind: str, name: str, key: str, **more: object) -> Object:
+    return {"name": "V", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+def by_resource(resource: str, divisor: str = "0", **more: object) -> Object:
+    return {
+        "name": "V",
+        "valueFrom": {"resourceFieldRef": {"resource": resource, "divisor": divisor, **more}},
+    }
+
+
+VALUES = {
+    "a text": (env("V", "x"), "x"),
+    "nothing": ({"name": "V"}, ""),
+    "the name of the pod": (by_field("metadata.name"), "p"),
+    "its namespace": (by_field("metadata.namespace"), "ns"),
+    "its uid": (by_field("metadata.uid"), "u"),
+    "a label": (by_field("metadata.labels['app']"), "x"),
+    "an annotation": (by_field("metadata.annotations['note']"), "n"),
+    "a label that is not there": (by_field("metadata.labels['none']"), ""),
+    "its address": (by_field("status.podIP"), "127.5.0.1"),
+    "its node": (by_field("spec.nodeName"), "n1"),
+    "a key of a config map": (by_key("configMapKeyRef", "words", "a"), "1"),
+    "a key of a secret": (by_key("secretKeyRef", "keys", "k"), "hush"),
+    "a key that need not be there": (by_key("configMapKeyRef", "words", "z", optional=True), None),
+    "a config map that need not be there": (by_key("configMapKeyRef", "none", "a", optional=True), None),
+    "a limit": (by_resource("limits.memory"), "1048576"),
+    "a limit in steps": (by_resource("limits.memory", "1Mi"), "1"),
+    "a request that is rounded up": (by_resource("requests.cpu"), "1"),
+    "a request in thousandths": (by_resource("requests.cpu", "1m"), "250"),
+    "a limit that is the node's": (by_resource("limits.cpu"), "4"),
+}
+
+
+@pytest.mark.parametrize("variable, value", VALUES.values(), ids=VALUES)
+def test_values(variable: Object, value: str | None) -> None:
+    resources = {"limits": {"memory": "1Mi"}, "requests": {"cpu": "250m"}}
+    assert made(env=[variable], resources=resources).get("V") == value
+
+
+MISSING = {
+    "a config map": (by_key("configMapKeyRef", "none", "a"), 'configmap "none" not found'),
+    "a key": (by_key("configMapKeyRef", "words", "z"), "couldn't find key z in ConfigMap ns/words"),
+    "a key of a secret": (by_key("secretKeyRef", "keys", "z"), "couldn't find key z in Secret ns/keys"),
+}
+
+
+@pytest.mark.parametrize("variable, says", MISSING.values(), ids=MISSING)
+def test_what_must_be_there_and_is_not_is_named(variable: Object, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        made(env=[variable])
+
+
+EXPANSIONS = {
+    "a variable": ("$(A)", "1"),
+    "in the middle": ("x$(A)y$(B)z", "x1y2z"),
+    "one that nobody knows": ("$(C)", "$(C)"),
+    "one that is kept": ("$$(A)", "$(A)"),
+    "a dollar": ("$", "$"),
+    "the shell's own": ("$A ${A} $(echo)", "$A ${A} $(echo)"),
+    "not closed": ("$(A", "$(A"),
+}
+
+
+@pytest.mark.parametrize("text, becomes", EXPANSIONS.values(), ids=EXPANSIONS)
+def test_expansion(text: str, becomes: str) -> None:
+    assert expanded(text, {"A": "1", "B": "2"}) == becomes
+
+
+@given(st.text(alphabet="ab$() "))
+def test_a_text_with_every_dollar_doubled_is_itself(text: str) -> None:
+    assert expanded(text.replace("$", "$$"), {"a": "1", "b": "2"}) == text
+
+
+def test_variables_are_made_of_those_before_them() -> None:
+    variables = [env("A", "$(B)"), env("B", "2"), env("C", "$(B)-$(SHOAL_POD_NAME)"), env("B", "3")]
+    assert made(env=variables).items() >= {"A": "$(B)", "B": "3", "C": "2-p"}.items()
+
+
+def test_a_whole_config_map() -> None:
+    seen = made(
+        envFrom=[{"configMapRef": {"name": "words"}}, {"prefix": "K_", "secretRef": {"name": "keys"}}]
+    )
+    assert seen.items() >= {"a": "1", "b.c": "2", "K_k": "hush"}.items()
+    assert "0bad" not in seen
+
+
+def test_the_administrators_variables_are_not_passed_on() -> None:
+    seen = made()
+    assert not {"KUBECONFIG", "SHOAL_HOME", "AWS_TOKEN"} & seen.keys()
+    assert "/secret" not in seen.values()
+    assert (seen["PATH"], seen["HOME"], seen["LC_ALL"]) == ("/bin", "/home/me", "C.UTF-8")
+
+
+def test_a_virtual_environment_comes_first(tmp_path: Path) -> None:
+    whole = pod({"name": "main"})
+    whole["metadata"]["annotations"]["shoal.io/venv"] = str(tmp_path)
+    with pytest.raises(ConfigError, match="is not a virtual environment"):
+        environment(whole, whole["spec"]["containers"][0], AROUND)
+    tmp_path.joinpath("bin").mkdir()
+    seen = environment(whole, whole["spec"]["containers"][0], AROUND)
+    assert (seen["VIRTUAL_ENV"], seen["PATH"]) == (str(tmp_path), f"{tmp_path}/bin:/bin")
+
+
+@pytest.mark.parametrize("devices, seen", [(None, None), ((), ""), ((2, 3), "2,3")])
+def test_gpus_are_shown_and_hidden(devices: tuple[int, ...] | None, seen: str | None) -> None:
+    around = Surroundings(place=AROUND.place, sources={}, host={}, devices=devices)
+    assert environment(pod({"name": "main"}), {"name": "main"}, around).get("CUDA_VISIBLE_DEVICES") == seen
+
+
+@pytest.mark.parametrize(
+    "peers, seen", [({}, None), ({"a": "127.1.0.1", "b": "127.1.0.2"}, "a=127.1.0.1,b=127.1.0.2")]
+)
+def test_where_names_do_not_resolve_addresses_are_told(peers: dict[str, str], seen: str | None) -> None:
+    around = Surroundings(place=AROUND.place, sources={}, host={}, peers=peers)
+    assert environment(pod({"name": "main"}), {"name": "main"}, around).get("SHOAL_PEERS") == seen
+
+
+def test_all_that_a_pod_refers_to() -> None:
+    container = {
+        "name": "main",
+        "envFrom": [{"configMapRef": {"name": "a"}}],
+        "env": [by_key("secretKeyRef", "b", "k"), by_field("metadata.name")],
+    }
+    volumes = [
+        {"name": "v", "configMap": {"name": "c"}},
+        {"name": "w", "projected": {"sources": [{"secret": {"name": "d"}}]}},
+        {"name": "x", "secret": {"secretName": "e"}},
+        {"name": "y", "emptyDir": {}},
+    ]
+    found = references_of(pod(container, volumes=volumes)["spec"])
+    assert {(one.kind, one.name) for one in found} == {
+        ("ConfigMap", "a"),
+        ("Secret", "b"),
+        ("ConfigMap", "c"),
+        ("Secret", "d"),
+        ("Secret", "e"),
+    }

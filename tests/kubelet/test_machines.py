@@ -1,0 +1,179 @@
+"""This machine as nodes: what it has, and who has which of its GPUs."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.cluster.resources import Object
+from shoal.kubelet import detection
+from shoal.kubelet.container_spec import Person, person_of
+from shoal.kubelet.devices import Devices, ShortError, wanted
+from shoal.kubelet.nodes import Machine, machines, node_of
+from shoal.kubelet.runtime import ContainerSpec
+
+
+def system(root: Path, groups: str, **files: str) -> Path:
+    """A file system as a machine of another kind has it."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/meminfo").write_text("MemTotal:  1000 kB\nMemFree: 1 kB\n")
+    (root / "proc/self/cgroup").write_text(groups)
+    for name, text in files.items():
+        path = root / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+CPUS = len(os.sched_getaffinity(0))
+SYSTEMS: dict[str, tuple[str, dict[str, str], float, int]] = {
+    "no cgroups": ("", {}, CPUS, 1000 * 1024),
+    "no limits": ("0::/a\n", {"a/cpu.max": "max 100000", "a/memory.max": "max"}, CPUS, 1000 * 1024),
+    "limits": ("0::/a\n", {"a/cpu.max": "50000 100000", "a/memory.max": "4096"}, 0.5, 4096),
+    "limits further up": ("0::/a/b\n", {"a/cpu.max": "25000 100000", "a/memory.max": "8192"}, 0.25, 8192),
+    "the first cgroups": (
+        "3:cpu,cpuacct:/a\n4:memory:/a\n",
+        {
+            "cpu/a/cpu.cfs_quota_us": "50000",
+            "cpu/a/cpu.cfs_period_us": "100000",
+            "memory/a/memory.limit_in_bytes": "4096",
+        },
+        0.5,
+        4096,
+    ),
+    "the first cgroups without limits": (
+        "3:cpu:/\n4:memory:/\n",
+        {
+            "cpu/cpu.cfs_quota_us": "-1",
+            "cpu/cpu.cfs_period_us": "100000",
+            "memory/memory.limit_in_bytes": "9223372036854771712",
+        },
+        CPUS,
+        1000 * 1024,
+    ),
+}
+
+
+@pytest.mark.parametrize("groups, files, cpus, memory", SYSTEMS.values(), ids=SYSTEMS)
+def test_what_there_is_for_us(
+    tmp_path: Path, groups: str, files: dict[str, str], cpus: float, memory: int
+) -> None:
+    root = system(tmp_path, groups, **files)
+    assert (detection.cpus(root), detection.memory(root)) == (cpus, memory)
+
+
+def test_gpus_are_those_that_the_driver_knows(tmp_path: Path) -> None:
+    for name in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / "proc/driver/nvidia/gpus" / name).mkdir(parents=True)
+    assert detection.gpus(tmp_path) == 2
+
+
+def test_one_machine_is_a_node_with_all_that_it_has() -> None:
+    (machine,) = machines()
+    assert machine.cpu == int(detection.cpus() * 1000)
+    node = node_of(machine, 0)
+    labels = node["metadata"]["labels"]
+    assert (labels["kubernetes.io/hostname"], labels["kubernetes.io/os"]) == (machine.name, "linux")
+    assert node["status"]["capacity"]["pods"] == "110"
+
+
+def test_several_nodes_have_what_they_are_said_to_have() -> None:
+    made = machines(2, cpu="1500m", memory="2Gi", gpus=2)
+    assert [machine.name for machine in made] == ["node-0", "node-1"]
+    assert [machine.gpus for machine in made] == [(0, 1), (2, 3)]
+    capacity = {"cpu": "1500m", "memory": "2Gi", "pods": "110", "nvidia.com/gpu": "2"}
+    assert all(machine.capacity == capacity for machine in made)
+
+
+def test_several_nodes_share_what_there_is() -> None:
+    made = machines(4)
+    assert sum(machine.memory for machine in made) <= detection.memory()
+    assert {machine.cpu for machine in made} == {int(detection.cpus() * 1000) // 4}
+
+
+# --- GPUs --------------------------------------------------------------------------------------------------
+
+NODE = Machine(name="n1", cpu=1000, memory=1, gpus=(0, 1, 2, 3))
+
+
+def needs(count: int, name: str = "main") -> Object:
+    return {"name": name, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
+
+
+def test_how_many_gpus_a_container_wants() -> None:
+    assert [wanted(needs(2)), wanted({"name": "a"})] == [2, 0]
+    assert wanted({"resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": "1"}}}) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 4), st.booleans())))
+def test_no_gpu_is_ever_two_pods(steps: list[tuple[str, int, bool]]) -> None:
+    devices, held = Devices(), dict[str, tuple[int, ...]]()
+    for pod, count, leaves in steps:
+        if leaves:
+            devices.release(pod)
+            held.pop(pod, None)
+        elif pod not in held and count <= 4 - sum(map(len, held.values())):
+            held[pod] = devices.take(NODE, pod, needs(count), ()) or ()
+            assert len(held[pod]) == count
+    every = [device for taken in held.values() for device in taken]
+    assert len(every) == len(set(every))
+
+
+def test_who_asks_again_gets_the_same_and_too_many_are_refused() -> None:
+    devices = Devices()
+    assert devices.take(NODE, "a", needs(3), ()) == devices.take(NODE, "a", needs(3), ()) == (0, 1, 2)
+    with pytest.raises(ShortError, match="2 GPUs are needed, and 1 of node n1 are free"):
+        devices.take(NODE, "b", needs(2), ())
+
+
+def test_who_asked_for_none_sees_none_where_there_are_any() -> None:
+    assert Devices().take(NODE, "a", needs(0), ()) == ()
+    assert Devices().take(Machine(name="n2", cpu=1, memory=1), "a", needs(0), ()) is None
+
+
+def test_what_ended_in_a_pod_leaves_its_gpus_to_the_others_of_the_pod() -> None:
+    devices = Devices()
+    devices.take(NODE, "a", needs(4, "first"), ())
+    with pytest.raises(ShortError):
+        devices.take(NODE, "a", needs(4), {"first"})
+    assert devices.take(NODE, "a", needs(4), ()) == (0, 1, 2, 3)
+
+
+def test_gpus_outlive_the_process_that_gave_them() -> None:
+    spec = ContainerSpec(
+        pod="a", container="main", attempt=0, argv=[], env={"CUDA_VISIBLE_DEVICES": "1,3"}, cwd="/"
+    )
+    devices = Devices()
+    devices.restore(spec)
+    assert devices.take(NODE, "b", needs(2), ()) == (0, 2)
+    assert devices.take(NODE, "a", needs(2), ()) == (1, 3)
+
+
+# --- users -------------------------------------------------------------------------------------------------
+
+PERSONS: dict[str, tuple[Object, Object, int, Person]] = {
+    "nobody in particular": ({}, {}, 0, Person()),
+    "a user": ({"runAsUser": 64001}, {}, 0, Person(user=64001, group=64001)),
+    "a user that the system knows": ({"runAsUser": 0, "runAsGroup": 5}, {}, 0, Person(user=0, group=5)),
+    "the container's word counts": (
+        {"runAsUser": 1, "runAsGroup": 1},
+        {"runAsUser": 64002, "runAsGroup": 7},
+        0,
+        Person(user=64002, group=7),
+    ),
+    "groups": (
+        {"supplementalGroups": [8], "fsGroup": 9, "runAsUser": 64001},
+        {},
+        0,
+        Person(user=64001, group=64001, groups=[8, 9]),
+    ),
+    "who is not root is who he is": ({"runAsUser": 1000, "fsGroup": 9}, {}, 1000, Person()),
+}
+
+
+@pytest.mark.parametrize("of_pod, of_container, user, person", PERSONS.values(), ids=PERSONS)
+def test_whom_a_container_runs_as(of_pod: Object, of_container: Object, user: int, person: Person) -> None:
+    pod = {"spec": {"securityContext": of_pod}}
+    assert person_of(pod, {"securityContext": of_container}, user) == person

@@ -1,0 +1,196 @@
+"""What cannot be run here is refused when it is submitted, with the path of every field."""
+
+from typing import Any
+
+import pytest
+
+from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.strategies.table import RULES
+from shoal.cluster.errors import InvalidError
+from shoal.cluster.resources import DIJOBS, JOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource
+from shoal.embedded.admission import refusing
+from shoal.kubelet.admission import refusals, refuser
+from shoal.kubelet.runtime import Abilities
+
+ALL = Abilities(mounts=True, cgroups="v2", users=True, notes=[])
+NOTHING = Abilities(mounts=False, cgroups="", users=False, notes=["no user namespaces"])
+HERE = "not supported in the embedded home"
+FIRST = "spec.containers[0]"
+
+
+def container(**more: object) -> Object:
+    return {"name": "main", "image": "x", "command": ["true"], **more}
+
+
+def pod(*containers: Object, **spec: object) -> Object:
+    return {"metadata": {"name": "a"}, "spec": {"containers": list(containers) or [container()], **spec}}
+
+
+def volume(**kind: object) -> Object:
+    return pod(volumes=[{"name": "v", **kind}])
+
+
+def found(
+    thing: Object, able: Abilities = ALL, user: int = 0, resource: str = PODS.full_name
+) -> dict[str, str]:
+    refuse = refuser(lambda: able, user)
+    return {error.path: error.message for error in refusals(thing, refuse, resource)}
+
+
+FINE: dict[str, Object] = {
+    "a command": pod(),
+    "an image that nobody has": pod(container(image="registry.example/none:1")),
+    "args too": pod(container(args=["-x"])),
+    "ports": pod(container(ports=[{"containerPort": 80, "protocol": "UDP"}])),
+    "a working directory": pod(container(workingDir="/tmp")),  # noqa: S108 - a path like any other
+    "an empty directory": volume(emptyDir={}),
+    "a directory of the host": volume(hostPath={"path": "/data"}),
+    "a projected volume": volume(projected={"sources": [{"configMap": {"name": "a"}}]}),
+    "fields of the pod": volume(
+        downwardAPI={"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}]}
+    ),
+    "probes": pod(
+        container(livenessProbe={"tcpSocket": {"port": 1}}, readinessProbe={"exec": {"command": ["a"]}})
+    ),
+    "a sidecar": pod(initContainers=[container(restartPolicy="Always")]),
+    "another user, as root": pod(securityContext={"runAsUser": 1000, "fsGroup": 5}),
+    "what says nothing": pod(
+        container(tty=False, stdin=False), hostPID=False, securityContext={"privileged": False}
+    ),
+}
+
+
+@pytest.mark.parametrize("thing", FINE.values(), ids=FINE)
+def test_what_can_be_run_is_let_in(thing: Object) -> None:
+    assert found(thing) == {}
+
+
+REFUSED: dict[str, tuple[Object, str, str]] = {
+    "no command": (pod({"name": "a"}), f"{FIRST}.command", "Required value"),
+    "a terminal": (pod(container(tty=True)), f"{FIRST}.tty", HERE),
+    "input": (pod(container(stdin=True)), f"{FIRST}.stdin", HERE),
+    "devices": (pod(container(volumeDevices=[{}])), f"{FIRST}.volumeDevices", HERE),
+    "a hook": (pod(container(lifecycle={"preStop": {"exec": {}}})), f"{FIRST}.lifecycle.preStop", HERE),
+    "a probe by gRPC": (pod(container(livenessProbe={"grpc": {"port": 1}})), f"{FIRST}.livenessProbe", HERE),
+    "privileges": (
+        pod(container(securityContext={"privileged": True})),
+        f"{FIRST}.securityContext.privileged",
+        HERE,
+    ),
+    "a container with a restart policy": (
+        pod(container(restartPolicy="Never")),
+        f"{FIRST}.restartPolicy",
+        HERE,
+    ),
+    "processes of the host": (pod(hostPID=True), "spec.hostPID", HERE),
+    "a full name": (pod(setHostnameAsFQDN=True), "spec.setHostnameAsFQDN", HERE),
+    "a long name": (pod(hostname="a" * 64), "spec.hostname", "no more than 63"),
+    "a claim": (
+        volume(persistentVolumeClaim={"claimName": "a"}),
+        "spec.volumes[0].persistentVolumeClaim",
+        HERE,
+    ),
+    "a token": (
+        volume(projected={"sources": [{"serviceAccountToken": {"path": "a"}}]}),
+        "spec.volumes[0].projected.sources[0].serviceAccountToken",
+        HERE,
+    ),
+    "an unknown field": (
+        pod(container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.none"}}}])),
+        f"{FIRST}.env[0].valueFrom.fieldRef.fieldPath",
+        HERE,
+    ),
+    "an unknown resource": (
+        pod(
+            container(
+                env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.hugepages-1Mi"}}}]
+            )
+        ),
+        f"{FIRST}.env[0].valueFrom.resourceFieldRef.resource",
+        HERE,
+    ),
+    "root that must not be root": (
+        pod(securityContext={"runAsNonRoot": True}),
+        "spec.securityContext.runAsNonRoot",
+        "runAsUser",
+    ),
+    "an init container too": (
+        pod(initContainers=[{"name": "i"}]),
+        "spec.initContainers[0].command",
+        "Required value",
+    ),
+}
+
+
+@pytest.mark.parametrize("thing, path, says", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_run_is_refused_by_its_path(thing: Object, path: str, says: str) -> None:
+    errors = found(thing)
+    assert errors.keys() == {path}
+    assert says in errors[path]
+
+
+def test_everything_is_said_at_once() -> None:
+    thing = pod({"name": "a"}, container(tty=True), hostIPC=True, volumes=[{"name": "v", "nfs": {}}])
+    assert found(thing).keys() == {
+        "spec.containers[0].command",
+        "spec.containers[1].tty",
+        "spec.hostIPC",
+        "spec.volumes[0].nfs",
+    }
+
+
+def test_who_is_not_root_cannot_be_somebody_else() -> None:
+    thing = pod(
+        container(securityContext={"runAsUser": 7, "runAsGroup": 8}), securityContext={"runAsUser": 1000}
+    )
+    assert found(thing, user=1000).keys() == {
+        f"{FIRST}.securityContext.runAsUser",
+        f"{FIRST}.securityContext.runAsGroup",
+    }
+
+
+def test_where_nothing_can_be_mounted_only_paths_of_the_host_are_let_in() -> None:
+    mounts = [{"name": "same", "mountPath": "/data"}, {"name": "other", "mountPath": "/data"}]
+    volumes = [{"name": "same", "hostPath": {"path": "/data"}}, {"name": "other", "emptyDir": {}}]
+    errors = found(pod(container(volumeMounts=mounts), volumes=volumes), NOTHING)
+    assert errors.keys() == {f"{FIRST}.volumeMounts[1]"}
+    assert "no user namespaces" in errors[f"{FIRST}.volumeMounts[1]"]
+
+
+BARE: Object = {"spec": {"containers": [{"name": "main"}]}}
+JOBS_OF: dict[str, tuple[Resource[Any], Object, str]] = {
+    "Job": (JOBS, {"template": BARE}, "spec.template.spec.containers[0].command"),
+    "DIJob": (DIJOBS, {"template": BARE}, "spec.template.spec.containers[0].command"),
+    "DIJob of tasks": (
+        DIJOBS,
+        {"tasks": [{"template": BARE}]},
+        "spec.tasks[0].template.spec.containers[0].command",
+    ),
+    "TYJob": (TYJOBS, {"leader": {"template": BARE}}, "spec.leader.template.spec.containers[0].command"),
+    "its workers": (
+        TYJOBS,
+        {"workerSets": [{"template": BARE}]},
+        "spec.workerSets[0].template.spec.containers[0].command",
+    ),
+    "TrainingJob": (TRAININGJOBS, {"volumes": [{"name": "v", "nfs": {}}]}, "spec.volumes[0].nfs"),
+}
+
+
+@pytest.mark.parametrize("resource, spec, path", JOBS_OF.values(), ids=JOBS_OF)
+def test_jobs_are_refused_for_their_templates(resource: Resource[Any], spec: Object, path: str) -> None:
+    assert found({"metadata": {"name": "a"}, "spec": spec}, resource=resource.full_name).keys() == {path}
+
+
+async def test_a_registry_refuses_what_is_new_and_leaves_alone_what_is_there() -> None:
+    able = [ALL]
+    rules = refusing(RULES, refuser(lambda: able[0], 0))
+    mounts = [{"name": "v", "mountPath": "/data"}]
+    thing = pod(container(volumeMounts=mounts), volumes=[{"name": "v", "emptyDir": {}}])
+    async with Registry(rules=rules) as registry:
+        await registry.create(PODS, thing)
+        able[0] = NOTHING
+        with pytest.raises(InvalidError) as refused:
+            await registry.create(PODS, thing | {"metadata": {"name": "b"}})
+        assert [cause.path for cause in refused.value.causes] == ["spec.containers[0].volumeMounts[0]"]
+        await registry.patch(PODS, "a", "default", patch={"metadata": {"labels": {"a": "b"}}})
+        await registry.patch_status(PODS, "a", "default", patch={"status": {"phase": "Running"}})
