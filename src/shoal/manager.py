@@ -20,13 +20,13 @@ import msgspec
 from shoal.cache.live import LiveWorld, Texts
 from shoal.cache.world import World
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflectors
-from shoal.controllers.manager import House
+from shoal.cluster.reflector import ReflectorOptions, Reflectors
+from shoal.controllers.manager import ControllerManager
 from shoal.engine.config import FULFILMENT, SchedulerConfig
 from shoal.policies.process import PolicyProcess
-from shoal.scheduler.loop import Manner, Scheduler
+from shoal.scheduler.loop import Options, Scheduler
 from shoal.scheduler.metrics import Metrics
-from shoal.scheduler.policy_client import Advisor, in_thread
+from shoal.scheduler.policy_client import PolicyClient, in_thread
 from shoal.scheduler.recording import Recorder
 from shoal.scheduler.settings import publish
 
@@ -50,9 +50,9 @@ class Manager:
         config: SchedulerConfig,
         *,
         clock: Callable[[], float] = time.time,
-        advisor: Advisor | None = None,
-        pace: Pace | None = None,
-        manner: Manner | None = None,
+        advisor: PolicyClient | None = None,
+        pace: ReflectorOptions | None = None,
+        manner: Options | None = None,
         record: Path | None = None,
         keep: int = 100,
         native: bool = False,
@@ -67,7 +67,7 @@ class Manager:
         self.reflectors: Final = Reflectors(cluster, pace)
         self.live: Final = LiveWorld(self.reflectors, world, texts=None if record is None else texts)
         dice = pace.dice if pace else None
-        self.house: Final = House(
+        self.house: Final = ControllerManager(
             cluster,
             self.reflectors,
             config,
@@ -122,9 +122,9 @@ async def running(  # noqa: PLR0913 - as the manager has them
     config: SchedulerConfig,
     *,
     clock: Callable[[], float] = time.time,
-    advisor: Advisor | None = None,
-    pace: Pace | None = None,
-    manner: Manner | None = None,
+    advisor: PolicyClient | None = None,
+    pace: ReflectorOptions | None = None,
+    manner: Options | None = None,
     record: Path | None = None,
     native: bool = False,
 ) -> AsyncIterator[Manager]:

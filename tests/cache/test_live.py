@@ -15,7 +15,7 @@ from shoal.cache.snapshots import Assembler, assemble
 from shoal.cache.world import World
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import EVERYWHERE, Deletion, Event, Page, Where
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import BY_KIND, NODES, PODS, TYJOBS, Object, Resource
 from shoal.engine.config import SchedulerConfig
 from tests.builders import (
@@ -235,7 +235,7 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
 
-    async with following(cluster, Pace(sleep=sleep)) as live:
+    async with following(cluster, ReflectorOptions(sleep=sleep)) as live:
         await live.synced()
         assert list(live.world.nodes) == ["n1"]
         assert live.world.jobs["TYJob"] == {}

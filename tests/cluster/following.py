@@ -8,7 +8,7 @@ from typing import cast
 from shoal.cache.live import LiveWorld
 from shoal.cache.world import World
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflectors
+from shoal.cluster.reflector import ReflectorOptions, Reflectors
 from tests.following import NOW
 
 PATIENCE = 60
@@ -16,8 +16,8 @@ PATIENCE = 60
 
 
 @asynccontextmanager
-async def following(cluster: object, pace: Pace | None = None) -> AsyncIterator[LiveWorld]:
-    reflectors = Reflectors(cast("Cluster", cluster), pace)
+async def following(cluster: object, options: ReflectorOptions | None = None) -> AsyncIterator[LiveWorld]:
+    reflectors = Reflectors(cast("Cluster", cluster), options)
     live = LiveWorld(reflectors, World(NOW))
     task = asyncio.create_task(reflectors.run())
     try:

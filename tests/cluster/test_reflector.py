@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 
 from shoal.cluster import errors
+from shoal.cluster.backoff import Backoff
 from shoal.cluster.object_store import Change, Gone, Put
 from shoal.cluster.port import EVERYWHERE, Cluster, Event, Page, Where
-from shoal.cluster.reflector import Backoff, Pace, Reflector, Reflectors
+from shoal.cluster.reflector import Reflector, ReflectorOptions, Reflectors
 from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, Resource, Text
 
 # --- scripts ----------------------------------------------------------------------------------------------
@@ -238,8 +239,8 @@ def in_words(changes: Sequence[Change[Any]]) -> list[str]:
     ]
 
 
-def pace(waits: Waits, **more: Any) -> Pace:  # noqa: ANN401 - any of its fields
-    return Pace(page=2, sleep=waits, dice=random.Random(1), **more)
+def options(waits: Waits, **more: Any) -> ReflectorOptions:  # noqa: ANN401 - any of its fields
+    return ReflectorOptions(page_size=2, sleep=waits, rng=random.Random(1), **more)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -250,7 +251,7 @@ async def test_it_follows(case: Case) -> None:
         cast("Cluster", cluster),
         CONFIG_MAPS.read_as(strict),
         lambda changes: told.append(in_words(changes)),
-        pace=pace(waits),
+        options=options(waits),
     )
     task = asyncio.create_task(reflector.run())
     await asyncio.wait({task, asyncio.create_task(cluster.done.wait())}, return_when="FIRST_COMPLETED")
@@ -260,32 +261,35 @@ async def test_it_follows(case: Case) -> None:
     assert reflector.synced.is_set()
 
 
-async def test_waits_grow_to_a_limit_and_begin_anew_after_a_success() -> None:
-    waits = Waits()
-    backoff = Backoff(pace(waits, first=1.0, most=8.0))
-    for _ in range(2000):
-        await backoff.fail()
-    assert all(0.5 <= wait <= 8.0 for wait in waits.seconds)
-    assert all(limit / 2 <= wait <= limit for limit, wait in zip((1, 2, 4, 8), waits.seconds, strict=False))
-    assert len(set(waits.seconds)) > 100  # those who fail together do not come back together
-    backoff.succeed()
-    await backoff.fail()
-    assert waits.seconds[-1] <= 1.0
+async def waited(*steps: Step) -> list[float]:
+    """Return the delays of a reflector, with a back-off of 1 to 8 seconds, while the cluster does these steps."""
+    cluster, waits = Scripted(list(steps)), Waits()
+    settings = options(waits, backoff=Backoff(1.0, 8.0, jitter=0.5))
+    reflector = Reflector(cast("Cluster", cluster), CONFIG_MAPS, lambda _: None, options=settings)
+    task = asyncio.create_task(reflector.run())
+    await cluster.done.wait()
+    task.cancel()
+    return waits.seconds
 
 
-async def test_what_the_server_asks_for_is_waited() -> None:
-    waits = Waits()
-    backoff = Backoff(pace(waits, first=1.0, most=8.0))
-    await backoff.fail(7)
-    await backoff.fail(3600)
-    assert waits.seconds == [7, 8]
+async def test_delays_grow_to_the_maximum_and_start_again_after_a_success() -> None:
+    *seconds, last = await waited(*[Fails(DROPPED)] * 2000, FIRST, Tells([(MODIFIED, A5)]), Fails(DROPPED))
+    assert all(0.5 <= delay <= 8.0 for delay in seconds)
+    assert all(full / 2 <= delay <= full for full, delay in zip((1, 2, 4, 8), seconds, strict=False))
+    assert len(set(seconds)) > 100  # reflectors that failed together do not retry together
+    assert last <= 1.0
+
+
+async def test_the_delay_that_a_server_asks_for_is_kept_up_to_the_maximum() -> None:
+    refused = [errors.TooManyRequestsError("later", retry_after=seconds) for seconds in (7, 3600)]
+    assert await waited(*map(Fails, refused)) == [7, 8]
 
 
 async def test_it_says_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Scripted([Lists(4, [made("a", 1, value="nonsense")]), Fails(DROPPED)])
     taken: list[Any] = []
     reflector = Reflector(
-        cast("Cluster", cluster), CONFIG_MAPS.read_as(strict), taken.append, pace=pace(Waits())
+        cast("Cluster", cluster), CONFIG_MAPS.read_as(strict), taken.append, options=options(Waits())
     )
     task = asyncio.create_task(reflector.run())
     await cluster.done.wait()
@@ -301,7 +305,7 @@ async def test_it_says_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_several_are_synced_when_all_are() -> None:
     cluster = Scripted([Lists(1, [A1]), Lists(1, [A1])])
-    group = Reflectors(cast("Cluster", cluster), pace(Waits()))
+    group = Reflectors(cast("Cluster", cluster), options(Waits()))
     counts = [0, 0]
 
     def count(index: int, changes: Sequence[Change[Any]]) -> None:

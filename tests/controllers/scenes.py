@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflectors
-from shoal.controllers.manager import House
-from shoal.controllers.runtime import Controller, Runtime
+from shoal.cluster.reflector import ReflectorOptions, Reflectors
+from shoal.controllers.manager import ControllerManager
+from shoal.controllers.runtime import Controller, ControllerRuntime
 from shoal.controllers.stores import Stores
 from shoal.engine.config import SchedulerConfig
 from tests.controllers.virtual import clock
@@ -71,11 +71,13 @@ async def registry() -> AsyncIterator[Registry]:
 
 
 @asynccontextmanager
-async def at_work(cluster: Cluster, makers: Sequence[Make], seed: int = 1) -> AsyncIterator[Runtime]:
+async def at_work(
+    cluster: Cluster, makers: Sequence[Make], seed: int = 1
+) -> AsyncIterator[ControllerRuntime]:
     """Controllers that follow a cluster and work on it; at the end they are dropped where they are."""
     stores, dice = Stores(), random.Random(seed)
-    runtime = Runtime(cluster, stores, [make(stores) for make in makers], clock=clock, dice=dice)
-    reflectors = Reflectors(cluster, Pace(dice=dice))
+    runtime = ControllerRuntime(cluster, stores, [make(stores) for make in makers], clock=clock, dice=dice)
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=dice))
     stores.follow(reflectors)
     following = asyncio.create_task(reflectors.run())
     await reflectors.synced()
@@ -90,8 +92,8 @@ async def at_work(cluster: Cluster, makers: Sequence[Make], seed: int = 1) -> As
 
 async def keep_house(cluster: Cluster, clock: Callable[[], float], dice: random.Random) -> None:
     """All controllers on a cluster, and what they need, until it is cancelled."""
-    reflectors = Reflectors(cluster, Pace(dice=dice))
-    house = House(cluster, reflectors, SchedulerConfig(), native=True, clock=clock, dice=dice)
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=dice))
+    house = ControllerManager(cluster, reflectors, SchedulerConfig(), native=True, clock=clock, dice=dice)
     following = asyncio.create_task(reflectors.run())
     try:
         await house.run()

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from shoal.cluster.port import Cluster, Where
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, Object
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
@@ -39,8 +39,8 @@ async def live(home: Cluster) -> None:
                 )
 
 
-def pace() -> Pace:
-    return Pace(dice=random.Random(1))
+def pace() -> ReflectorOptions:
+    return ReflectorOptions(rng=random.Random(1))
 
 
 def test_a_job_is_made_placed_counted_and_shown() -> None:

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 
 from shoal.cluster.port import Cluster, Where
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import EVENTS, JOBS, LEASES, NODES, PODS, Object
 from shoal.cluster.times import as_text, moment
 from shoal.controllers.changes import Changes, Delete, Patch, PatchStatus
-from shoal.controllers.nodes import Ears, View, last_beat, node_controller, reconcile
+from shoal.controllers.nodes import HeartbeatTracker, NodeView, last_heartbeat, node_controller, reconcile
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
 from shoal.controllers.views import Lease, Meta, Node, Pod, reader
 from shoal.kinds.batchjob.reconcile import job_controller
-from shoal.simulator import Connection, Cut, Faults, Schedule, SimulatedCluster, Simulation, run
-from shoal.simulator.kubelet import LoopClock, kubelet
+from shoal.simulator import Connection, BreakWatch, FaultInjector, Schedule, SimulatedCluster, Simulation, run
+from shoal.simulator.kubelet import LoopClock, simulated_kubelet
 from tests.controllers.scenes import at_work, registry
 from tests.controllers.virtual import BEGINNING, clock, virtually
 
@@ -72,22 +72,24 @@ PRESSED = {"type": "DiskPressure", "status": "False"}
 OWN = {"type": "Cooling", "status": "True"}
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
 
-CASES: dict[str, tuple[View, list[str]]] = {
-    "a node that is heard of": (View(node=node(ready("True")), silent=59.0, patience=PATIENCE), []),
+CASES: dict[str, tuple[NodeView, list[str]]] = {
+    "a node that is heard of": (NodeView(node=node(ready("True")), silent=59.0, patience=PATIENCE), []),
     "a node that never gave a sign of life": (
-        View(node=node(ready("True")), silent=None, patience=PATIENCE, pods=(pod("a"),)),
+        NodeView(node=node(ready("True")), silent=None, patience=PATIENCE, pods=(pod("a"),)),
         [],
     ),
     "a node that falls silent: first that nobody knows how it is": (
-        View(node=node(ready("True"), PRESSED, OWN), silent=60.0, patience=PATIENCE, pods=(pod("a"),)),
+        NodeView(node=node(ready("True"), PRESSED, OWN), silent=60.0, patience=PATIENCE, pods=(pod("a"),)),
         ["Node n1 says Ready=Unknown DiskPressure=Unknown Cooling=True"],
     ),
     "then new pods are kept away": (
-        View(node=node(ready("Unknown"), taints=[OTHER]), silent=60.0, patience=PATIENCE, pods=(pod("a"),)),
+        NodeView(
+            node=node(ready("Unknown"), taints=[OTHER]), silent=60.0, patience=PATIENCE, pods=(pod("a"),)
+        ),
         [f"Node n1 has team:NoSchedule {UNREACHABLE}:NoSchedule {UNREACHABLE}:NoExecute"],
     ),
     "then its pods are given up": (
-        View(
+        NodeView(
             node=node(ready("Unknown"), taints=BOTH),
             silent=60.0,
             patience=PATIENCE,
@@ -101,7 +103,7 @@ CASES: dict[str, tuple[View, list[str]]] = {
         ],
     ),
     "a pod that was to leave in its own time leaves now": (
-        View(
+        NodeView(
             node=node(ready("Unknown"), taints=BOTH),
             silent=60.0,
             patience=PATIENCE,
@@ -125,15 +127,15 @@ CASES: dict[str, tuple[View, list[str]]] = {
         ["a goes in 0s if it is uid-a"],
     ),
     "a node that is heard of again, and has not said how it is": (
-        View(node=node(ready("Unknown"), taints=BOTH), silent=1.0, patience=PATIENCE),
+        NodeView(node=node(ready("Unknown"), taints=BOTH), silent=1.0, patience=PATIENCE),
         [],
     ),
     "a node that says that it is ready again": (
-        View(node=node(ready("True"), taints=[*BOTH, OTHER]), silent=1.0, patience=PATIENCE),
+        NodeView(node=node(ready("True"), taints=[*BOTH, OTHER]), silent=1.0, patience=PATIENCE),
         ["Node n1 has team:NoSchedule"],
     ),
     "a node that says that it is unwell": (
-        View(node=node(ready("False"), taints=BOTH), silent=1.0, patience=PATIENCE),
+        NodeView(node=node(ready("False"), taints=BOTH), silent=1.0, patience=PATIENCE),
         ["Node n1 has no taints"],
     ),
 }
@@ -146,7 +148,7 @@ def test_what_is_done_about_it(name: str) -> None:
 
 
 def test_a_node_is_looked_at_again_when_it_would_be_lost() -> None:
-    view = View(node=node(ready("True")), silent=20.0, patience=PATIENCE)
+    view = NodeView(node=node(ready("True")), silent=20.0, patience=PATIENCE)
     assert reconcile(view, BEGINNING).again == BEGINNING + 40
 
 
@@ -155,15 +157,15 @@ def test_the_last_sign_of_life_is_the_later_of_heartbeat_and_lease() -> None:
     beating = node(ready("True", lastHeartbeatTime=as_text(BEGINNING)))
     raw = {"metadata": {"name": "n1"}, "spec": {"renewTime": "2027-01-15T08:00:10.000000Z"}}
     lease = reader(Lease)(msgspec.json.encode(raw))
-    assert last_beat(node(ready("True")), None) is None
-    assert last_beat(beating, None) == early
-    assert last_beat(beating, lease) == last_beat(node(), lease) == late
-    assert last_beat(beating, Lease(metadata=Meta(name="n1"))) == early
+    assert last_heartbeat(node(ready("True")), None) is None
+    assert last_heartbeat(beating, None) == early
+    assert last_heartbeat(beating, lease) == last_heartbeat(node(), lease) == late
+    assert last_heartbeat(beating, Lease(metadata=Meta(name="n1"))) == early
 
 
 def test_silence_is_measured_by_whoever_listens() -> None:
     time = 1000.0
-    ears = Ears(lambda: time)
+    ears = HeartbeatTracker(lambda: time)
     long_ago, longer_ago = moment(0), moment(-3600)
     assert ears.silence("n1", long_ago) == 0, "it may have been we who were away"
     time = 1030.0
@@ -176,7 +178,7 @@ def test_silence_is_measured_by_whoever_listens() -> None:
 # --- on a registry --------------------------------------------------------------------------------
 
 
-def nodes(stores: Stores) -> Controller[View]:
+def nodes(stores: Stores) -> Controller[NodeView]:
     return node_controller(stores, PATIENCE)
 
 
@@ -244,11 +246,11 @@ def test_a_node_is_lost_and_found(lease: bool) -> None:  # noqa: FBT001 - a case
 
 def test_who_is_deaf_takes_no_node_for_lost() -> None:
     async def main(simulation: Simulation) -> list[tuple[str, list[str]]]:
-        cut = Cut(at=5.0, seconds=5 * PATIENCE)
-        steady, pace = LoopClock(simulation.clock), Pace(dice=simulation.dice("kubelet"))
+        cut = BreakWatch(at=5.0, seconds=5 * PATIENCE)
+        steady, pace = LoopClock(simulation.clock), ReflectorOptions(rng=simulation.dice("kubelet"))
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
-            port = Connection(store, Faults(Schedule((cut,)), simulation.clock))
-            async with kubelet(store, ["n1"], clock=steady, pace=pace) as machines, at_work(port, [nodes]):
+            port = Connection(store, FaultInjector(Schedule((cut,)), simulation.clock))
+            async with simulated_kubelet(store, ["n1"], clock=steady, pace=pace) as machines, at_work(port, [nodes]):
                 await asyncio.sleep(4 * PATIENCE)
                 deaf = await condition(store)
                 await asyncio.sleep(4 * PATIENCE)

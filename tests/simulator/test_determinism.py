@@ -11,16 +11,16 @@ from pathlib import Path
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.object_store import Cache
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflectors
+from shoal.cluster.reflector import ReflectorOptions, Reflectors
 from shoal.cluster.resources import CONFIG_MAPS, PODS, SERVICES, Object
 from shoal.simulator import (
-    Chronicle,
+    ChaosOptions,
+    ChangeLog,
     Connection,
-    Extent,
-    Faults,
-    Lose,
+    FaultInjector,
+    DropEvent,
     Simulation,
-    lasting,
+    run_with_restarts,
     random_schedule,
     run,
 )
@@ -37,17 +37,17 @@ def told_by(seed: int) -> bytes:
 
 async def _hour(simulation: Simulation) -> bytes:
     async with opened(simulation) as store:
-        chronicle = Chronicle()
+        chronicle = ChangeLog()
         store.witnesses.append(chronicle)
-        extent = Extent(faults=60, seconds=_HOUR)
-        faults = Faults(random_schedule(simulation.dice("faults"), extent), simulation.clock)
+        extent = ChaosOptions(faults=60, seconds=_HOUR)
+        faults = FaultInjector(random_schedule(simulation.dice("faults"), extent), simulation.clock)
         heard: list[str] = []
         connection = Connection(store, faults)
         people = [_busy(connection, name, simulation.dice(name)) for name in ("ann", "bob", "cy")]
         tasks = [asyncio.create_task(person) for person in people]
         try:
             async with asyncio.timeout(_HOUR):
-                await lasting(store, faults, lambda cluster: _follow(cluster, simulation, heard))
+                await run_with_restarts(store, faults, lambda cluster: _follow(cluster, simulation, heard))
         except TimeoutError:
             pass
         for task in tasks:
@@ -57,7 +57,7 @@ async def _hour(simulation: Simulation) -> bytes:
 
 
 async def _follow(cluster: Cluster, simulation: Simulation, heard: list[str]) -> None:
-    reflectors = Reflectors(cluster, Pace(dice=simulation.dice("pace")))
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=simulation.dice("pace")))
     for kind in _KINDS:
         cache = Cache[Object]()
         reflectors.follow(kind, cache)
@@ -108,5 +108,5 @@ _IMPORT = "from tests.simulator.test_determinism import told_by"
 
 
 def test_no_schedule_by_dice_loses_events_for_good() -> None:
-    schedule = random_schedule(random.Random(1), Extent(faults=5000))
-    assert not [fault for fault in schedule.faults if isinstance(fault, Lose)]
+    schedule = random_schedule(random.Random(1), ChaosOptions(faults=5000))
+    assert not [fault for fault in schedule.faults if isinstance(fault, DropEvent)]

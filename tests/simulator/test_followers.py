@@ -9,17 +9,17 @@ from shoal.apiserver.registry.state import Retention
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.object_store import Cache
 from shoal.cluster.port import Cluster, Deletion
-from shoal.cluster.reflector import Pace, Reflector
+from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import CONFIG_MAPS, PODS, Object
 from shoal.simulator import (
+    ChaosOptions,
     Connection,
-    Extent,
-    Faults,
-    Lose,
+    FaultInjector,
+    DropEvent,
     Schedule,
     SimulatedCluster,
     Simulation,
-    lasting,
+    run_with_restarts,
     random_schedule,
     run,
 )
@@ -34,8 +34,8 @@ def followed(seed: int, schedule: Schedule | None = None) -> tuple[dict[str, Obj
     """What a follower knows after a time with faults, and what is there."""
 
     async def main(simulation: Simulation) -> tuple[dict[str, Object], dict[str, Object]]:
-        drawn = random_schedule(simulation.dice("faults"), Extent(faults=60, seconds=BUSY, calls=100))
-        faults = Faults(schedule or drawn, simulation.clock)
+        drawn = random_schedule(simulation.dice("faults"), ChaosOptions(faults=60, seconds=BUSY, calls=100))
+        faults = FaultInjector(schedule or drawn, simulation.clock)
         short = Retention(changes=simulation.dice("store").choice((5, 50, 5000)))
         store = SimulatedCluster(clock=simulation.clock, dice=simulation.dice("names"), retention=short)
         async with store:
@@ -45,17 +45,17 @@ def followed(seed: int, schedule: Schedule | None = None) -> tuple[dict[str, Obj
 
 
 async def _follow_and_write(
-    store: SimulatedCluster, faults: Faults, simulation: Simulation
+    store: SimulatedCluster, faults: FaultInjector, simulation: Simulation
 ) -> tuple[dict[str, Object], dict[str, Object]]:
     newest: list[Cache[Object]] = []
 
     async def follow(cluster: Cluster) -> None:
         newest.append(Cache[Object]())
-        pace = Pace(page=3, dice=simulation.dice("pace"))
-        await Reflector(cluster, CONFIG_MAPS, newest[-1], pace=pace).run()
+        pace = ReflectorOptions(page_size=3, rng=simulation.dice("pace"))
+        await Reflector(cluster, CONFIG_MAPS, newest[-1], options=pace).run()
 
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(lasting(store, faults, follow))
+        following = group.create_task(run_with_restarts(store, faults, follow))
         people = [
             group.create_task(_write(cluster, simulation.dice(name)))
             for name, cluster in (("on the store", store), ("through faults", Connection(store, faults)))
@@ -97,7 +97,7 @@ def test_a_follower_knows_what_is_there_after_any_faults(seed: int) -> None:
 
 def test_a_follower_who_is_never_told_of_something_does_not_know_it() -> None:
     """What no cluster may do is found out: the comparison can fail."""
-    every_other = Schedule(tuple(Lose(nth=number) for number in range(1, 1000, 2)))
+    every_other = Schedule(tuple(DropEvent(nth=number) for number in range(1, 1000, 2)))
     agree = [known == there for known, there in (followed(seed, every_other) for seed in range(5))]
     assert not all(agree)
 
@@ -109,8 +109,8 @@ def test_a_quiet_cluster_is_no_trouble() -> None:
         now = asyncio.get_running_loop().time
         async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
             made, heard = list[float](), list[float]()
-            pace = Pace(dice=simulation.dice("pace"))
-            reflector = Reflector(store, CONFIG_MAPS, lambda _: heard.append(now()), pace=pace)
+            pace = ReflectorOptions(rng=simulation.dice("pace"))
+            reflector = Reflector(store, CONFIG_MAPS, lambda _: heard.append(now()), options=pace)
             following = asyncio.create_task(reflector.run())
             for number in range(80):
                 await asyncio.sleep(simulation.dice(str(number)).uniform(6_000, 9_000))

@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import Manager
-from shoal.simulator import Faults, SimulatedCluster, Simulation, lasting
+from shoal.simulator import FaultInjector, SimulatedCluster, Simulation, run_with_restarts
 from tests.soak.witness import Witness
 
 
-def unhurried(dice: random.Random) -> Pace:
+def unhurried(dice: random.Random) -> ReflectorOptions:
     """A pace with long watches: those that end early are ended by faults."""
-    return Pace(dice=dice, shortest=3600.0, longest=7200.0)
+    return ReflectorOptions(rng=dice, min_watch_timeout=3600.0, max_watch_timeout=7200.0)
 
 
 @asynccontextmanager
 async def enduring(
     simulation: Simulation,
     store: SimulatedCluster,
-    faults: Faults,
+    faults: FaultInjector,
     config: SchedulerConfig,
     witness: Witness,
 ) -> AsyncIterator[None]:
@@ -36,7 +36,7 @@ async def enduring(
 
     async def live() -> None:
         try:
-            await lasting(store, faults, program)
+            await run_with_restarts(store, faults, program)
         except Exception as error:  # noqa: BLE001 - whatever it is
             witness.breaks("shoal_lives_on", repr(error))
         else:

@@ -4,25 +4,25 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import BY_KIND, Object
 from shoal.simulator import SimulatedCluster, Simulation
-from shoal.simulator.kubelet import Kubelet, LoopClock, Script, kubelet
+from shoal.simulator.kubelet import SimulatedKubelet, LoopClock, ScriptSource, simulated_kubelet
 from tests.builders import pod
 
 
 def nodes(
-    simulation: Simulation, store: SimulatedCluster, pool: str, size: int, script: Script
-) -> AbstractAsyncContextManager[Kubelet]:
+    simulation: Simulation, store: SimulatedCluster, pool: str, size: int, script: ScriptSource
+) -> AbstractAsyncContextManager[SimulatedKubelet]:
     """So many nodes of a pool, named after it: four CPUs each."""
-    return kubelet(
+    return simulated_kubelet(
         store,
         [f"{pool}{number}" for number in range(size)],
         script=script,
         clock=LoopClock(simulation.clock),
         capacity={"cpu": "4", "memory": "8Gi", "pods": "10"},
         labels={"pool": pool},
-        pace=Pace(dice=simulation.dice(pool)),
+        pace=ReflectorOptions(rng=simulation.dice(pool)),
         heartbeat=50.0,
     )
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from shoal.cluster.backoff import Backoff
 from shoal.cluster.errors import ClusterError, NotFoundError, TooManyRequestsError, UnavailableError
 from shoal.cluster.object_store import Audience, Entry, Listener, Mirror, Readings, Sink, entries_of
 from shoal.cluster.port import EVERYWHERE, PAGE, Cluster, Event, Where, list_all
@@ -35,39 +36,19 @@ _DOUBTS: Final = 5
 """Watches in a row that may fail for no fault of the version they begin at; then it is listed again."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How a reflector goes about it; times in seconds.
+class ReflectorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a reflector; times in seconds.
 
-    The first wait after a failure is about `first`, each next one twice as long, `most` at most. Watches are
-    told to end after `shortest` to `longest`: not all at once, and now and then by another server.
+    Each watch asks the server to end it after a random time between `min_watch_timeout` and
+    `max_watch_timeout`: so that watches do not all end at once, and move between servers now and then.
     """
 
-    page: int = PAGE
-    first: float = 0.2
-    most: float = 30.0
-    shortest: float = 300.0
-    longest: float = 600.0
+    page_size: int = PAGE
+    backoff: Backoff = Backoff(0.2, 30.0, jitter=0.5)
+    min_watch_timeout: float = 300.0
+    max_watch_timeout: float = 600.0
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    dice: random.Random = msgspec.field(default_factory=random.Random)
-
-
-class Backoff:
-    """How long to wait after failures in a row."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace: Final = pace
-        self.failures = 0
-
-    def succeed(self) -> None:
-        self.failures = 0
-
-    async def fail(self, at_least: float | None = None) -> None:
-        """Wait; `at_least` is what the server asks for, of which there is a limit too."""
-        pace = self._pace
-        longest = min(pace.first * 2.0 ** min(self.failures, 30), pace.most)
-        self.failures += 1
-        wait = longest * pace.dice.uniform(0.5, 1.0)
-        await pace.sleep(max(wait, min(at_least or 0.0, pace.most)))
+    rng: random.Random = msgspec.field(default_factory=random.Random)
 
 
 class Reflector(Generic[T]):
@@ -79,7 +60,7 @@ class Reflector(Generic[T]):
         resource: Resource[T],
         sink: Sink[T],
         where: Where = EVERYWHERE,
-        pace: Pace | None = None,
+        options: ReflectorOptions | None = None,
     ) -> None:
         self.synced: Final = asyncio.Event()
         """Set once the first list is complete, and has been passed on."""
@@ -89,8 +70,9 @@ class Reflector(Generic[T]):
         self._audience: Final = Audience()
         self._resource: Final = entries_of(resource.read_as(self._audience.read))
         self._where: Final = where
-        self._pace: Final = pace or Pace()
-        self._backoff: Final = Backoff(self._pace)
+        self._options: Final = options or ReflectorOptions()
+        self._failures = 0
+        """Failures in a row: since something new was received."""
         self._mirror: Final = Mirror[Readings]()
         self._version = ""
         """Up to where everything is known; empty when it must be listed."""
@@ -113,13 +95,16 @@ class Reflector(Generic[T]):
                     raise UnavailableError("the watch ended and told nothing")
             except ClusterError as error:
                 self._note(error)
-                await self._backoff.fail(error.retry_after)
+                self._failures += 1
+                options = self._options
+                delay = options.backoff.delay(self._failures, options.rng, retry_after=error.retry_after)
+                await options.sleep(delay)
 
     # --- listing ------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
         try:
-            page = await list_all(self._cluster, self._resource, self._where, size=self._pace.page)
+            page = await list_all(self._cluster, self._resource, self._where, size=self._options.page_size)
         except NotFoundError:
             # The cluster has no such collection, or none any more: there is nothing in it to wait for.
             self._audience.take(self._mirror.replace([]))
@@ -134,7 +119,8 @@ class Reflector(Generic[T]):
     async def _watch(self) -> bool:
         """Follow until the watch ends; whether it told anything new, or lasted although there was nothing."""
         before, began = self._version, asyncio.get_running_loop().time()
-        timeout = self._pace.dice.uniform(self._pace.shortest, self._pace.longest)
+        options = self._options
+        timeout = options.rng.uniform(options.min_watch_timeout, options.max_watch_timeout)
         async with self._cluster.watch(
             self._resource, self._where, version=before, timeout=timeout
         ) as events:
@@ -150,7 +136,7 @@ class Reflector(Generic[T]):
             self._audience.take(list(self._mirror.put(event.object)))
         if event.version != self._version:
             self._version = event.version
-            self._backoff.succeed()
+            self._failures = 0
 
     # --- both ---------------------------------------------------------------------------------------------
 
@@ -160,16 +146,16 @@ class Reflector(Generic[T]):
             _LOG.warning("%s: %s", self._resource.full_name, error.message)
         self.trouble = error
         passing = isinstance(error, UnavailableError | TooManyRequestsError)
-        if not passing or self._backoff.failures >= _DOUBTS:
+        if not passing or self._failures >= _DOUBTS:
             self._version = ""
 
 
 class Reflectors:
     """Several collections, followed side by side; each of them once, however many listen."""
 
-    def __init__(self, cluster: Cluster, pace: Pace | None = None) -> None:
+    def __init__(self, cluster: Cluster, options: ReflectorOptions | None = None) -> None:
         self._cluster: Final = cluster
-        self._pace: Final = pace or Pace()
+        self._options: Final = options or ReflectorOptions()
         self._all: Final[dict[str, Reflector[Any]]] = {}
 
     def follow(self, resource: Resource[T], sink: Sink[T]) -> Listener[T]:
@@ -177,7 +163,7 @@ class Reflectors:
         known = self._all.get(resource.full_name)
         if known is not None:
             return known.listen(resource, sink)
-        made = Reflector(self._cluster, resource, sink, pace=self._pace)
+        made = Reflector(self._cluster, resource, sink, options=self._options)
         self._all[resource.full_name] = made
         return made.first
 

@@ -9,12 +9,13 @@ from typing import Final
 
 import pytest
 
+from shoal.cluster.backoff import Backoff
 from shoal.cluster.kubernetes.access import with_token
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.kubernetes.transport import Limits
 from shoal.cluster.object_store import Cache, Change, Gone, Key
 from shoal.cluster.port import Where
-from shoal.cluster.reflector import Pace, Reflector
+from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import CONFIG_MAPS, Object
 from tests.cluster.faults.proxy import Proxy
 from tests.cluster.faults.schedule import Schedule
@@ -86,8 +87,14 @@ async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int
                 with_token(proxy.url, plane.client().token, proxy.authority.pem), HURRIED
             )
             cache, where = Strict(), Where(namespace)
-            pace = Pace(page=7, first=0.01, most=0.1, shortest=1, longest=3, dice=random.Random(seed))
-            task = group.create_task(Reflector(behind, CONFIG_MAPS, cache, where, pace).run())
+            options = ReflectorOptions(
+                page_size=7,
+                backoff=Backoff(0.01, 0.1, jitter=0.5),
+                min_watch_timeout=1,
+                max_watch_timeout=3,
+                rng=random.Random(seed),
+            )
+            task = group.create_task(Reflector(behind, CONFIG_MAPS, cache, where, options).run())
             await change_all(
                 plane, Changer(direct, namespace, random.Random(seed)), schedule, changes, restarts
             )

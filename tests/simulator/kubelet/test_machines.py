@@ -8,30 +8,30 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shoal.cluster.port import Cluster, Deletion
-from shoal.cluster.reflector import Pace
+from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, Object
 from shoal.simulator import (
-    Chronicle,
+    ChangeLog,
     Crash,
     CrashedError,
-    Faults,
+    FaultInjector,
     NodeLoss,
     Schedule,
     SimulatedCluster,
     Simulation,
     WallClock,
-    once,
+    run_once,
     run,
 )
 from shoal.simulator.kubelet import (
     LEASES_LIVE_IN,
-    Habits,
-    Kubelet,
-    Life,
+    ScriptDistribution,
+    SimulatedKubelet,
+    PodScript,
     LoopClock,
-    Script,
-    drawn_lives,
-    kubelet,
+    ScriptSource,
+    random_scripts,
+    simulated_kubelet,
     runs_for,
 )
 from tests.simulator.scenes import name_of, opened
@@ -41,13 +41,13 @@ DAY = 86_400.0
 
 @asynccontextmanager
 async def playing(
-    simulation: Simulation, store: SimulatedCluster, script: Script, heartbeat: float = 10.0
-) -> AsyncIterator[Kubelet]:
+    simulation: Simulation, store: SimulatedCluster, script: ScriptSource, heartbeat: float = 10.0
+) -> AsyncIterator[SimulatedKubelet]:
     """Nodes n1 and n2, with clocks that never jump."""
     steady = WallClock(asyncio.get_running_loop().time, simulation.clock())
-    pace = Pace(dice=simulation.dice("kubelet"))
+    pace = ReflectorOptions(rng=simulation.dice("kubelet"))
     nodes = ["n1", "n2"]
-    async with kubelet(
+    async with simulated_kubelet(
         store, nodes, script=script, clock=LoopClock(steady), heartbeat=heartbeat, pace=pace
     ) as machines:
         yield machines
@@ -93,7 +93,7 @@ def test_a_lost_node_is_silent_and_its_pods_live_on() -> None:
         ):
             uid = (await bound(store, "a", "n1"))["metadata"]["uid"]
             await asyncio.sleep(35)
-            faults = Faults(Schedule((NodeLoss(at=5, node="n1", seconds=200),)), simulation.clock)
+            faults = FaultInjector(Schedule((NodeLoss(at=5, node="n1", seconds=200),)), simulation.clock)
             faults.lost_nodes.append(lambda loss: machines.lose(loss.node, loss.seconds))
             await asyncio.sleep(6)
             silent_since, others = renewed(store, "n1"), renewed(store, "n2")
@@ -113,7 +113,7 @@ def test_a_lost_node_is_silent_and_its_pods_live_on() -> None:
 
 def test_what_a_lost_node_misses_it_hears_when_it_is_back() -> None:
     async def main(simulation: Simulation) -> None:
-        async with opened(simulation) as store, playing(simulation, store, lambda _: Life()) as machines:
+        async with opened(simulation) as store, playing(simulation, store, lambda _: PodScript()) as machines:
             old = (await bound(store, "again", "n1"))["metadata"]["uid"]
             await bound(store, "deleted", "n1")
             await asyncio.sleep(1)
@@ -137,7 +137,7 @@ def test_what_a_lost_node_misses_it_hears_when_it_is_back() -> None:
 
 def test_who_is_not_there_cannot_be_lost() -> None:
     async def main(simulation: Simulation) -> None:
-        async with opened(simulation) as store, playing(simulation, store, lambda _: Life()) as machines:
+        async with opened(simulation) as store, playing(simulation, store, lambda _: PodScript()) as machines:
             machines.lose("n3", 1)
 
     with pytest.raises(KeyError, match="n3"):
@@ -147,13 +147,13 @@ def test_who_is_not_there_cannot_be_lost() -> None:
 # --- lives by dice ----------------------------------------------------------------------------------------
 
 
-def lives(seed: str, habits: Habits) -> list[Life]:
-    script = drawn_lives(seed, habits)
+def lives(seed: str, habits: ScriptDistribution) -> list[PodScript]:
+    script = random_scripts(seed, habits)
     return [script({"metadata": {"uid": str(number)}}) for number in range(2000)]
 
 
 def test_lives_are_as_usual_on_the_whole() -> None:
-    found = lives("1", Habits(running=100, creating=4, dying=6, failing=0.2, stumbling=0.1))
+    found = lives("1", ScriptDistribution(running=100, creating=4, dying=6, failing=0.2, stumbling=0.1))
     many = len(found)
     assert sum(step.seconds for life in found for step in life.steps) / many == pytest.approx(100, rel=0.1)
     assert sum(life.creating for life in found) / many == pytest.approx(4, rel=0.1)
@@ -163,16 +163,16 @@ def test_lives_are_as_usual_on_the_whole() -> None:
 
 
 def test_a_pod_has_the_same_life_whenever_it_is_asked_about() -> None:
-    assert lives("1", Habits()) == lives("1", Habits())
-    assert lives("1", Habits()) != lives("2", Habits())
+    assert lives("1", ScriptDistribution()) == lives("1", ScriptDistribution())
+    assert lives("1", ScriptDistribution()) != lives("2", ScriptDistribution())
 
 
 def test_the_same_seed_gives_the_same_days() -> None:
     async def main(simulation: Simulation) -> bytes:
         async with opened(simulation) as store:
-            chronicle = Chronicle()
+            chronicle = ChangeLog()
             store.witnesses.append(chronicle)
-            script = drawn_lives(str(simulation.seed))
+            script = random_scripts(str(simulation.seed))
             async with playing(simulation, store, script, heartbeat=300) as machines:
                 for number in range(50):
                     await bound(store, f"p{number}", f"n{number % 2 + 1}")
@@ -188,7 +188,7 @@ def test_the_same_seed_gives_the_same_days() -> None:
 
 def test_a_node_that_is_taken_for_lost_contradicts() -> None:
     async def main(simulation: Simulation) -> list[str]:
-        async with opened(simulation) as store, playing(simulation, store, lambda _: Life()):
+        async with opened(simulation) as store, playing(simulation, store, lambda _: PodScript()):
             doubt = {"type": "Ready", "status": "Unknown"}
             await store.patch_status(NODES, "n1", patch={"status": {"conditions": [doubt]}})
             said = []
@@ -204,9 +204,9 @@ def test_a_node_that_is_taken_for_lost_contradicts() -> None:
 def test_a_clock_that_is_set_back_keeps_no_node_silent() -> None:
     async def main(simulation: Simulation) -> None:
         async with opened(simulation) as store:
-            clock, pace = LoopClock(simulation.clock), Pace(dice=simulation.dice("kubelet"))
+            clock, pace = LoopClock(simulation.clock), ReflectorOptions(rng=simulation.dice("kubelet"))
             beats: list[float] = []
-            async with kubelet(store, ["n1"], clock=clock, pace=pace):
+            async with simulated_kubelet(store, ["n1"], clock=clock, pace=pace):
                 now = asyncio.get_running_loop().time
                 store.witnesses.append(lambda _: beats.append(now()))
                 await asyncio.sleep(25)
@@ -224,7 +224,7 @@ def test_a_node_that_comes_back_outlives_the_process_that_was_hit() -> None:
             playing(simulation, store, lambda _: runs_for(50)) as machines,
         ):
             loss, crash = NodeLoss(nth=1, node="n1", seconds=10), Crash(at=20)
-            faults = Faults(Schedule((loss, crash)), simulation.clock)
+            faults = FaultInjector(Schedule((loss, crash)), simulation.clock)
             faults.lost_nodes.append(lambda loss: machines.lose(loss.node, loss.seconds))
 
             async def program(cluster: Cluster) -> None:
@@ -233,7 +233,7 @@ def test_a_node_that_comes_back_outlives_the_process_that_was_hit() -> None:
                 await asyncio.sleep(DAY)
 
             with contextlib.suppress(CrashedError):
-                await once(store, faults, program)
+                await run_once(store, faults, program)
             await asyncio.sleep(100)
             return phases(store)
 

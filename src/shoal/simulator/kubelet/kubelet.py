@@ -27,55 +27,55 @@ from shoal.cluster.errors import ClusterError
 from shoal.cluster.node_status import HEARTBEAT, Nodes, node
 from shoal.cluster.object_store import Change, Key, Put
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import Pace, Reflector
+from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import PODS, Object
 from shoal.simulator.kubelet import statuses
-from shoal.simulator.kubelet.lives import Life, Script
-from shoal.simulator.kubelet.machine import Clock, LoopClock, Machine, Surroundings
+from shoal.simulator.kubelet.lives import PodScript, ScriptSource
+from shoal.simulator.kubelet.machine import Clock, LoopClock, SimulatedNode, NodeContext
 
 
 @contextlib.asynccontextmanager
-async def kubelet(  # noqa: PLR0913 - all have their usual values
+async def simulated_kubelet(  # noqa: PLR0913 - all have their usual values
     cluster: Cluster,
     nodes: Iterable[str],
     *,
-    script: Script = lambda _: Life(),
+    script: ScriptSource = lambda _: PodScript(),
     clock: Clock | None = None,
     capacity: Mapping[str, str] = statuses.CAPACITY,
     labels: Mapping[str, str] | None = None,
     heartbeat: float = HEARTBEAT,
-    pace: Pace | None = None,
+    pace: ReflectorOptions | None = None,
 ) -> AsyncIterator["Kubelet"]:
     """Play these nodes until the block ends. They are registered, and their pods known, when it begins.
 
     In a simulated run the clock is a LoopClock of the run's own, and the pace has dice of the run's own.
     """
     names = list(nodes)
-    playing = Kubelet(cluster, names, script, clock or LoopClock(time.time))
+    playing = SimulatedKubelet(cluster, names, script, clock or LoopClock(time.time))
     await playing.register(names, capacity, labels or {})
     async with playing.at_work(heartbeat, pace):
         yield playing
 
 
-class Kubelet:
+class SimulatedKubelet:
     """Plays nodes. `script` may be replaced at any time; pods that have a life keep it."""
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[str], script: Script, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, nodes: Sequence[str], script: ScriptSource, clock: Clock) -> None:
         self._cluster: Final = cluster
         self._clock: Final = clock
-        self._around: Final = Surroundings(cluster, clock, script)
+        self._around: Final = NodeContext(cluster, clock, script)
         self._nodes: Final = Nodes(cluster, clock.now)
-        self._machines: Final = {name: Machine(name, self._around) for name in sorted(nodes)}
-        self._at: Final[dict[Key, Machine]] = {}
+        self._machines: Final = {name: SimulatedNode(name, self._around) for name in sorted(nodes)}
+        self._at: Final[dict[Key, SimulatedNode]] = {}
         """Who has a pod."""
 
     @property
-    def script(self) -> Script:
+    def script(self) -> ScriptSource:
         """What says which life a pod has that comes now."""
         return self._around.script
 
     @script.setter
-    def script(self, script: Script) -> None:
+    def script(self, script: ScriptSource) -> None:
         self._around.script = script
 
     # --- nodes --------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Kubelet:
         if machine.cut_off(self._clock.now() + seconds):
             self._around.begin(self._find(machine))
 
-    async def _find(self, machine: Machine) -> None:
+    async def _find(self, machine: SimulatedNode) -> None:
         """Wait until a node is back, and let it say that it is well."""
         await machine.back()
         with contextlib.suppress(ClusterError):
@@ -130,9 +130,11 @@ class Kubelet:
     # --- pods ---------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def at_work(self, heartbeat: float = HEARTBEAT, pace: Pace | None = None) -> AsyncIterator[None]:
+    async def at_work(
+        self, heartbeat: float = HEARTBEAT, pace: ReflectorOptions | None = None
+    ) -> AsyncIterator[None]:
         """Follow the pods and renew the leases until the block ends."""
-        reflector = Reflector(self._cluster, PODS, self._hear, pace=pace)
+        reflector = Reflector(self._cluster, PODS, self._hear, options=pace)
         self._around.begin(reflector.run())
         self._around.begin(self._heartbeats(heartbeat))
         try:
