@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test soak k8s-assets bench lint format lock clean install FORCE
+.PHONY: help demo examples test soak k8s-assets bench lint format prose lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -40,7 +40,7 @@ test: lint ## lint, then run the tests; builds a Kubernetes to test on first, if
 
 soak: lint ## run the tests that take long: more faults, more crashes, more seeds (SEEDS=20)
 	@$(find_python); "$$python" tests/k8s/assets.py --if-possible
-	@SHOAL_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal -m soak $(ARGS)
+	@SHOAL_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal --timeout 3600 -m soak $(ARGS)
 
 k8s-assets: ## build the programs of Kubernetes that tests run, into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
@@ -61,6 +61,9 @@ format: install ## put the sources in shape
 	@$(BIN)/python -m ruff check --quiet --fix-only
 	@$(BIN)/python -m ruff format
 
+prose: ## count "who", "nobody" and the like in docstrings and comments; ARGS="src tests --worst 30"
+	@$(find_python); "$$python" tools/prose.py $(ARGS)
+
 lock: ## pin the newest versions of the whole environment in requirements-dev.txt
 	@$(find_python); \
 	"$$python" -m venv --clear --without-pip build/lock && \
@@ -71,7 +74,7 @@ lock: ## pin the newest versions of the whole environment in requirements-dev.tx
 
 clean: ## remove the environment, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # What `make examples` shows in full: gangs and reasons, lending, elastic sizes. The others it only names.
 SHOWN  := $(patsubst %,examples/worlds/%.yaml,team two-teams edl)
