@@ -4,11 +4,14 @@ import os
 
 import pytest
 
-from shoal.simulator import Chronicle, Lose, Schedule
+from shoal.simulator import ChangeLog, DropEvent, Schedule
 from tests.soak.running import Soak, soaked, told
 
 SHORT = range(1, 7)
 LONG = range(100, 100 + int(os.environ.get("SHOAL_SEEDS", "20")))
+
+pytestmark = pytest.mark.timeout(3600)
+"""Longer than usual, in seconds: after a failure the schedule of faults is shrunk, which takes many runs."""
 
 
 def check(soak: Soak) -> None:
@@ -35,14 +38,14 @@ def test_busy_days(seed: int) -> None:
 
 
 def test_a_seed_is_played_again_to_the_byte() -> None:
-    soak, first, second = Soak(seed=5, days=0.05, faults=400, arrivals=300), Chronicle(), Chronicle()
+    soak, first, second = Soak(seed=5, days=0.05, faults=400, arrivals=300), ChangeLog(), ChangeLog()
     assert soaked(soak, chronicle=first) == soaked(soak, chronicle=second)
     assert first.text() == second.text()
 
 
 def test_a_failure_tells_the_fault_that_it_takes_and_how_to_see_it_again() -> None:
     soak = Soak(seed=3, days=0.03, faults=100, arrivals=300)
-    to_blame = Lose(nth=1, on="event pods")
+    to_blame = DropEvent(nth=1, on="event pods")
     schedule = Schedule((*soak.schedule().faults, to_blame))
     text = told(soak, schedule, soaked(soak, schedule).broken)
     assert text.startswith("who_waits_says_why: pod soak/")
