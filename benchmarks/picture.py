@@ -17,12 +17,11 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from shoal.cache.dry_run import rehearse, world_of
+from shoal.cli.commands.watch import ClusterWatcher, view_title
 from shoal.cli.input import files
-from shoal.cli.input.connection import find
-from shoal.cli.output.drawing import draw
-from shoal.cli.output.liveview import Follower, title_of
-from shoal.cli.output.scene import Scene
-from shoal.cli.output.scenedrawing import Palette, drawn
+from shoal.cli.input.connection import resolve_access
+from shoal.cli.output.cluster_view import ClusterView, JobColours, render_view
+from shoal.cli.output.plan import draw_plan
 from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import report
@@ -75,7 +74,7 @@ def _keep(name: str, title: str, fill: Callable[[Console], object]) -> None:
 def _draw_plan(paper: Console) -> None:
     intake = files.load([str(WORLD)])
     steps = rehearse(world_of(view for _, view in intake.views), SchedulerConfig())
-    draw(paper, steps[-1], report(steps, SchedulerConfig()))
+    draw_plan(paper, steps[-1], report(steps, SchedulerConfig()))
 
 
 # --- the demonstration -------------------------------------------------------------------------------------
@@ -102,9 +101,9 @@ def _shoal(*arguments: str) -> None:
 
 async def _film(home: Path) -> list[RenderableType]:
     """What is seen when jobs have borrowed, and when the owner has taken its machines back."""
-    cluster = KubernetesCluster(find(home, "", ""))
-    colours = Palette()
-    follower = Follower(cluster, SchedulerConfig(scheduler_names=("*",)))
+    cluster = KubernetesCluster(resolve_access(home, "", ""))
+    colours = JobColours()
+    follower = ClusterWatcher(cluster, SchedulerConfig(scheduler_names=("*",)))
     try:
         async with follower.following():
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
@@ -116,16 +115,18 @@ async def _film(home: Path) -> list[RenderableType]:
     return [first, second]
 
 
-def _at_work(scene: Scene, **jobs: int) -> bool:
+def _at_work(scene: ClusterView, **jobs: int) -> bool:
     working = {job.job.rpartition("/")[2]: job.working for job in scene.jobs}
     return all(working.get(name, 0) >= pods for name, pods in jobs.items())
 
 
-async def _moment(follower: Follower, colours: Palette, is_it: Callable[[Scene], bool]) -> RenderableType:
+async def _moment(
+    follower: ClusterWatcher, colours: JobColours, is_it: Callable[[ClusterView], bool]
+) -> RenderableType:
     async with asyncio.timeout(60):
         while not is_it(scene := follower.scene()):
             await follower.changed.wait()
-    return drawn(scene, list(follower.unread())[-4:], colours, title=title_of(scene), height=40)
+    return render_view(scene, list(follower.unread())[-4:], colours, title=view_title(scene), height=40)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import msgspec
 from shoal.api.decode import decode
 from shoal.api.intake import take
 from shoal.cache.dry_run import rehearse, world_of
-from shoal.cli.commands.plan import explained
+from shoal.cli.commands.plan import explain_job
 from shoal.engine.config import SchedulerConfig
 from tests.builders import Object
 
@@ -29,6 +29,6 @@ def explain(
     views = [view for _, view in intake.views]
     settings = decode(SchedulerConfig, dict(config or {}))
     world = world_of(views, moment)
-    found = explained(job, world, rehearse(world, settings, cycles=cycles), settings, None)
+    found = explain_job(job, world, rehearse(world, settings, cycles=cycles), settings, None)
     result: Object = msgspec.json.decode(msgspec.json.encode(found))
     return result

@@ -7,14 +7,14 @@ from rich.console import Console
 
 from shoal.api.intake import take
 from shoal.cache.dry_run import rehearse, world_of
-from shoal.cli.output import drawing
+from shoal.cli.output import plan
 from shoal.engine.config import SchedulerConfig
-from shoal.engine.report import Report, Step, report
+from shoal.engine.report import CycleResult, Report, report
 from tests.builders import Object
 
 
 class Planned(NamedTuple):
-    last: Step
+    last: CycleResult
     answer: Report
 
 
@@ -28,5 +28,5 @@ def planned(*objects: Object) -> Planned:
 
 def drawn(*objects: Object, width: int = 120, wide: bool = False) -> str:
     page = io.StringIO()
-    drawing.draw(Console(file=page, width=width), *planned(*objects), wide=wide)
+    plan.draw_plan(Console(file=page, width=width), *planned(*objects), wide=wide)
     return page.getvalue()

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from shoal.cli.output.drawing import _ranges, news
+from shoal.cli.output.plan import compact_names, node_notes
 from shoal.engine.report import Report
 from tests.builders import dijob, node, pod, template
 from tests.cli.drawn import planned
@@ -22,11 +22,11 @@ RANGES: list[tuple[str, list[str], list[str]]] = [
 
 @pytest.mark.parametrize("sentence, names, drawn", RANGES, ids=[row[0] for row in RANGES])
 def test_ranges(sentence: str, names: list[str], drawn: list[str]) -> None:
-    assert _ranges(names) == drawn, sentence
+    assert compact_names(names) == drawn, sentence
 
 
 def said(answer: Report) -> dict[str, str]:
-    return {name: text.plain for name, text in news(answer).items()}
+    return {name: text.plain for name, text in node_notes(answer).items()}
 
 
 def test_a_pod_that_came_and_went_again_is_not_drawn_where_it_was() -> None:

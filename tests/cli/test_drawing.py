@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.cli.output import drawing
+from shoal.cli.output import plan
 from shoal.engine.plan import Plan
 from shoal.engine.pools import used_after
 from shoal.engine.resources import Amounts
@@ -18,7 +18,7 @@ def test_use_is_reckoned_once_for_all_pools(monkeypatch: pytest.MonkeyPatch) -> 
         calls.append(snapshot)
         return used_after(snapshot, plan)
 
-    monkeypatch.setattr(drawing, "used_after", reckoned)
+    monkeypatch.setattr(plan, "used_after", reckoned)
     pools = [pool(name, selector={"pool": name}) for name in ("a", "b")]
     nodes = [node(f"n-{name}", labels={"pool": name}) for name in ("a", "b", "c")]
     text = drawn(*pools, *nodes, pod("p", cpu=1))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cli.output.jsonpath import PathError, filled, found
+from shoal.cli.output.jsonpath import PathError, evaluate, render
 
 POD: dict[str, Any] = {
     "metadata": {"name": "web", "labels": {"app.kubernetes.io/name": "web", "n": 1}},
@@ -39,7 +39,7 @@ FOUND: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("path, values", FOUND.items(), ids=FOUND)
 def test_what_is_at_a_path(path: str, values: list[Any]) -> None:
-    assert found(path, POD) == values
+    assert evaluate(path, POD) == values
 
 
 FILLED = {
@@ -54,10 +54,10 @@ FILLED = {
 
 @pytest.mark.parametrize("template, text", FILLED.items(), ids=FILLED)
 def test_what_a_template_becomes(template: str, text: str) -> None:
-    assert filled(template, POD) == text
+    assert render(template, POD) == text
 
 
 @pytest.mark.parametrize("template", ["{.a", "{.a[}", "{range .a}", "{.a[b c]}", "}{"])
 def test_what_is_not_a_template_is_said(template: str) -> None:
     with pytest.raises(PathError):
-        filled(template, POD)
+        render(template, POD)

@@ -14,7 +14,7 @@ import pytest
 
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.port import Where
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import NODES, PODS, TYJOBS, Resource
 from tests import builders
 from tests.cli.daemon import up
@@ -33,7 +33,7 @@ async def connected(kubeconfig: Path) -> AsyncIterator[KubernetesCluster]:
 
 async def until_bound(cluster: KubernetesCluster, name: str) -> str:
     """The node that a pod is given."""
-    async with cluster.watch(PODS, Where(namespace="default", fields=f"metadata.name={name}")) as events:
+    async with cluster.watch(PODS, Selector(namespace="default", fields=f"metadata.name={name}")) as events:
         async for event in events:
             if event.object and event.object["spec"].get("nodeName"):
                 return str(event.object["spec"]["nodeName"])
@@ -127,7 +127,7 @@ async def test_jobs_are_told_how_they_stand(tmp_path: Path) -> None:
 
 
 async def told(cluster: KubernetesCluster, resource: Resource[dict[str, object]], name: str) -> object:
-    async with cluster.watch(resource, Where(fields=f"metadata.name={name}")) as events:
+    async with cluster.watch(resource, Selector(fields=f"metadata.name={name}")) as events:
         async for event in events:
             status = (event.object or {}).get("status")
             if isinstance(status, dict) and status.get("scheduleState"):

@@ -9,8 +9,7 @@ from rich.console import Console
 from shoal.api.intake import take
 from shoal.cache.dry_run import world_of
 from shoal.cache.snapshots import assemble
-from shoal.cli.output.scene import Scene, scene_of
-from shoal.cli.output.scenedrawing import Palette, drawn
+from shoal.cli.output.cluster_view import ClusterView, JobColours, build_view, render_view
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from tests.builders import Object, batch_job, node, open_pool, owner, pod, template
@@ -24,18 +23,18 @@ TEAMS = [
 ]
 
 
-def scene(objects: Sequence[Object]) -> Scene:
+def scene(objects: Sequence[Object]) -> ClusterView:
     intake = take(("test", raw) for raw in objects)
     assert not intake.errors, intake.errors
     world, config = world_of(view for _, view in intake.views), SchedulerConfig()
     made = assemble(world, config, world.now)
-    return scene_of(world, made, cycle(made.snapshot, config))
+    return build_view(world, made, cycle(made.snapshot, config))
 
 
 def lines(objects: Sequence[Object], *, news: Sequence[str] = (), height: int = 40) -> list[str]:
     """What is drawn, with blanks drawn together."""
     page = io.StringIO()
-    picture = drawn(scene(objects), news, Palette(), title="lab", height=height)
+    picture = render_view(scene(objects), news, JobColours(), title="lab", height=height)
     Console(file=page, width=110).print(picture)
     return [" ".join(line.split()) for line in page.getvalue().splitlines()]
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shoal.client.http import Http, Request
+from shoal.client.http import HttpClient, Request
 from shoal.cluster.errors import InvalidError
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.embedded.daemon import facts_of
+from shoal.embedded.daemon import read_daemon_info
 from tests.cli.daemon import up
 from tests.cli.running import SHOAL, run, shoal
 
@@ -44,7 +44,7 @@ def in_background(home: Path, *options: str) -> Iterator[None]:
         start(home, *options)
         yield
     finally:
-        if facts_of(home) is None and any(home.glob("pods/*")):  # whoever was killed left them behind
+        if read_daemon_info(home) is None and any(home.glob("pods/*")):  # whoever was killed left them behind
             shoal("up", "-d", "--home", str(home))
         shoal("down", "--home", str(home), "--timeout", "5")
 
@@ -56,7 +56,7 @@ def start(home: Path, *options: str) -> None:
 
 
 def pid_of(home: Path) -> int:
-    facts = facts_of(home)
+    facts = read_daemon_info(home)
     assert facts
     return int(facts["pid"])
 
@@ -67,7 +67,7 @@ def call(home: Path, path: str, body: dict[str, Any] | None = None) -> dict[str,
 
 
 def asked(home: Path, request: Request) -> dict[str, Any]:
-    http = Http(find_access(str(home / "kubeconfig")))
+    http = HttpClient(find_access(str(home / "kubeconfig")))
     try:
         answer: dict[str, Any] = json.loads(http.ask(request))
     finally:
@@ -137,12 +137,12 @@ def test_who_is_not_up_is_said_not_to_be(tmp_path: Path) -> None:
 
 def test_a_second_one_in_the_background_says_so_in_one_line(tmp_path: Path) -> None:
     with in_background(tmp_path):
-        before = facts_of(tmp_path)
+        before = read_daemon_info(tmp_path)
         second = shoal("up", "-d", "--home", str(tmp_path))
         assert (second.returncode, second.stdout) == (1, "")
         message = f"Error: {tmp_path} is in use by another process: a state has one owner at a time\n"
         assert second.stderr == message
-        assert facts_of(tmp_path) == before
+        assert read_daemon_info(tmp_path) == before
 
 
 def test_a_port_in_use_is_said_by_the_command_that_was_called(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_port_in_use_is_said_by_the_command_that_was_called(tmp_path: Path) ->
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith(f"Error: port {port} of 127.0.0.1 is in use")
     assert refused.stderr.count("\n") == 1
-    assert facts_of(tmp_path) is None
+    assert read_daemon_info(tmp_path) is None
 
 
 def test_a_directory_of_somebody_else_is_left_alone_in_the_background_too(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_what_a_killed_daemon_has_left_running_is_not_said_to_be_down(tmp_path: 
         call(home, PODS, pod("a", f"echo $$$$ > {pid}; exec sleep 600"))
         child = written(pid)
         os.kill(pid_of(home), signal.SIGKILL)
-        until(lambda: facts_of(home) is None)
+        until(lambda: read_daemon_info(home) is None)
         down = shoal("down", "--home", str(home))
         assert (down.returncode, down.stdout) == (1, "")
         assert "1 of its containers run on: `shoal up -d` finds them" in down.stderr
@@ -235,7 +235,7 @@ def test_a_home_comes_back_as_the_nodes_that_its_pods_are_on(tmp_path: Path) -> 
         call(home, PODS, pod("a", f"echo $$$$ > {pid}; until test -e {go}; do sleep 0.01; done; exit 5"))
         child = written(pid)
         os.kill(pid_of(home), signal.SIGKILL)
-        until(lambda: facts_of(home) is None)
+        until(lambda: read_daemon_info(home) is None)
         start(home)
         assert nodes(home) == {"node-0": "3", "node-1": "3"}
         assert lives(child)
@@ -357,7 +357,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_however_often_it_is_killed(
 def kill_and_start(home: Path) -> None:
     daemon = pid_of(home)
     os.kill(daemon, signal.SIGKILL)
-    until(lambda: facts_of(home) is None)
+    until(lambda: read_daemon_info(home) is None)
     start(home)
 
 

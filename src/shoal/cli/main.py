@@ -18,34 +18,34 @@ import click
 import shoal
 
 _COMMANDS: Final = {
-    "annotate": "Change annotations of objects.",
-    "apply": "Make objects as files say, or change them so.",
-    "completion": "Print what makes a shell complete commands.",
-    "cordon": "Let no new pods come to nodes.",
-    "crds": "Print the CustomResourceDefinitions.",
-    "create": "Make the objects in files.",
-    "delete": "Delete objects.",
-    "describe": "Tell of objects: how they stand, and what happened to them.",
-    "down": "Stop the embedded cluster.",
-    "drain": "Empty nodes, for somebody to work on them.",
-    "events": "Print what happened.",
-    "exec": "Run a command in a container.",
-    "explain": "Tell why a job waits, and what would let it run.",
-    "get": "Print objects.",
-    "label": "Change labels of objects.",
-    "logs": "Print what containers write, of all workers of a job together.",
-    "manager": "Schedule a cluster.",
-    "node": "Play that a node of the embedded cluster is lost.",
-    "plan": "Plan a cluster, or files: what would run where, and why not.",
-    "scale": "Change the size of jobs.",
-    "status": "Show how the embedded cluster is.",
-    "top": "Print what nodes, pods and pools have and use.",
-    "uncordon": "Let pods come to nodes again.",
-    "up": "Run a cluster on this machine.",
-    "validate": "Check the objects in files.",
-    "version": "Print the versions of Shoal and of the server.",
-    "wait": "Wait until something holds of objects.",
-    "watch": "Watch a cluster at work.",
+    "annotate": ("labels", "Change annotations of objects."),
+    "apply": ("apply", "Make objects as files say, or change them so."),
+    "completion": ("completion", "Print what makes a shell complete commands."),
+    "cordon": ("drain", "Let no new pods come to nodes."),
+    "crds": ("schema", "Print the CustomResourceDefinitions."),
+    "create": ("apply", "Make the objects in files."),
+    "delete": ("delete", "Delete objects."),
+    "describe": ("describe", "Tell of objects: how they stand, and what happened to them."),
+    "down": ("embedded", "Stop the embedded cluster."),
+    "drain": ("drain", "Empty nodes, for somebody to work on them."),
+    "events": ("events", "Print what happened."),
+    "exec": ("exec", "Run a command in a container."),
+    "explain": ("plan", "Tell why a job waits, and what would let it run."),
+    "get": ("get", "Print objects."),
+    "label": ("labels", "Change labels of objects."),
+    "logs": ("logs", "Print what containers write, of all workers of a job together."),
+    "manager": ("manager", "Schedule a cluster."),
+    "node": ("embedded", "Play that a node of the embedded cluster is lost."),
+    "plan": ("plan", "Plan a cluster, or files: what would run where, and why not."),
+    "scale": ("scale", "Change the size of jobs."),
+    "status": ("embedded", "Show how the embedded cluster is."),
+    "top": ("top", "Print what nodes, pods and pools have and use."),
+    "uncordon": ("drain", "Let pods come to nodes again."),
+    "up": ("embedded", "Run a cluster on this machine."),
+    "validate": ("schema", "Check the objects in files."),
+    "version": ("version", "Print the versions of Shoal and of the server."),
+    "wait": ("wait", "Wait until something holds of objects."),
+    "watch": ("watch", "Watch a cluster at work."),
 }
 _WHERE: Final = ("-n", "--namespace", "--context", "--kubeconfig", "--home")
 _PLUGIN: Final = "kubectl-shoal"
@@ -74,9 +74,10 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
+        module_name, _ = _COMMANDS[cmd_name]
         gc.disable()  # what an import makes stays: to look for garbage in it meanwhile is in vain
         try:
-            module = importlib.import_module(f"shoal.cli.commands.{cmd_name}")
+            module = importlib.import_module(f"shoal.cli.commands.{module_name}")
         finally:
             gc.enable()
         command: click.Command = getattr(module, f"{cmd_name}_" if hasattr(builtins, cmd_name) else cmd_name)
@@ -85,7 +86,7 @@ class _Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(_COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
 
 
 def _mark(command: click.Command) -> None:

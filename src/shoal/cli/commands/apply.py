@@ -11,16 +11,14 @@ import msgspec
 
 from shoal.api.crds import Schema
 from shoal.cli.input import manifests
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.filenames import files_option
 from shoal.cli.input.manifests import Manifest
-from shoal.cli.input.options import dry_run_option
-from shoal.cli.input.session import Failures, Session
+from shoal.cli.input.options import dry_run_option, filename_options
+from shoal.cli.input.session import Failures, Session, session_option
 from shoal.cli.output.printing import output_option
 from shoal.client.client import Client
 from shoal.cluster.errors import AlreadyExistsError, ConflictError
-from shoal.cluster.patches.merge import difference
-from shoal.cluster.patches.three_way import applied
+from shoal.cluster.patches.merge import make_merge_patch
+from shoal.cluster.patches.three_way import apply_three_way
 from shoal.cluster.resources import BY_KIND, Object, Resource
 from shoal.cluster.schemas import core
 
@@ -47,9 +45,9 @@ def apply_one(client: Client, manifest: Manifest, dry_run: str) -> tuple[Object,
 def _apply(client: Client, manifest: Manifest, dry_run: str) -> tuple[Object, str]:
     resource, rehearsed = manifest.resource, dry_run == "server"
     there = client.find(resource, manifest.name, manifest.namespace)
-    said = _said(manifest.body)
+    said = _configuration(manifest.body)
     if there is None:
-        body = annotated(said)
+        body = with_last_applied(said)
         if dry_run == "client":
             return body, "created"
         more = {"fieldValidation": "Strict"}
@@ -75,18 +73,18 @@ def _patch(resource: Resource[Any], said: Object, there: Object) -> Object:
     """The merge patch that makes an object as it is said to be."""
     before = last_applied(there)
     # One that says the same in other words is left as it is.
-    wanted = annotated(said) if before != said else _with_annotation(said, _annotation(there))
-    return difference(there, applied(before, wanted, there, _schema(resource)))
+    wanted = with_last_applied(said) if before != said else _with_annotation(said, _annotation(there))
+    return make_merge_patch(there, apply_three_way(before, wanted, there, _schema(resource)))
 
 
-def _said(body: Object) -> Object:
+def _configuration(body: Object) -> Object:
     """An object as its author says it: without what only a server says, and without our own note."""
     notes = {k: v for k, v in (body["metadata"].get("annotations") or {}).items() if k != LAST_APPLIED}
     metadata = {k: v for k, v in body["metadata"].items() if k not in ("creationTimestamp", "managedFields")}
     return {**body, "metadata": {**metadata, "annotations": notes}}
 
 
-def annotated(said: Object) -> Object:
+def with_last_applied(said: Object) -> Object:
     """An object with a note of all that is said of it: what it lacks next time is to be taken away."""
     return _with_annotation(said, msgspec.json.encode(said, order="sorted").decode() + "\n")
 
@@ -110,7 +108,7 @@ def last_applied(there: Object) -> Object:
 
 def _schema(resource: Resource[Any]) -> Schema:
     """What is known of a kind's lists; of those of custom kinds nothing, and they are replaced whole."""
-    if not core.knows(resource):
+    if not core.is_builtin(resource):
         return {}
     if (resource.api_version, resource.kind) in BY_KIND:
         return core.schemas()[core.schema_name(resource)]
@@ -122,7 +120,7 @@ def _version(thing: Object) -> str:
 
 
 @click.command()
-@files_option()
+@filename_options()
 @session_option
 @dry_run_option
 @output_option()
@@ -144,5 +142,33 @@ def apply(session: Session, filenames: Sequence[str], *, recursive: bool, dry_ru
     for manifest in manifests.read(session, filenames, recursive=recursive):
         with failures.noted(f'error when applying "{manifest.source}": '):
             made, done = apply_one(session.client, manifest, dry_run)
-            manifests.say(manifest, made, done, output=output, dry_run=dry_run)
+            manifests.print_result(manifest, made, done, output=output, dry_run=dry_run)
+    failures.end()
+
+
+@click.command()
+@filename_options()
+@session_option
+@dry_run_option
+@output_option()
+def create(session: Session, filenames: Sequence[str], *, recursive: bool, dry_run: str, output: str) -> None:
+    r"""Make the objects in files; one that is there already is an error.
+
+    An object with generateName in place of a name is given one of its own each time.
+
+    \b
+    Examples:
+      shoal create -f my-job.yaml
+      shoal create -f my-job.yaml --dry-run=server -o yaml
+    """
+    failures = Failures()
+    for manifest in manifests.read(session, filenames, recursive=recursive):
+        made = manifest.body
+        with failures.noted(f'error when creating "{manifest.source}": '):
+            if dry_run != "client":
+                rehearsed, more = dry_run == "server", {"fieldValidation": "Strict"}
+                made = session.client.create(
+                    manifest.resource, manifest.body, manifest.namespace, dry_run=rehearsed, **more
+                )
+            manifests.print_result(manifest, made, "created", output=output, dry_run=dry_run)
     failures.end()

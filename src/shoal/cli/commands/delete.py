@@ -11,18 +11,18 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.cli.input.chosen import Choice, chosen
-from shoal.cli.input.options import choosing_options, dry_run_option, duration, grace_option
+from shoal.cli.input.options import dry_run_option, grace_period_option, parse_duration, selection_options
+from shoal.cli.input.selection import Selection, select_objects
 from shoal.cli.input.session import Failures, Session
-from shoal.cli.output.printing import name_of, rehearsal
-from shoal.client.client import Named
-from shoal.client.kinds import short
-from shoal.client.watch import gone, until
+from shoal.cli.output.printing import dry_run_suffix, typed_name
+from shoal.client.client import ObjectName
+from shoal.client.kinds import qualified_kind
+from shoal.client.watch import is_gone, wait_until
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.resources import Object
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to delete, as the command line says it."""
 
     grace_period: int = -1
@@ -52,9 +52,9 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
         return time.monotonic() + self.timeout if self.timeout else math.inf
 
 
-def delete_all(session: Session, objects: list[Named], manner: Manner) -> None:
+def delete_all(session: Session, objects: list[ObjectName], manner: DeleteOptions) -> None:
     """Delete objects, say so one by one, and wait until they are gone if that is wanted."""
-    failures, leaving = Failures(), list[tuple[Named, str]]()
+    failures, leaving = Failures(), list[tuple[ObjectName, str]]()
     for one in objects:
         with failures.noted():
             uid = _delete(session, one, manner)
@@ -62,14 +62,14 @@ def delete_all(session: Session, objects: list[Named], manner: Manner) -> None:
     if manner.wait and manner.dry_run == "none":
         deadline = manner.deadline
         for one, uid in leaving:
-            if not until(session.client, one, gone(uid), deadline):
+            if not wait_until(session.client, one, is_gone(uid), deadline):
                 failures.say(
                     f"error: timed out waiting for the condition on {one.resource.full_name}/{one.name}"
                 )
     failures.end()
 
 
-def _delete(session: Session, one: Named, manner: Manner) -> str:
+def _delete(session: Session, one: ObjectName, manner: DeleteOptions) -> str:
     """Begin to delete an object; its uid if it is not gone at once."""
     answer: Object = {}
     if manner.dry_run != "client":
@@ -80,16 +80,16 @@ def _delete(session: Session, one: Named, manner: Manner) -> str:
                 return ""
             raise
     if manner.output == "name":
-        click.echo(name_of(one.resource, one.name))
+        click.echo(typed_name(one.resource, one.name))
     else:
-        click.echo(_said(one, manner))
+        click.echo(_message(one, manner))
     return _uid(answer)
 
 
-def _said(one: Named, manner: Manner) -> str:
+def _message(one: ObjectName, manner: DeleteOptions) -> str:
     done = "force deleted" if manner.force else "deleted"
     space = f" from {one.namespace} namespace" if one.namespace else ""
-    return f'{short(one.resource)} "{one.name}" {done}{space}{rehearsal(manner.dry_run)}'
+    return f'{short(one.resource)} "{one.name}" {done}{space}{dry_run_suffix(manner.dry_run)}'
 
 
 def _uid(answer: dict[str, Any]) -> str:
@@ -98,8 +98,8 @@ def _uid(answer: dict[str, Any]) -> str:
 
 
 @click.command()
-@choosing_options
-@grace_option
+@selection_options
+@grace_period_option
 @click.option("--now", is_flag=True, help="Give pods one second to end.")
 @click.option("--force", is_flag=True, help="Do not wait until a node has ended a pod: it may run on.")
 @click.option(
@@ -119,7 +119,11 @@ def _uid(answer: dict[str, Any]) -> str:
     help="Wait until the objects are gone; by default so.",
 )
 @click.option(
-    "--timeout", default="0s", callback=duration, metavar="DURATION", help="How long to wait; 0s is for ever."
+    "--timeout",
+    default="0s",
+    callback=parse_duration,
+    metavar="DURATION",
+    help="How long to wait; 0s is for ever.",
 )
 @click.option("--ignore-not-found", is_flag=True, help="Do not mind objects that are not there.")
 @dry_run_option
@@ -135,12 +139,12 @@ def delete(session: Session, wanted: Sequence[str], **said: Any) -> None:  # noq
       shoal delete pods -l team=a --grace-period=5
       shoal delete jobs --all --wait=false
     """
-    choice = {name: said.pop(name) for name in Choice.__struct_fields__ if name in said}
-    manner = Manner(**said)
+    choice = {name: said.pop(name) for name in Selection.__struct_fields__ if name in said}
+    manner = DeleteOptions(**said)
     if manner.force:
         click.echo(
             "Warning: Immediate deletion does not wait for confirmation that the running resource has been "
             "terminated. The resource may continue to run on the cluster indefinitely.",
             err=True,
         )
-    delete_all(session, [*chosen(session, Choice(wanted=wanted, **choice))], manner)
+    delete_all(session, [*select_objects(session, Selection(wanted=wanted, **choice))], manner)

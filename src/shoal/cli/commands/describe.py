@@ -5,20 +5,18 @@ from typing import Any
 
 import click
 
-from shoal.cli.input.chosen import Choice, chosen, current
-from shoal.cli.input.completing import complete_wanted
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.filenames import files_option
-from shoal.cli.input.options import everywhere_option, labels_option
-from shoal.cli.input.session import Failures, Session
+from shoal.cli.input.completion import complete_targets
+from shoal.cli.input.options import all_namespaces_option, filename_options, selector_option
+from shoal.cli.input.selection import Selection, get_current, select_objects
+from shoal.cli.input.session import Failures, Session, session_option
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_wanted)
-@files_option(required=False)
+@click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_targets)
+@filename_options(required=False)
 @session_option
-@labels_option
-@everywhere_option
+@selector_option
+@all_namespaces_option
 @click.option(
     "--show-events/--no-show-events", default=True, help="Print what happened to each; by default so."
 )
@@ -33,14 +31,15 @@ def describe(session: Session, wanted: Sequence[str], *, show_events: bool, **sa
       shoal describe pool gpu
       shoal describe pods -l team=a
     """
-    from shoal.cli.output.describe.table import described
+    from shoal.cli.output.describe.table import describe_object
 
     failures, first = Failures(), True
-    for one in chosen(session, Choice(wanted=wanted, all=True, **said)):
+    for one in select_objects(session, Selection(wanted=wanted, all=True, **said)):
         with failures.noted():
-            if (thing := current(session, one, failures)) is not None:
+            if (thing := get_current(session, one, failures)) is not None:
                 click.echo(
-                    ("" if first else "\n\n") + described(session, one.resource, thing, events=show_events)
+                    ("" if first else "\n\n")
+                    + describe_object(session, one.resource, thing, events=show_events)
                 )
                 first = False
     if first and not failures.count:

@@ -16,23 +16,22 @@ from typing import Any, Final
 import click
 import msgspec
 
-from shoal.cli.input.completing import names_of
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.options import dry_run_option, duration, grace_option, labels_option
-from shoal.cli.input.session import Failures, Session
-from shoal.cli.output.printing import rehearsal
-from shoal.client.client import Named
-from shoal.client.watch import gone, until
+from shoal.cli.input.completion import complete_names
+from shoal.cli.input.options import dry_run_option, grace_period_option, parse_duration, selector_option
+from shoal.cli.input.session import Failures, Session, session_option
+from shoal.cli.output.printing import dry_run_suffix
+from shoal.client.client import ObjectName
+from shoal.client.watch import is_gone, wait_until
 from shoal.cluster.errors import NotFoundError, TooManyRequestsError
-from shoal.cluster.port import Where
-from shoal.cluster.resources import PODS, Object
+from shoal.cluster.port import Selector
+from shoal.cluster.resources import NODES, PODS, Object
 
-_AGAIN: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 """Seconds until an eviction that a budget refused is tried again."""
-_ENDED: Final = ("Succeeded", "Failed")
+_FINISHED: Final = ("Succeeded", "Failed")
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class DrainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """On what terms pods are sent away."""
 
     ignore_daemonsets: bool
@@ -45,7 +44,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: str
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PodDecision(msgspec.Struct, frozen=True):
     """What is to become of a pod: it goes, unless something stands in the way or it is left alone."""
 
     goes: bool = True
@@ -53,10 +52,10 @@ class Verdict(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def drain_node(session: Session, node: str, terms: Terms, failures: Failures) -> None:
+def drain_node(session: Session, node: str, terms: DrainOptions, failures: Failures) -> None:
     """Send all pods of a node away, if all may go; otherwise say what stands in the way, and send none."""
-    where = Where(labels=terms.pod_selector, fields=f"spec.nodeName={node}")
-    judged = [(pod, _judge(pod, terms)) for pod in session.client.list(PODS, where)]
+    where = Selector(labels=terms.pod_selector, fields=f"spec.nodeName={node}")
+    judged = [(pod, _check_pod(pod, terms)) for pod in session.client.list(PODS, where)]
     if obstacles := _grouped(judged, "obstacle"):
         failures.say(f'error: unable to drain node "{node}" due to error: {obstacles}')
         return
@@ -64,28 +63,28 @@ def drain_node(session: Session, node: str, terms: Terms, failures: Failures) ->
         click.echo(f"Warning: {notes}", err=True)
     leaving = [pod for pod, verdict in judged if verdict.goes]
     deadline = time.monotonic() + terms.timeout if terms.timeout else math.inf
-    if _send_away(session, leaving, terms, deadline, failures):
-        click.echo(f"node/{node} drained{rehearsal(terms.dry_run)}")
+    if _remove_pods(session, leaving, terms, deadline, failures):
+        click.echo(f"node/{node} drained{dry_run_suffix(terms.dry_run)}")
 
 
 # --- who goes ----------------------------------------------------------------------------------------------
 
 
-def _judge(pod: Object, terms: Terms) -> Verdict:
+def _check_pod(pod: Object, terms: DrainOptions) -> PodDecision:
     metadata = pod["metadata"]
     if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
-        return Verdict(goes=False)
-    if (pod.get("status") or {}).get("phase") in _ENDED:
-        return Verdict()
+        return PodDecision(goes=False)
+    if (pod.get("status") or {}).get("phase") in _FINISHED:
+        return PodDecision()
     owner = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
     if owner and owner["kind"] == "DaemonSet" and terms.ignore_daemonsets:
-        return Verdict(goes=False, note="ignoring DaemonSet-managed Pods")
-    if obstacle := _obstacle(pod, owner, terms):
-        return Verdict(goes=False, obstacle=obstacle)
-    return Verdict(note="" if owner else "deleting Pods that declare no controller")
+        return PodDecision(goes=False, note="ignoring DaemonSet-managed Pods")
+    if obstacle := _blocker(pod, owner, terms):
+        return PodDecision(goes=False, obstacle=obstacle)
+    return PodDecision(note="" if owner else "deleting Pods that declare no controller")
 
 
-def _obstacle(pod: Object, owner: Object | None, terms: Terms) -> str:
+def _blocker(pod: Object, owner: Object | None, terms: DrainOptions) -> str:
     """What stands in the way of sending a pod away."""
     if owner and owner["kind"] == "DaemonSet":
         return "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
@@ -97,40 +96,40 @@ def _obstacle(pod: Object, owner: Object | None, terms: Terms) -> str:
     return ""
 
 
-def _grouped(judged: list[tuple[Object, Verdict]], part: str) -> str:
+def _grouped(judged: list[tuple[Object, PodDecision]], part: str) -> str:
     """What is said of pods, with those of whom it is: once for each thing."""
     said: dict[str, list[str]] = {}
     for pod, verdict in judged:
         if text := getattr(verdict, part):
-            said.setdefault(text, []).append(_title(pod))
+            said.setdefault(text, []).append(_pod_name(pod))
     return "; ".join(f"{text}: {', '.join(sorted(pods))}" for text, pods in said.items())
 
 
-def _title(pod: Object) -> str:
+def _pod_name(pod: Object) -> str:
     return f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
 
 
 # --- how ---------------------------------------------------------------------------------------------------
 
 
-def _send_away(
-    session: Session, pods: list[Object], terms: Terms, deadline: float, failures: Failures
+def _remove_pods(
+    session: Session, pods: list[Object], terms: DrainOptions, deadline: float, failures: Failures
 ) -> bool:
     """Evict pods, again if their budgets refuse, and wait until they are gone. Whether all went."""
     for pod in pods:
         verb = "deleting" if terms.disable_eviction else "evicting"
-        click.echo(f"{verb} pod {_title(pod)}{rehearsal(terms.dry_run)}")
+        click.echo(f"{verb} pod {_pod_name(pod)}{dry_run_suffix(terms.dry_run)}")
     if terms.dry_run == "client":
         return True
     going = list[Object]()
-    for pod in _asked(session, pods, terms, deadline, failures):
+    for pod in _evict_with_retries(session, pods, terms, deadline, failures):
         going.append(pod)
-    left = 0 if terms.dry_run != "none" else _await(session, going, terms, deadline, failures)
+    left = 0 if terms.dry_run != "none" else _wait_until_gone(session, going, terms, deadline, failures)
     return not left and len(going) == len(pods)
 
 
-def _asked(
-    session: Session, pods: list[Object], terms: Terms, deadline: float, failures: Failures
+def _evict_with_retries(
+    session: Session, pods: list[Object], terms: DrainOptions, deadline: float, failures: Failures
 ) -> Iterator[Object]:
     """The pods that were told to go, one after another."""
     waiting = list(pods)
@@ -138,7 +137,7 @@ def _asked(
         refused = []
         for pod in waiting:
             try:
-                _ask(session, pod, terms)
+                _evict(session, pod, terms)
                 yield pod
             except NotFoundError:
                 yield pod
@@ -148,14 +147,14 @@ def _asked(
                     f'error when evicting pods/"{pod["metadata"]["name"]}" (will retry): {budget}', err=True
                 )
         waiting = refused
-        if waiting and time.monotonic() + _AGAIN > deadline:
+        if waiting and time.monotonic() + _RETRY_SECONDS > deadline:
             for pod in waiting:
-                failures.say(f"error: {_title(pod)} could not be evicted in time")
+                failures.say(f"error: {_pod_name(pod)} could not be evicted in time")
             return
-        time.sleep(_AGAIN if waiting else 0.0)
+        time.sleep(_RETRY_SECONDS if waiting else 0.0)
 
 
-def _ask(session: Session, pod: Object, terms: Terms) -> None:
+def _evict(session: Session, pod: Object, terms: DrainOptions) -> None:
     metadata = pod["metadata"]
     options: dict[str, Any] = {"gracePeriodSeconds": terms.grace_period} if terms.grace_period >= 0 else {}
     rehearsed = terms.dry_run == "server"
@@ -166,31 +165,37 @@ def _ask(session: Session, pod: Object, terms: Terms) -> None:
         session.client.evict(metadata["name"], metadata["namespace"], options=options, dry_run=rehearsed)
 
 
-def _await(session: Session, pods: list[Object], terms: Terms, deadline: float, failures: Failures) -> int:
+def _wait_until_gone(
+    session: Session, pods: list[Object], terms: DrainOptions, deadline: float, failures: Failures
+) -> int:
     """Wait until pods are gone; how many are not in time."""
     left = 0
     for pod in pods:
         metadata = pod["metadata"]
         name, space = metadata["name"], metadata["namespace"]
-        if until(session.client, Named(PODS, name, space), gone(metadata["uid"]), deadline):
+        if wait_until(session.client, ObjectName(PODS, name, space), is_gone(metadata["uid"]), deadline):
             click.echo(f"pod/{name} {'deleted' if terms.disable_eviction else 'evicted'}")
         else:
             left += 1
-            failures.say(f"error: {_title(pod)} has not ended in time")
+            failures.say(f"error: {_pod_name(pod)} has not ended in time")
     return left
 
 
 @click.command()
-@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of("nodes"))
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_names("nodes"))
 @session_option
-@labels_option
+@selector_option
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of daemon sets alone.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also send away pods that keep data on the node.")
 @click.option("--force", is_flag=True, help="Also send away pods that nobody would make again.")
 @click.option("--disable-eviction", is_flag=True, help="Delete pods, whatever their budgets say.")
-@grace_option
+@grace_period_option
 @click.option(
-    "--timeout", default="0s", callback=duration, metavar="DURATION", help="How long to try; 0s is for ever."
+    "--timeout",
+    default="0s",
+    callback=parse_duration,
+    metavar="DURATION",
+    help="How long to try; 0s is for ever.",
 )
 @click.option("--pod-selector", default="", metavar="LABELS", help="Only send away pods with such labels.")
 @dry_run_option
@@ -207,11 +212,81 @@ def drain(session: Session, nodes: tuple[str, ...], selector: str, **said: Any) 
       shoal drain -l rack=7 --timeout=5m
       shoal uncordon n1                          when the work is done
     """
-    from shoal.cli.input.cordoning import nodes_meant, set_cordon
-
-    failures, terms = Failures(), Terms(**said)
-    for node in nodes_meant(session, nodes, selector, failures):
+    failures, terms = Failures(), DrainOptions(**said)
+    for node in select_nodes(session, nodes, selector, failures):
         with failures.noted():
             set_cordon(session, node, closed=True, dry_run=terms.dry_run)
             drain_node(session, node, terms, failures)
     failures.end()
+
+
+def select_nodes(session: Session, names: tuple[str, ...], selector: str, failures: Failures) -> list[str]:
+    """The nodes that are named or selected; what is not there is said."""
+    if not names and not selector:
+        raise click.UsageError("name a node, or choose some with -l")
+    if selector:
+        from shoal.cluster.port import Selector
+
+        return [node["metadata"]["name"] for node in session.client.list(NODES, Selector(labels=selector))]
+    found = []
+    for name in names:
+        with failures.noted():
+            session.client.get(NODES, name)
+            found.append(name)
+    return found
+
+
+def set_cordon(session: Session, name: str, *, closed: bool, dry_run: str) -> None:
+    """Close a node to new pods or open it, and say so."""
+    node = session.client.get(NODES, name)
+    done = "cordoned" if closed else "uncordoned"
+    if bool(node.get("spec", {}).get("unschedulable")) is closed:
+        click.echo(f"node/{name} already {done}{dry_run_suffix(dry_run)}")
+        return
+    if dry_run != "client":
+        patch = {"spec": {"unschedulable": True if closed else None}}
+        session.client.patch(NODES, name, patch=patch, dry_run=dry_run == "server")
+    click.echo(f"node/{name} {done}{dry_run_suffix(dry_run)}")
+
+
+def cordon_nodes(
+    session: Session, names: tuple[str, ...], selector: str, *, closed: bool, dry_run: str
+) -> None:
+    """Close or open all nodes that are meant."""
+    failures = Failures()
+    for name in select_nodes(session, names, selector, failures):
+        with failures.noted():
+            set_cordon(session, name, closed=closed, dry_run=dry_run)
+    failures.end()
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_names("nodes"))
+@session_option
+@selector_option
+@dry_run_option
+def cordon(session: Session, nodes: tuple[str, ...], selector: str, dry_run: str) -> None:
+    r"""Let no new pods come to nodes; those that run there go on.
+
+    \b
+    Examples:
+      shoal cordon n1
+      shoal cordon -l rack=7
+    """
+    cordon_nodes(session, nodes, selector, closed=True, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=complete_names("nodes"))
+@session_option
+@selector_option
+@dry_run_option
+def uncordon(session: Session, nodes: tuple[str, ...], selector: str, dry_run: str) -> None:
+    r"""Let pods come to nodes again.
+
+    \b
+    Examples:
+      shoal uncordon n1
+      shoal uncordon -l rack=7
+    """
+    cordon_nodes(session, nodes, selector, closed=False, dry_run=dry_run)

@@ -19,28 +19,26 @@ from typing import Final
 import click
 import msgspec
 
-from shoal.cli.input import containers
-from shoal.cli.input.completing import names_of
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.naming import one
-from shoal.cli.input.session import Session
-from shoal.client.streams import ENDED, STDERR, STDIN, STDOUT, Stream, exit_code
+from shoal.cli.input.completion import complete_names
+from shoal.cli.input.selection import default_container, parse_target
+from shoal.cli.input.session import Session, session_option
+from shoal.client.streams import STATUS, STDERR, STDIN, STDOUT, ExecStream, exit_code
 from shoal.cluster.errors import UnavailableError
 from shoal.cluster.resources import PODS
 
 _CHUNK: Final = 2**15
 
 
-async def converse(stream: Stream, *, stdin: bool, tty: bool) -> int:
+async def attach(stream: ExecStream, *, stdin: bool, tty: bool) -> int:
     """Pass everything on until the command has ended; its exit code."""
     with _raw() if tty and stdin and sys.stdin.isatty() else contextlib.nullcontext():
         if tty:
-            await _tell_size(stream)
+            await _send_terminal_size(stream)
         if stdin:
             loop = asyncio.get_running_loop()
-            threading.Thread(target=_pass_input, args=(stream, loop), daemon=True).start()
+            threading.Thread(target=_forward_stdin, args=(stream, loop), daemon=True).start()
         async for channel, text in stream.messages():
-            if channel == ENDED:
+            if channel == STATUS:
                 return exit_code(msgspec.json.decode(text, type=dict[str, object]))
             if channel in (STDOUT, STDERR):
                 _write(sys.stderr.fileno() if channel == STDERR else sys.stdout.fileno(), text)
@@ -58,7 +56,7 @@ def _raw() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-async def _tell_size(stream: Stream) -> None:
+async def _send_terminal_size(stream: ExecStream) -> None:
     """Tell the size of the terminal, now and whenever it changes."""
     loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
@@ -70,7 +68,7 @@ async def _tell_size(stream: Stream) -> None:
     await stream.resize(*shutil.get_terminal_size())
 
 
-def _pass_input(stream: Stream, loop: asyncio.AbstractEventLoop) -> None:
+def _forward_stdin(stream: ExecStream, loop: asyncio.AbstractEventLoop) -> None:
     """Read in a thread of its own, as no event loop waits for files, and no faster than it is sent."""
     with contextlib.suppress(RuntimeError, CancelledError):  # the command has ended, and the loop with it
         while text := os.read(sys.stdin.fileno(), _CHUNK):
@@ -84,7 +82,7 @@ def _write(file: int, text: bytes) -> None:
 
 
 @click.command("exec")
-@click.argument("pod", metavar="POD", shell_complete=names_of("pods"))
+@click.argument("pod", metavar="POD", shell_complete=complete_names("pods"))
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]..."
 )
@@ -103,11 +101,11 @@ def exec_(  # noqa: PLR0913 - one parameter an option
       shoal exec -it web -- sh
       shoal exec -i web -c sidecar -- tee /tmp/file < file
     """
-    resource, name = one(session, [pod]) if "/" in pod else (PODS, pod)
+    resource, name = parse_target(session, [pod]) if "/" in pod else (PODS, pod)
     if resource is not PODS:
         raise click.UsageError(f"'{pod}' is not a pod")
     if not container:
-        container = containers.usual(session.client.get(PODS, name, session.namespace))
+        container = default_container(session.client.get(PODS, name, session.namespace))
     code = _execute(session, name, command, container=container, stdin=stdin, tty=tty)
     if code:
         click.echo(f"command terminated with exit code {code}", err=True)
@@ -119,7 +117,7 @@ def _execute(  # noqa: PLR0913 - what to run where, and how it is connected
 ) -> int:
     import asyncio
 
-    from shoal.client.streams import executing
+    from shoal.client.streams import open_exec
 
     http = session.client.http
     credentials = http.credentials()
@@ -132,7 +130,7 @@ def _execute(  # noqa: PLR0913 - what to run where, and how it is connected
     }
 
     async def run() -> int:
-        async with executing(http, credentials, session.namespace, pod, command, **options) as stream:
-            return await converse(stream, stdin=stdin, tty=tty)
+        async with open_exec(http, credentials, session.namespace, pod, command, **options) as stream:
+            return await attach(stream, stdin=stdin, tty=tty)
 
     return asyncio.run(run())

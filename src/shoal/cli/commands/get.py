@@ -9,16 +9,14 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.cli.input import naming
-from shoal.cli.input.completing import complete_wanted
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.naming import Wanted
-from shoal.cli.input.options import everywhere_option, fields_option, labels_option
-from shoal.cli.input.session import Failures, Session
-from shoal.cli.output.jsonpath import PathError, as_text, found
-from shoal.cli.output.printing import Found, output_option, print_found, print_object
-from shoal.cli.output.rows import Drawer, Style, table_of
-from shoal.client.client import TABLE
+from shoal.cli.input.completion import complete_targets
+from shoal.cli.input.options import all_namespaces_option, field_selector_option, selector_option
+from shoal.cli.input.selection import Target, list_options, parse_targets
+from shoal.cli.input.session import Failures, Session, session_option
+from shoal.cli.output.jsonpath import PathError, as_text, evaluate
+from shoal.cli.output.printing import TypedObject, output_option, print_object, print_objects
+from shoal.cli.output.tables import TablePrinter, TableStyle, as_table
+from shoal.client.client import TABLE_MEDIA_TYPE
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.resources import Object, Resource
 
@@ -26,7 +24,7 @@ from shoal.cluster.resources import Object, Resource
 def sort_key(path: str, thing: Object) -> tuple[int, float, str]:
     """Where an object comes: those without the field first, then by number, then by text."""
     try:
-        values = found(path, thing)
+        values = evaluate(path, thing)
     except PathError as problem:
         raise click.UsageError(str(problem)) from None
     match values:
@@ -37,7 +35,7 @@ def sort_key(path: str, thing: Object) -> tuple[int, float, str]:
     return (2, 0.0, as_text(values[0]))
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class GetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for, and how it is to be shown."""
 
     output: str
@@ -56,9 +54,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for people."""
         return self.output in ("", "wide")
 
-    def style(self, resource: Resource[Any], *, kinds: bool) -> Style:
+    def style(self, resource: Resource[Any], *, kinds: bool) -> TableStyle:
         """How a table of a kind is drawn."""
-        return Style(
+        return TableStyle(
             wide=self.output == "wide",
             namespaces=self.all_namespaces and resource.namespaced,
             kinds=kinds,
@@ -69,12 +67,12 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, required=True, metavar="KIND [NAME]...", shell_complete=complete_wanted)
+@click.argument("wanted", nargs=-1, required=True, metavar="KIND [NAME]...", shell_complete=complete_targets)
 @session_option
 @output_option("wide")
-@labels_option
-@fields_option
-@everywhere_option
+@selector_option
+@field_selector_option
+@all_namespaces_option
 @click.option("-w", "--watch", is_flag=True, help="Go on, and print what changes.")
 @click.option("--no-headers", is_flag=True, help="Print no titles of columns.")
 @click.option("--show-labels", is_flag=True, help="Print all labels in a last column.")
@@ -98,8 +96,8 @@ def get(session: Session, wanted: Sequence[str], label_columns: Sequence[str], *
       shoal get pods -o jsonpath='{.items[*].spec.nodeName}'
     """
     labels = tuple(name for said_at_once in label_columns for name in said_at_once.split(","))
-    look = Look(label_columns=labels, **said)
-    targets = naming.wanted(session, wanted)
+    look = GetOptions(label_columns=labels, **said)
+    targets = parse_targets(session, wanted)
     if look.watch:
         _watch(session, targets, look)
     elif look.table:
@@ -111,30 +109,34 @@ def get(session: Session, wanted: Sequence[str], label_columns: Sequence[str], *
 # --- once --------------------------------------------------------------------------------------------------
 
 
-def _print(session: Session, targets: Sequence[Wanted], look: Look) -> None:
-    failures, found = Failures(), list[Found]()
+def _print(session: Session, targets: Sequence[Target], look: GetOptions) -> None:
+    failures, found = Failures(), list[TypedObject]()
     for target in targets:
-        found += _objects(session, target, look, failures)
+        found += _read_objects(session, target, look, failures)
     single = sum(len(target.names) for target in targets) == 1
     if found or not single:
-        print_found(_sorted(found, look), look.output, single=single)
+        print_objects(_sorted(found, look), look.output, single=single)
     failures.end()
 
 
-def _objects(session: Session, target: Wanted, look: Look, failures: Failures) -> Iterator[Found]:
+def _read_objects(
+    session: Session, target: Target, look: GetOptions, failures: Failures
+) -> Iterator[TypedObject]:
     resource = target.resource
     if not target.names:
-        where = naming.where(
+        where = list_options(
             session, resource, look.selector, look.field_selector, everywhere=look.all_namespaces
         )
         yield from ((resource, thing) for thing in session.client.list(resource, where))
     for name in target.names:
         with failures.noted():
-            if (thing := _named(session, resource, name, look)) is not None:
+            if (thing := _get_object(session, resource, name, look)) is not None:
                 yield resource, thing
 
 
-def _named(session: Session, resource: Resource[Any], name: str, look: Look, **more: str) -> Object | None:
+def _get_object(
+    session: Session, resource: Resource[Any], name: str, look: GetOptions, **more: str
+) -> Object | None:
     try:
         return session.client.get(resource, name, session.space(resource), **more)
     except NotFoundError:
@@ -143,7 +145,7 @@ def _named(session: Session, resource: Resource[Any], name: str, look: Look, **m
         raise
 
 
-def _sorted(found: Sequence[Found], look: Look) -> Sequence[Found]:
+def _sorted(found: Sequence[TypedObject], look: GetOptions) -> Sequence[TypedObject]:
     if not look.sort_by:
         return found
 
@@ -153,45 +155,45 @@ def _sorted(found: Sequence[Found], look: Look) -> Sequence[Found]:
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def _draw(session: Session, targets: Sequence[Wanted], look: Look) -> None:
+def _draw(session: Session, targets: Sequence[Target], look: GetOptions) -> None:
     failures, drawn = Failures(), 0
     for target in targets:
-        tables = [*_tables(session, target, look, failures)]
+        tables = [*_read_tables(session, target, look, failures)]
         rows = [row for table in tables for row in table.get("rows") or ()]
         if rows:
             click.echo("\n" if drawn else "", nl=False)
-            drawer = Drawer(target.resource, look.style(target.resource, kinds=len(targets) > 1))
+            drawer = TablePrinter(target.resource, look.style(target.resource, kinds=len(targets) > 1))
             drawer.know(tables[0]["columnDefinitions"])
             drawer.draw(_sorted_rows(rows, look))
         drawn += bool(rows)
     if not drawn and not failures.count and not look.ignore_not_found:
-        click.echo(_nothing(session, targets, look), err=True)
+        click.echo(_none_found(session, targets, look), err=True)
     failures.end()
 
 
-def _tables(session: Session, target: Wanted, look: Look, failures: Failures) -> Iterator[Object]:
+def _read_tables(session: Session, target: Target, look: GetOptions, failures: Failures) -> Iterator[Object]:
     resource, include = target.resource, "Object" if look.sort_by else "Metadata"
     if not target.names:
-        where = naming.where(
+        where = list_options(
             session, resource, look.selector, look.field_selector, everywhere=look.all_namespaces
         )
-        pages = session.client.pages(resource, where, accept=TABLE, include=include)
-        yield from map(table_of, pages)
+        pages = session.client.pages(resource, where, accept=TABLE_MEDIA_TYPE, include=include)
+        yield from map(as_table, pages)
     for name in target.names:
         with failures.noted():
-            found = _named(session, resource, name, look, accept=TABLE, includeObject=include)
+            found = _get_object(session, resource, name, look, accept=TABLE_MEDIA_TYPE, includeObject=include)
             if found is not None:
-                yield table_of(found)
+                yield as_table(found)
 
 
-def _sorted_rows(rows: list[Object], look: Look) -> list[Object]:
+def _sorted_rows(rows: list[Object], look: GetOptions) -> list[Object]:
     if not look.sort_by:
         return rows
 
     return sorted(rows, key=lambda row: sort_key(look.sort_by, row["object"]))
 
 
-def _nothing(session: Session, targets: Sequence[Wanted], look: Look) -> str:
+def _none_found(session: Session, targets: Sequence[Target], look: GetOptions) -> str:
     if look.all_namespaces or not any(target.resource.namespaced for target in targets):
         return "No resources found"
     return f"No resources found in {session.namespace} namespace."
@@ -200,8 +202,8 @@ def _nothing(session: Session, targets: Sequence[Wanted], look: Look) -> str:
 # --- watches -----------------------------------------------------------------------------------------------
 
 
-def _watch(session: Session, targets: Sequence[Wanted], look: Look) -> None:
-    from shoal.client.watch import Follower
+def _watch(session: Session, targets: Sequence[Target], look: GetOptions) -> None:
+    from shoal.client.watch import Watcher
 
     if len(targets) != 1 or len(targets[0].names) > 1:
         raise click.UsageError("only one kind can be watched at a time, or one object")
@@ -209,13 +211,13 @@ def _watch(session: Session, targets: Sequence[Wanted], look: Look) -> None:
     fields = ",".join(
         filter(None, [look.field_selector, *(f"metadata.name={name}" for name in target.names)])
     )
-    where = naming.where(session, target.resource, look.selector, fields, everywhere=look.all_namespaces)
-    drawer = Drawer(target.resource, look.style(target.resource, kinds=False))
-    for change in Follower(session.client, target.resource, where, rows=look.table).changes():
+    where = list_options(session, target.resource, look.selector, fields, everywhere=look.all_namespaces)
+    drawer = TablePrinter(target.resource, look.style(target.resource, kinds=False))
+    for change in Watcher(session.client, target.resource, where, rows=look.table).changes():
         if look.table:
             drawer.know(change.columns)
             drawer.draw([change.row or {"cells": [change.object["metadata"]["name"]]}])
         elif look.output == "name":
-            print_found([(target.resource, change.object)], look.output, single=True)
+            print_objects([(target.resource, change.object)], look.output, single=True)
         else:
             print_object(change.object, look.output)

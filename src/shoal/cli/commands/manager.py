@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shoal.cli.input import connection
-from shoal.cli.input.configuring import config_option, read_config
-from shoal.embedded.daemon import look_for_garbage_rarely, told_to_stop
+from shoal.cli.input.connection import cluster_options, resolve_access
+from shoal.cli.input.options import config_option
+from shoal.cli.input.planning import read_config
+from shoal.embedded.daemon import stop_event, tune_garbage_collection
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@connection.options
+@cluster_options
 @config_option
 @click.option(
     "--monitor",
@@ -53,15 +54,15 @@ def manager(  # noqa: PLR0913 - one parameter an option
 
     from shoal.apiserver.http.server import ListenError
 
-    settings, where = read_config(config), _address(monitor)
-    access = connection.find(home, kubeconfig, context)
+    settings, where = read_config(config), _parse_address(monitor)
+    access = resolve_access(home, kubeconfig, context)
     try:
         uvloop.run(_manage(access, settings, where, record))
     except ListenError as problem:
         raise click.ClickException(str(problem)) from None
 
 
-def _address(text: str | None) -> tuple[str, int] | None:
+def _parse_address(text: str | None) -> tuple[str, int] | None:
     if text is None:
         return None
     host, _, port = text.rpartition(":")
@@ -77,8 +78,8 @@ async def _manage(
     from shoal.manager import running
     from shoal.server.monitor import monitoring
 
-    stop = told_to_stop()
-    look_for_garbage_rarely()
+    stop = stop_event()
+    tune_garbage_collection()
     async with AsyncExitStack() as stack:
         cluster = KubernetesCluster(access)
         stack.push_async_callback(cluster.close)

@@ -5,20 +5,19 @@ from typing import Any
 
 import click
 
-from shoal.cli.input.chosen import Choice, chosen
-from shoal.cli.input.completing import complete_wanted
-from shoal.cli.input.connection import session_option
-from shoal.cli.input.options import all_option, dry_run_option, labels_option
-from shoal.cli.input.session import Failures, Session
-from shoal.cli.output.printing import name_of, rehearsal
-from shoal.client.client import Named
+from shoal.cli.input.completion import complete_targets
+from shoal.cli.input.options import all_option, dry_run_option, selector_option
+from shoal.cli.input.selection import Selection, select_objects
+from shoal.cli.input.session import Failures, Session, session_option
+from shoal.cli.output.printing import dry_run_suffix, typed_name
+from shoal.client.client import ObjectName
 from shoal.cluster.errors import NotFoundError
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, required=True, metavar="KIND NAME...", shell_complete=complete_wanted)
+@click.argument("wanted", nargs=-1, required=True, metavar="KIND NAME...", shell_complete=complete_targets)
 @session_option
-@labels_option
+@selector_option
 @all_option
 @click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="The size to be.")
 @click.option(
@@ -50,26 +49,26 @@ def scale(
       shoal scale tyjob/big --role=actor --replicas=16
     """
     failures = Failures()
-    for one in chosen(session, Choice(wanted=wanted, **said)):
+    for one in select_objects(session, Selection(wanted=wanted, **said)):
         with failures.noted():
             _scale(session, one, replicas, role, dry_run)
     failures.end()
 
 
-def _scale(session: Session, one: Named, replicas: int, role: str, dry_run: str) -> None:
+def _scale(session: Session, one: ObjectName, replicas: int, role: str, dry_run: str) -> None:
     from shoal.cli.input.scaling import CannotScaleError, rescaling
-    from shoal.cli.input.session import Refused
+    from shoal.cli.input.session import CommandError
 
-    name = name_of(one.resource, one.name)
+    name = typed_name(one.resource, one.name)
     thing = session.client.get(one.resource, one.name, one.namespace)
     try:
         change = rescaling(one.resource, thing, replicas, role)
     except CannotScaleError as problem:
-        raise Refused(f"error: {name} {problem}") from None
+        raise CommandError(f"error: {name} {problem}") from None
     if dry_run != "client":
         place, rehearsed = (one.resource, one.name, one.namespace), dry_run == "server"
         try:
             session.client.patch(*place, patch=change.patch, part=change.part, dry_run=rehearsed)
         except NotFoundError:
-            raise Refused(f"error: {name} has no size that could be changed") from None
-    click.echo(f"{name} scaled{rehearsal(dry_run)}")
+            raise CommandError(f"error: {name} has no size that could be changed") from None
+    click.echo(f"{name} scaled{dry_run_suffix(dry_run)}")

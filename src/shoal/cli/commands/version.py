@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 import shoal
-from shoal.cli.input import connection
+from shoal.cli.input.connection import cluster_options
 from shoal.cli.output.printing import print_object
 
 
 @click.command()
-@connection.options
+@cluster_options
 @click.option("--client", is_flag=True, help="Do not ask the server.")
 @click.option("-o", "--output", type=click.Choice(["", "json", "yaml"]), default="", help="For programs.")
 def version(home: Path, kubeconfig: str, context: str, *, client: bool, output: str) -> None:
@@ -33,7 +33,7 @@ def version(home: Path, kubeconfig: str, context: str, *, client: bool, output: 
 
 
 def _server(home: Path, kubeconfig: str, context: str) -> dict[str, Any]:
-    from shoal.cli.input.session import opened
+    from shoal.cli.input.session import open_session
 
-    with opened(home, kubeconfig, context, "") as session:
+    with open_session(home, kubeconfig, context, "") as session:
         return session.client.ask("/version")

@@ -9,36 +9,36 @@ from typing import Any, Final
 
 import click
 
-from shoal.cli.input.chosen import Choice, chosen
-from shoal.cli.input.options import choosing_options
+from shoal.cli.input.options import selection_options
+from shoal.cli.input.selection import Selection, select_objects
 from shoal.cli.input.session import Failures, Session
-from shoal.cli.output.jsonpath import as_text, found
-from shoal.cli.output.printing import name_of
-from shoal.client.client import Named
-from shoal.client.watch import Test, gone, until
+from shoal.cli.output.jsonpath import as_text, evaluate
+from shoal.cli.output.printing import typed_name
+from shoal.client.client import ObjectName
+from shoal.client.watch import Predicate, is_gone, wait_until
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.resources import Object
 
 
-def test_of(said: str) -> Test:
+def parse_test(said: str) -> Predicate:
     """Whether it holds: `delete`, `create`, `condition=Ready[=true]`, `jsonpath={.a.b}[=value]`.
 
     ValueError if it is none of these.
     """
     kind, _, rest = said.partition("=")
     if said == "delete":
-        return gone("")
+        return is_gone("")
     if said == "create":
         return lambda thing: thing is not None
     if kind == "condition" and rest:
         name, _, wanted = rest.partition("=")
-        return lambda thing: thing is not None and _has(thing, name, wanted or "true")
+        return lambda thing: thing is not None and _has_condition(thing, name, wanted or "true")
     if kind == "jsonpath" and rest:
-        return _path(rest)
+        return _jsonpath_test(rest)
     raise ValueError(f"'{said}' is not delete, create, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]")
 
 
-def _has(thing: Object, name: str, wanted: str) -> bool:
+def _has_condition(thing: Object, name: str, wanted: str) -> bool:
     """Whether a condition is as it should be, and about the object as it is now."""
     status = thing.get("status") or {}
     for condition in status.get("conditions") or ():
@@ -50,16 +50,16 @@ def _has(thing: Object, name: str, wanted: str) -> bool:
     return False
 
 
-def _path(rest: str) -> Test:
+def _jsonpath_test(rest: str) -> Predicate:
     path, brace, wanted = rest.rpartition("}")
     if not brace:
         path, _, wanted = rest.partition("=")
         wanted = f"={wanted}" if wanted else ""
-    found(path + brace, {})  # what is not a path is said now
+    evaluate(path + brace, {})  # what is not a path is said now
     value = wanted.removeprefix("=").strip("\"'") if wanted else None
 
     def holds(thing: Object | None) -> bool:
-        values = found(path + brace, thing or {})
+        values = evaluate(path + brace, thing or {})
         return any(value is None or as_text(one) == value for one in values)
 
     return holds
@@ -68,14 +68,14 @@ def _path(rest: str) -> Test:
 _WEEK: Final = 7 * 24 * 3600.0
 
 
-def _test(_: click.Context, __: click.Parameter, value: str) -> tuple[str, Test]:
+def _parse_for(_: click.Context, __: click.Parameter, value: str) -> tuple[str, Predicate]:
     try:
-        return value, test_of(value)
+        return value, parse_test(value)
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from None
 
 
-def _patience(_: click.Context, __: click.Parameter, value: str) -> float:
+def _parse_timeout(_: click.Context, __: click.Parameter, value: str) -> float:
     """A duration; one below nothing is a week, as for kubectl."""
     from shoal.api.quantity import seconds
 
@@ -86,12 +86,12 @@ def _patience(_: click.Context, __: click.Parameter, value: str) -> float:
 
 
 @click.command()
-@choosing_options
+@selection_options
 @click.option(
     "--for",
     "test",
     required=True,
-    callback=_test,
+    callback=_parse_for,
     metavar="WHAT",
     help="delete, create, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE].",
 )
@@ -99,14 +99,14 @@ def _patience(_: click.Context, __: click.Parameter, value: str) -> float:
     "--timeout",
     default="30s",
     show_default=True,
-    callback=_patience,
+    callback=_parse_timeout,
     metavar="DURATION",
     help="How long to wait for each; 0s looks once, and less is a week.",
 )
 def wait(
     session: Session,
     wanted: Sequence[str],
-    test: tuple[str, Test],
+    test: tuple[str, Predicate],
     timeout: float,
     **said: Any,  # noqa: ANN401 - one an option
 ) -> None:
@@ -120,7 +120,7 @@ def wait(
       shoal wait pods -l team=a --for=delete
     """
     failures, nothing = Failures(), True
-    for one in chosen(session, Choice(wanted=wanted, **said)):
+    for one in select_objects(session, Selection(wanted=wanted, **said)):
         nothing = False
         with failures.noted():
             _wait(session, one, test, timeout, failures)
@@ -129,16 +129,16 @@ def wait(
     failures.end()
 
 
-def _wait(session: Session, one: Named, test: tuple[str, Test], timeout: float, failures: Failures) -> None:
+def _wait(session: Session, one: ObjectName, test: tuple[str, Predicate], timeout: float, failures: Failures) -> None:
     said, holds = test
     if said not in ("delete", "create"):
         session.client.get(one.resource, one.name, one.namespace)  # what is not there is not waited for
     try:
-        held = until(session.client, one, holds, time.monotonic() + timeout)
+        held = wait_until(session.client, one, holds, time.monotonic() + timeout)
     except NotFoundError:
         held = said == "delete"
     if held:
-        click.echo(f"{name_of(one.resource, one.name)} condition met")
+        click.echo(f"{typed_name(one.resource, one.name)} condition met")
     elif not timeout:
         failures.say(f"error: condition not met for {one.resource.full_name}/{one.name}")
     else:

@@ -1,14 +1,13 @@
 """`--kubeconfig`, `--context`, `--home` and `-n`, as kubectl has them: which cluster is meant."""
 
-import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from shoal.cli.input.completing import complete_contexts, complete_namespaces
-from shoal.cli.input.places import home_option, usual_home
+from shoal.cli.input.completion import complete_contexts
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
@@ -17,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _HINT: Final = "; `shoal up` starts a cluster, --kubeconfig names one"
 
 
-def options(command: _F) -> _F:
+def cluster_options(command: _F) -> _F:
     """Give a command the options that name a cluster: parameters `home`, `kubeconfig` and `context`."""
     file = click.option(
         "--kubeconfig", default="", metavar="FILE", help="The kubeconfig of the cluster to speak to."
@@ -32,35 +31,7 @@ def options(command: _F) -> _F:
     return home_option(file(context(command)))
 
 
-def session_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name a cluster and a namespace, as the one parameter `session`."""
-
-    @functools.wraps(command)
-    def connected(
-        *arguments: Any,  # noqa: ANN401 - the command's own
-        home: Path,
-        kubeconfig: str,
-        context: str,
-        namespace: str,
-        **more: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
-        from shoal.cli.input.session import opened
-
-        with opened(home, kubeconfig, context, namespace) as session:
-            return command(*arguments, session=session, **more)
-
-    space = click.option(
-        "-n",
-        "--namespace",
-        default="",
-        metavar="NAME",
-        shell_complete=complete_namespaces,
-        help="The namespace that is meant; by default the kubeconfig's, else default.",
-    )
-    return options(space(connected))
-
-
-def find(home: Path, kubeconfig: str, context: str) -> "Access":
+def resolve_access(home: Path, kubeconfig: str, context: str) -> "Access":
     """The way to the cluster that is meant: the one that is named, else the embedded home's, else as kubectl.
 
     Exits with 1 and one line if there is none.
@@ -71,7 +42,7 @@ def find(home: Path, kubeconfig: str, context: str) -> "Access":
     if not kubeconfig and not context:
         if is_embedded(home):
             kubeconfig = str(home / "kubeconfig")
-        elif home != usual_home():  # whoever names one means no other cluster
+        elif home != default_home():  # whoever names one means no other cluster
             raise click.ClickException(
                 f"{home} is not an embedded home: `shoal up -d --home {home}` makes it one"
             )
@@ -85,3 +56,22 @@ def find(home: Path, kubeconfig: str, context: str) -> "Access":
 def is_embedded(home: Path) -> bool:
     """Whether there is an embedded home in a directory."""
     return (home / "kubeconfig").exists()
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def home_option(command: _F) -> _F:
+    """Give a command the option `--home`, as the parameter `home`."""
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=default_home,
+        metavar="DIR",
+        help="Where the embedded home keeps its state; by default $SHOAL_HOME, else ~/.shoal.",
+    )(command)
+
+
+def default_home() -> Path:
+    """Where it is if nobody says."""
+    return Path(os.environ.get("SHOAL_HOME") or "~/.shoal").expanduser()

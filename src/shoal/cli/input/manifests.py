@@ -8,8 +8,8 @@ import msgspec
 
 from shoal.api.intake import take
 from shoal.cli.input import files
-from shoal.cli.input.session import Failures, Refused, Session
-from shoal.cli.output.printing import name_of, print_found, rehearsal
+from shoal.cli.input.session import CommandError, Failures, Session
+from shoal.cli.output.printing import dry_run_suffix, print_objects, typed_name
 from shoal.client.errors import UnknownKindError
 from shoal.cluster.resources import Object, Resource
 
@@ -37,7 +37,7 @@ def read(session: Session, filenames: Sequence[str], *, recursive: bool) -> list
     for source, raw in raws:
         try:
             found.append(_manifest(session, source, dict(raw)))  # type: ignore[call-overload] # taken in
-        except (UnknownKindError, Refused) as problem:
+        except (UnknownKindError, CommandError) as problem:
             failures.say(f"error: {source}: {problem}")
     failures.end()
     return found
@@ -56,21 +56,21 @@ def _manifest(session: Session, source: str, body: Object) -> Manifest:
     resource = session.kinds.of(body["apiVersion"], body["kind"])
     metadata: dict[str, Any] = dict(body.get("metadata") or {})
     if not metadata.get("name") and not metadata.get("generateName"):
-        raise Refused("metadata.name: is required")
+        raise CommandError("metadata.name: is required")
     if not resource.namespaced:
         return Manifest(source, resource, "", {**body, "metadata": metadata})
     said = metadata.get("namespace") or session.namespace
     if session.insists and said != session.namespace:
-        raise Refused(
+        raise CommandError(
             f"metadata.namespace: is {said}, and -n says {session.namespace}: leave one of them away"
         )
     return Manifest(source, resource, said, {**body, "metadata": {**metadata, "namespace": said}})
 
 
-def say(manifest: Manifest, made: Object, done: str, *, output: str, dry_run: str) -> None:
+def print_result(manifest: Manifest, made: Object, done: str, *, output: str, dry_run: str) -> None:
     """Print what was made of an object, or that it was."""
     if output:
-        print_found([(manifest.resource, made)], output, single=True)
+        print_objects([(manifest.resource, made)], output, single=True)
         return
     name = made["metadata"].get("name") or manifest.name
-    click.echo(f"{name_of(manifest.resource, name)} {done}{rehearsal(dry_run)}")
+    click.echo(f"{typed_name(manifest.resource, name)} {done}{dry_run_suffix(dry_run)}")

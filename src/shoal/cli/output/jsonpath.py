@@ -34,7 +34,7 @@ class PathError(ValueError):
     """Raised when a text is not a JSONPath."""
 
 
-def found(path: str, thing: Json) -> list[Json]:
+def evaluate(path: str, thing: Json) -> list[Json]:
     """All that is at a path; `path` may lack the braces and the first dot."""
     bare = path.strip()
     if bare.startswith("{") and bare.endswith("}"):
@@ -47,20 +47,20 @@ def found(path: str, thing: Json) -> list[Json]:
         step = _STEP.match(bare, position)
         if step is None:
             raise PathError(f"'{path}' is not a JSONPath: '{bare[position:]}' is not understood")
-        values = [inner for value in values for inner in _stepped(step, value)]
+        values = [inner for value in values for inner in _apply_step(step, value)]
         position = step.end()
     return values
 
 
-def filled(template: str, thing: Json) -> str:
+def render(template: str, thing: Json) -> str:
     """A template with what its paths find put in place."""
     parts = [(part[1], part[2]) for part in _PART.finditer(template)]
     if "".join(part[0] for part in _PART.finditer(template)) != template:
         raise PathError(f"'{template}' is not a template: braces do not match")
-    return "".join(_filled(parts, thing))
+    return "".join(_render(parts, thing))
 
 
-def _filled(parts: Sequence[tuple[str | None, str | None]], thing: Json) -> Iterator[str]:
+def _render(parts: Sequence[tuple[str | None, str | None]], thing: Json) -> Iterator[str]:
     number = 0
     while number < len(parts):
         inside, text = parts[number]
@@ -72,11 +72,11 @@ def _filled(parts: Sequence[tuple[str | None, str | None]], thing: Json) -> Iter
             yield json.loads(said)
         elif said.startswith(f"{_RANGE} "):
             end = _end_of(parts, number)
-            for member in found(said.removeprefix(_RANGE), thing):
-                yield from _filled(parts[number:end], member)
+            for member in evaluate(said.removeprefix(_RANGE), thing):
+                yield from _render(parts[number:end], member)
             number = end + 1
         elif said != _END:
-            yield " ".join(map(as_text, found(said, thing)))
+            yield " ".join(map(as_text, evaluate(said, thing)))
 
 
 def _end_of(parts: Sequence[tuple[str | None, str | None]], start: int) -> int:
@@ -95,9 +95,9 @@ def as_text(value: Json) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _stepped(step: re.Match[str], value: Json) -> Iterator[Json]:
+def _apply_step(step: re.Match[str], value: Json) -> Iterator[Json]:
     if step["deep"]:
-        yield from _below(step["below"], value)
+        yield from _descendants(step["below"], value)
     elif step["every"] or step["field"] == "*":
         yield from _members(value)
     elif step["index"] is not None:
@@ -105,7 +105,7 @@ def _stepped(step: re.Match[str], value: Json) -> Iterator[Json]:
         if isinstance(value, list) and -len(value) <= number < len(value):
             yield value[number]
     elif step["inner"] is not None:
-        yield from (member for member in _members(value) if _holds(step, member))
+        yield from (member for member in _members(value) if _matches_filter(step, member))
     else:
         name = step["quoted"] if step["quoted"] is not None else re.sub(r"\\(.)", r"\1", step["field"])
         if isinstance(value, dict) and name in value:
@@ -116,15 +116,15 @@ def _members(value: Json) -> list[Json]:
     return [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
-def _below(name: str, value: Json) -> Iterator[Json]:
+def _descendants(name: str, value: Json) -> Iterator[Json]:
     if isinstance(value, dict) and name in value:
         yield value[name]
     for member in _members(value):
-        yield from _below(name, member)
+        yield from _descendants(name, member)
 
 
-def _holds(step: re.Match[str], member: Json) -> bool:
-    values = found(step["inner"] or ".", member)
+def _matches_filter(step: re.Match[str], member: Json) -> bool:
+    values = evaluate(step["inner"] or ".", member)
     if not step["sign"]:
         return bool(values)
     wanted = step["value"].strip("\"'")

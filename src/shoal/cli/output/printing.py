@@ -10,7 +10,7 @@ import click
 import msgspec
 import yaml
 
-from shoal.client.kinds import short
+from shoal.client.kinds import qualified_kind
 from shoal.cluster.resources import Object, Resource
 
 
@@ -21,13 +21,13 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.Node:
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
     """Text of several lines stands as it is, line by line."""
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def as_yaml(things: Sequence[Any], *, sort: bool = True) -> str:
@@ -43,7 +43,7 @@ _PATH: Final = "jsonpath="
 _NAME: Final = "name"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-Found = tuple[Resource[Any], Object]
+TypedObject = tuple[Resource[Any], Object]
 
 
 def output_option(*tables: str) -> Callable[[_F], _F]:
@@ -65,11 +65,11 @@ def output_option(*tables: str) -> Callable[[_F], _F]:
     )
 
 
-def print_found(found: Sequence[Found], output: str, *, single: bool) -> None:
+def print_objects(found: Sequence[TypedObject], output: str, *, single: bool) -> None:
     """Print objects; `single` if one was asked for, and not a list of however many there are."""
     if output == _NAME:
         for resource, thing in found:
-            click.echo(name_of(resource, thing["metadata"]["name"]))
+            click.echo(typed_name(resource, thing["metadata"]["name"]))
         return
     things = [thing for _, thing in found]
     print_object(things[0] if single and len(things) == 1 else as_list(things), output)
@@ -78,26 +78,26 @@ def print_found(found: Sequence[Found], output: str, *, single: bool) -> None:
 def print_object(thing: Object, output: str) -> None:
     """Print one object."""
     if output.startswith(_PATH):
-        from shoal.cli.output.jsonpath import PathError, filled
+        from shoal.cli.output.jsonpath import PathError, render
 
         try:
-            click.echo(filled(output.removeprefix(_PATH), thing), nl=False)
+            click.echo(render(output.removeprefix(_PATH), thing), nl=False)
         except PathError as problem:
             raise click.UsageError(str(problem)) from None
     elif output == "yaml":
-        click.echo(as_yaml([without_fields(thing)]), nl=False)
+        click.echo(as_yaml([without_managed_fields(thing)]), nl=False)
     else:
-        text = msgspec.json.encode(without_fields(thing), order="sorted")
+        text = msgspec.json.encode(without_managed_fields(thing), order="sorted")
         click.echo(msgspec.json.format(text, indent=4))
 
 
 def as_list(things: Sequence[Object]) -> Object:
     """Objects in a List."""
-    items = [without_fields(thing) for thing in things]
+    items = [without_managed_fields(thing) for thing in things]
     return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}
 
 
-def without_fields(thing: Object) -> Object:
+def without_managed_fields(thing: Object) -> Object:
     """An object without the book that servers keep of who wrote which field: nobody reads it."""
     metadata = thing.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
@@ -106,11 +106,11 @@ def without_fields(thing: Object) -> Object:
     return {**thing, "metadata": kept}
 
 
-def name_of(resource: Resource[Any], name: str) -> str:
+def typed_name(resource: Resource[Any], name: str) -> str:
     """An object as it is named on a command line: `pod/web`, `tyjob.tyrl.io/big`."""
     return f"{short(resource)}/{name}"
 
 
-def rehearsal(dry_run: str) -> str:
+def dry_run_suffix(dry_run: str) -> str:
     """What is added to a line if nothing was really done."""
     return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")

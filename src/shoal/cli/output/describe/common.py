@@ -6,16 +6,16 @@ What is told of every object: who it is, its conditions, what happened to it; an
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from shoal.cli.output.happened import latest, seen
-from shoal.cli.output.tables import columns
+from shoal.cli.output.events import last_seen, last_seen_time
+from shoal.cli.output.tables import format_table
 from shoal.cluster.resources import Object
-from shoal.cluster.times import since
+from shoal.cluster.times import format_age
 
 NONE: Final = "<none>"
 _GAP: Final = 2
 
 
-class Paper:
+class DescriptionWriter:
     """Lines of a description, in the order they are written."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Paper:
             self.line(title, NONE, depth)
             return
         self.heading(title, depth)
-        self.text(columns(rows), depth + 1)
+        self.text(format_table(rows), depth + 1)
 
     def pairs(self, title: str, values: dict[str, Any] | None, sign: str = "=", depth: int = 0) -> None:
         """Names and values, one below the other."""
@@ -70,19 +70,19 @@ class Paper:
         yield block
 
 
-_OF_SERVERS: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
-_OF_USERS: Final = ("data", "binaryData", "matchLabels", "nodeSelector", "limits", "requests", "labels")
+_HIDDEN_ANNOTATIONS: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
+_USER_KEYED: Final = ("data", "binaryData", "matchLabels", "nodeSelector", "limits", "requests", "labels")
 """Mappings whose keys are not fields."""
 
 
-def identity(paper: Paper, thing: Object) -> None:
+def write_identity(paper: DescriptionWriter, thing: Object) -> None:
     """Name, namespace, labels, annotations, owner."""
     metadata = thing["metadata"]
     paper.line("Name", metadata["name"])
     if metadata.get("namespace"):
         paper.line("Namespace", metadata["namespace"])
     paper.pairs("Labels", metadata.get("labels"))
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _OF_SERVERS}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _HIDDEN_ANNOTATIONS}
     paper.pairs("Annotations", notes, sign=": ")
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
@@ -91,14 +91,14 @@ def identity(paper: Paper, thing: Object) -> None:
         paper.line("Status", f"Terminating (since {metadata['deletionTimestamp']})")
 
 
-def conditions(paper: Paper, thing: Object, now: float) -> None:
+def write_conditions(paper: DescriptionWriter, thing: Object, now: float) -> None:
     """How the object stands, and since when."""
     found = (thing.get("status") or {}).get("conditions") or ()
     rows = [
         [
             one.get("type", ""),
             one.get("status", ""),
-            since(one.get("lastTransitionTime"), now),
+            format_age(one.get("lastTransitionTime"), now),
             one.get("reason", ""),
             one.get("message", ""),
         ]
@@ -108,50 +108,50 @@ def conditions(paper: Paper, thing: Object, now: float) -> None:
         paper.table("Conditions", [["Type", "Status", "Since", "Reason", "Message"], *rows])
 
 
-def happened(paper: Paper, events: Iterable[Object], now: float) -> None:
+def write_events(paper: DescriptionWriter, events: Iterable[Object], now: float) -> None:
     """What happened to it, the latest last."""
     rows = [
         [
             event.get("type", ""),
             event.get("reason", ""),
-            seen(event, now),
+            last_seen(event, now),
             (event.get("source") or {}).get("component") or event.get("reportingComponent") or "",
             str(event.get("message", "")).strip(),
         ]
-        for event in sorted(events, key=latest)
+        for event in sorted(events, key=last_seen_time)
     ]
     paper.table("Events", [["Type", "Reason", "Age", "From", "Message"], *rows])
 
 
-def fields(paper: Paper, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - whatever JSON has
+def write_fields(paper: DescriptionWriter, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - whatever JSON has
     """Everything that is left, as it is; fields are written as titles, users' names as they are."""
     for name, inner in value.items() if isinstance(value, Mapping) else ():
-        title = title_of(name)
-        if name in _OF_USERS and isinstance(inner, Mapping) and not any(map(_is_deep, inner.values())):
+        title = field_title(name)
+        if name in _USER_KEYED and isinstance(inner, Mapping) and not any(map(_is_nested, inner.values())):
             paper.pairs(title, dict(inner), sign=": ", depth=depth)
         elif isinstance(inner, Mapping) and inner:
             paper.heading(title, depth)
-            fields(paper, inner, depth + 1)
+            write_fields(paper, inner, depth + 1)
         elif isinstance(inner, list) and inner:
             paper.heading(title, depth)
-            _members(paper, inner, depth + 1)
+            _write_items(paper, inner, depth + 1)
         else:
-            paper.line(title, NONE if inner in (None, {}, []) else as_text(inner), depth)
+            paper.line(title, NONE if inner in (None, {}, []) else scalar_text(inner), depth)
 
 
-def _is_deep(value: object) -> bool:
+def _is_nested(value: object) -> bool:
     return isinstance(value, Mapping | list)
 
 
-def _members(paper: Paper, members: list[Any], depth: int) -> None:
+def _write_items(paper: DescriptionWriter, members: list[Any], depth: int) -> None:
     for member in members:
         if isinstance(member, Mapping):
-            fields(paper, member, depth)
+            write_fields(paper, member, depth)
         else:
-            paper.text(as_text(member), depth)
+            paper.text(scalar_text(member), depth)
 
 
-def title_of(name: str) -> str:
+def field_title(name: str) -> str:
     """A field as a title: `minReplicas` is `Min Replicas`; what is no such name stays as it is."""
     if not name.isalnum():
         return name
@@ -159,6 +159,6 @@ def title_of(name: str) -> str:
     return spaced[:1].upper() + spaced[1:]
 
 
-def as_text(value: object) -> str:
+def scalar_text(value: object) -> str:
     """A plain value, for people."""
     return str(value).lower() if isinstance(value, bool) else str(value)

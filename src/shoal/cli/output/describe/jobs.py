@@ -2,12 +2,19 @@
 
 from typing import Final
 
+from shoal.cli.input.selection import is_owned_by
 from shoal.cli.input.session import Session
-from shoal.cli.output.describe.common import NONE, Paper, as_text, conditions, fields, title_of
-from shoal.cli.output.weaving import owned
-from shoal.cluster.port import Where
+from shoal.cli.output.describe.common import (
+    NONE,
+    DescriptionWriter,
+    field_title,
+    scalar_text,
+    write_conditions,
+    write_fields,
+)
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import PODS, Object
-from shoal.cluster.times import since
+from shoal.cluster.times import format_age
 
 _LONG: Final = ("template", "tasks", "leader", "workerSets", "trainer", "pserver", "master", "volumes")
 """Parts of a spec that would drown the rest: pods are told of by themselves."""
@@ -23,20 +30,20 @@ _TOLD: Final = (
 """Parts of a status that are told of in other ways, or are for programs."""
 
 
-def describe(paper: Paper, session: Session, job: Object, now: float) -> None:
+def describe(paper: DescriptionWriter, session: Session, job: Object, now: float) -> None:
     """All that is worth telling of a job."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
     paper.heading("Spec")
-    fields(paper, {name: value for name, value in spec.items() if name not in _LONG}, 1)
+    write_fields(paper, {name: value for name, value in spec.items() if name not in _LONG}, 1)
     _roles(paper, spec)
     paper.heading("Status")
-    fields(paper, {name: value for name, value in status.items() if name not in _TOLD}, 1)
+    write_fields(paper, {name: value for name, value in status.items() if name not in _TOLD}, 1)
     _scaled(paper, status)
-    conditions(paper, job, now)
+    write_conditions(paper, job, now)
     _pods(paper, session, job, now)
 
 
-def _roles(paper: Paper, spec: Object) -> None:
+def _roles(paper: DescriptionWriter, spec: Object) -> None:
     """What the job is made of, and how many of each."""
     rows = [
         *([[spec["leader"]["name"], 1]] if "leader" in spec else []),
@@ -55,16 +62,20 @@ def _roles(paper: Paper, spec: Object) -> None:
         paper.table("Roles", [["Role", "Pods"], *rows], 1)
 
 
-def _scaled(paper: Paper, status: Object) -> None:
-    rows = [[as_text(value) for value in record.values()] for record in status.get("scaleRecords") or ()]
+def _scaled(paper: DescriptionWriter, status: Object) -> None:
+    rows = [[scalar_text(value) for value in record.values()] for record in status.get("scaleRecords") or ()]
     if rows:
-        titles = [title_of(name) for name in status["scaleRecords"][0]]
+        titles = [field_title(name) for name in status["scaleRecords"][0]]
         paper.table("Scaled", [titles, *rows], 1)
 
 
-def _pods(paper: Paper, session: Session, job: Object, now: float) -> None:
+def _pods(paper: DescriptionWriter, session: Session, job: Object, now: float) -> None:
     """The job's pods, with the nodes they are on or were given."""
-    pods = [pod for pod in session.client.list(PODS, Where(job["metadata"]["namespace"])) if owned(pod, job)]
+    pods = [
+        pod
+        for pod in session.client.list(PODS, Selector(job["metadata"]["namespace"]))
+        if is_owned_by(pod, job)
+    ]
     rows = [
         [
             pod["metadata"]["name"],
@@ -74,7 +85,7 @@ def _pods(paper: Paper, session: Session, job: Object, now: float) -> None:
             sum(
                 one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ()
             ),
-            since(pod["metadata"].get("creationTimestamp"), now),
+            format_age(pod["metadata"].get("creationTimestamp"), now),
         ]
         for pod in pods
     ]
@@ -82,4 +93,4 @@ def _pods(paper: Paper, session: Session, job: Object, now: float) -> None:
     status = job.get("status") or {}
     for title in ("allocations", "nominations"):
         if status.get(title):
-            paper.pairs(title_of(title), status[title], sign=" on ")
+            paper.pairs(field_title(title), status[title], sign=" on ")

@@ -5,12 +5,12 @@ import msgspec
 from shoal.api.podspec import PodSpec, requests
 from shoal.api.quantity import NANO, format_bytes, format_decimal
 from shoal.cli.input.session import Session
-from shoal.cli.output.describe.common import NONE, Paper, conditions
-from shoal.cluster.port import Where
+from shoal.cli.output.describe.common import NONE, DescriptionWriter, write_conditions
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import PODS, Object
 
 
-def describe(paper: Paper, session: Session, node: Object, now: float) -> None:
+def describe(paper: DescriptionWriter, session: Session, node: Object, now: float) -> None:
     """All that is worth telling of a node."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     taints = [
@@ -19,7 +19,7 @@ def describe(paper: Paper, session: Session, node: Object, now: float) -> None:
     ]
     paper.line("Taints", "\n".join(taints) or NONE)
     paper.line("Unschedulable", str(bool(spec.get("unschedulable"))).lower())
-    conditions(paper, node, now)
+    write_conditions(paper, node, now)
     paper.pairs(
         "Addresses", {one["type"]: one["address"] for one in status.get("addresses") or ()}, sign=": "
     )
@@ -32,8 +32,8 @@ def describe(paper: Paper, session: Session, node: Object, now: float) -> None:
     _pods(paper, session, node)
 
 
-def _pods(paper: Paper, session: Session, node: Object) -> None:
-    where = Where(fields=f"spec.nodeName={node['metadata']['name']}")
+def _pods(paper: DescriptionWriter, session: Session, node: Object) -> None:
+    where = Selector(fields=f"spec.nodeName={node['metadata']['name']}")
     pods = [pod for pod in session.client.list(PODS, where) if not _has_ended(pod)]
     rows = [
         [pod["metadata"]["namespace"], pod["metadata"]["name"], ", ".join(_asked(pod)) or NONE]

@@ -1,11 +1,11 @@
 """Pods: where they run, and what goes on in their containers."""
 
 from shoal.cli.input.session import Session
-from shoal.cli.output.describe.common import NONE, Paper, conditions
+from shoal.cli.output.describe.common import NONE, DescriptionWriter, write_conditions
 from shoal.cluster.resources import Object
 
 
-def describe(paper: Paper, _: Session, pod: Object, now: float) -> None:
+def describe(paper: DescriptionWriter, _: Session, pod: Object, now: float) -> None:
     """All that is worth telling of a pod."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     paper.line("Node", spec.get("nodeName") or NONE)
@@ -25,7 +25,7 @@ def describe(paper: Paper, _: Session, pod: Object, now: float) -> None:
             statuses = {one["name"]: one for one in status.get(f"{part[:-1]}Statuses") or ()}
             for container in spec[part]:
                 _container(paper, container, statuses.get(container["name"], {}))
-    conditions(paper, pod, now)
+    write_conditions(paper, pod, now)
     volumes = [
         [volume["name"], *(kind for kind in volume if kind != "name")] for volume in spec.get("volumes") or ()
     ]
@@ -34,7 +34,7 @@ def describe(paper: Paper, _: Session, pod: Object, now: float) -> None:
     paper.pairs("Node-Selectors", spec.get("nodeSelector"))
 
 
-def _container(paper: Paper, container: Object, status: Object) -> None:
+def _container(paper: DescriptionWriter, container: Object, status: Object) -> None:
     paper.heading(container["name"], 1)
     paper.line("Image", container.get("image") or NONE, 2)
     for name in ("command", "args"):
@@ -54,7 +54,7 @@ def _container(paper: Paper, container: Object, status: Object) -> None:
     paper.line("Environment", "\n".join(environment) or NONE, 2)
 
 
-def _state(paper: Paper, title: str, state: Object) -> None:
+def _state(paper: DescriptionWriter, title: str, state: Object) -> None:
     for name, about in state.items():
         said = ", ".join(f"{key} {value}" for key, value in (about or {}).items() if value not in (None, ""))
         paper.line(title, f"{name.capitalize()} ({said})" if said else name.capitalize(), 2)

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from shoal.cli.input.session import Session
 from shoal.cli.output.describe import common, jobs, nodes, plain, pods, pools
-from shoal.cli.output.describe.common import Paper
+from shoal.cli.output.describe.common import DescriptionWriter
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.port import Where
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import (
     DIJOBS,
     EVENTS,
@@ -23,7 +23,7 @@ from shoal.cluster.resources import (
     Resource,
 )
 
-_KINDS: Final[dict[str, Callable[[Paper, Session, Object, float], None]]] = {
+_KINDS: Final[dict[str, Callable[[DescriptionWriter, Session, Object, float], None]]] = {
     PODS.full_name: pods.describe,
     NODES.full_name: nodes.describe,
     POOLS.full_name: pools.describe,
@@ -32,16 +32,16 @@ _KINDS: Final[dict[str, Callable[[Paper, Session, Object, float], None]]] = {
 }
 
 
-def described(session: Session, resource: Resource[Any], thing: Object, *, events: bool) -> str:
+def describe_object(session: Session, resource: Resource[Any], thing: Object, *, events: bool) -> str:
     """All that is worth telling of an object."""
-    paper, now = Paper(), time.time()
-    common.identity(paper, thing)
+    paper, now = DescriptionWriter(), time.time()
+    common.write_identity(paper, thing)
     if resource.full_name not in _KINDS:
         paper.line("API Version", resource.api_version)
         paper.line("Kind", resource.kind)
     _KINDS.get(resource.full_name, plain.describe)(paper, session, thing, now)
     if events:
-        common.happened(paper, _events(session, resource, thing), now)
+        common.write_events(paper, _events(session, resource, thing), now)
     return str(paper)
 
 
@@ -52,6 +52,6 @@ def _events(session: Session, resource: Resource[Any], thing: Object) -> list[Ob
     # Nodes are told of by their names alone: who tells does not know their uids.
     fields += [f"involvedObject.uid={metadata['uid']}"] if resource.namespaced else []
     try:
-        return session.client.list(EVENTS, Where(metadata.get("namespace", ""), fields=",".join(fields)))
+        return session.client.list(EVENTS, Selector(metadata.get("namespace", ""), fields=",".join(fields)))
     except ForbiddenError:
         return []

@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.podspec import is_gpu
-from shoal.engine.pools import seats
-from shoal.engine.report import PoolEntry, Step
-from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, Amounts, brief, counted
-from shoal.engine.workload import NOWHERE
+from shoal.engine.pools import columns_after
+from shoal.engine.report import CycleResult, PoolEntry
+from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, Amounts, format_short, parse_amount
+from shoal.engine.workload import NO_NODE
 
-LEGEND: Final = "p preemption, b borrowing, s sharing: √ on, x off"
+POOL_LEGEND: Final = "p preemption, b borrowing, s sharing: √ on, x off"
 
 _COLUMNS: Final = ("CAPACITY", "ALLOCATABLE", "USED", "SHARED", "PENDING")
 _ALLOCATABLE, _USED = _COLUMNS.index("ALLOCATABLE"), _COLUMNS.index("USED")
@@ -44,7 +44,7 @@ class NodeCounts(msgspec.Struct, frozen=True, kw_only=True):
     shared: int
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class PoolBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A pool, or all of them, as the table has it."""
 
     name: str
@@ -57,18 +57,18 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         return not any(any(row) for row in self.rows.values())
 
 
-def blocks(pools: Iterable[PoolEntry], counts: Mapping[str, NodeCounts]) -> list[Block]:
+def pool_blocks(pools: Iterable[PoolEntry], counts: Mapping[str, NodeCounts]) -> list[PoolBlock]:
     """The pools of a report."""
     return [_block(pool, counts[pool.pool]) for pool in pools]
 
 
-def total(parts: Sequence[Block]) -> Block:
+def total_block(parts: Sequence[PoolBlock]) -> PoolBlock:
     """All pools together."""
     rows = {name: tuple(map(sum, zip(*(part.rows[name] for part in parts), strict=True))) for name in _ROWS}
-    return Block(name="Total", features=(), rows=rows)
+    return PoolBlock(name="Total", features=(), rows=rows)
 
 
-def table(drawn: Iterable[Block]) -> Table:
+def render_pools(drawn: Iterable[PoolBlock]) -> Table:
     """What is drawn: a row of the table has a whole block, so that a long name breaks beside its figures."""
     paper = Table(box=None, pad_edge=False, header_style="dim")
     paper.add_column("POOL", overflow="fold", max_width=_LONGEST_NAME)
@@ -84,12 +84,12 @@ def table(drawn: Iterable[Block]) -> Table:
     return paper
 
 
-def node_counts(last: Step, used: Amounts) -> dict[str, NodeCounts]:
+def node_counts(last: CycleResult, used: Amounts) -> dict[str, NodeCounts]:
     """The nodes of each pool after a cycle that left `used` of them used."""
     nodes = last.snapshot.nodes
-    usable, pods = nodes.ready & nodes.open, nodes.layout.rows[PODS]
+    usable, pods = nodes.ready & nodes.schedulable, nodes.layout.rows[PODS]
     ours = used[pods] - last.snapshot.system[pods]
-    hosts = Counter(nodes.pools[column] for column in _with_guests(last))
+    hosts = Counter(nodes.pools[column] for column in _nodes_with_borrowers(last))
     return {
         pool.name: NodeCounts(
             usable=int(np.count_nonzero(usable[pool.span.columns])),
@@ -100,29 +100,29 @@ def node_counts(last: Step, used: Amounts) -> dict[str, NodeCounts]:
     }
 
 
-def _with_guests(last: Step) -> set[int]:
+def _nodes_with_borrowers(last: CycleResult) -> set[int]:
     """The nodes that have a pod of another pool."""
-    snapshot, after = last.snapshot, seats(last.plan)
+    snapshot, after = last.snapshot, columns_after(last.plan)
     return {
         column
         for workload in snapshot.workloads
         for column in (after.get(task, task.column) for task in workload.tasks)
-        if column != NOWHERE and column not in snapshot.pools[workload.pool].span
+        if column != NO_NODE and column not in snapshot.pools[workload.pool].span
     }
 
 
-def _block(pool: PoolEntry, nodes: NodeCounts) -> Block:
+def _block(pool: PoolEntry, nodes: NodeCounts) -> PoolBlock:
     gpus = {name for name in pool.used if is_gpu(name)}
     rows = {name: _row(pool, {resource}) for name, resource in _RESOURCES.items()}
     rows |= {_GPU: _row(pool, gpus), _PODS: _pods(pool)}
     rows[_NODES] = (len(pool.nodes), nodes.usable, nodes.used, nodes.shared)
     features = (("p", pool.preemption), ("b", pool.borrowing), ("s", pool.sharing))
-    return Block(name=pool.pool, features=features, rows=rows)
+    return PoolBlock(name=pool.pool, features=features, rows=rows)
 
 
 def _row(pool: PoolEntry, resources: AbstractSet[str]) -> Row:
     columns = (pool.capacity, pool.allocatable, pool.used, pool.shared, pool.pending)
-    return tuple(sum(counted(name, column.get(name, "0")) for name in resources) for column in columns)
+    return tuple(sum(parse_amount(name, column.get(name, "0")) for name in resources) for column in columns)
 
 
 def _pods(pool: PoolEntry) -> Row:
@@ -132,7 +132,7 @@ def _pods(pool: PoolEntry) -> Row:
     return (math.inf, math.inf, *row[_USED:]) if unlimited else row
 
 
-def _title(block: Block) -> Text:
+def _title(block: PoolBlock) -> Text:
     features = "  ".join(f"{letter} {'√' if on else 'x'}" for letter, on in block.features)
     return Text("\n").join([Text(block.name, style="bold cyan"), Text(features, style="dim")])
 
@@ -146,4 +146,4 @@ def _cells(name: str, row: Row) -> list[Text]:
 
 
 def _shown(name: str, amount: float) -> str:
-    return "∞" if amount == math.inf else brief(_RESOURCES.get(name, name), int(amount))
+    return "∞" if amount == math.inf else format_short(_RESOURCES.get(name, name), int(amount))

@@ -15,22 +15,32 @@ from rich.text import Text
 from shoal.api.fields import many, printable
 from shoal.api.names import small_number
 from shoal.api.podspec import is_gpu
-from shoal.cli.output import pooltable
+from shoal.cli.output.pool_table import (
+    POOL_LEGEND,
+    NodeCounts,
+    node_counts,
+    pool_blocks,
+    render_pools,
+    total_block,
+)
 from shoal.engine.pools import used_after
-from shoal.engine.report import JobEntry, PoolEntry, Report, Step
-from shoal.engine.resources import CPU, MEMORY, PODS, brief
+from shoal.engine.report import CycleResult, JobEntry, PoolEntry, Report
+from shoal.engine.resources import CPU, MEMORY, PODS, format_short
+from shoal.explain.explanation import Explanation
+from shoal.explain.nodes import NodeEntry, TaskEntry
+from shoal.explain.trials import Change
 
 
-def news(answer: Report) -> dict[str, Text]:
+def node_notes(answer: Report) -> dict[str, Text]:
     """What there is to say, by node; nothing of the others."""
-    said = {node: Text(", ".join(_ranges(pods))) for node, pods in _arrived(answer).items()}
-    for node, pods in _kept(answer).items():
-        waited = Text(f"kept for {', '.join(_ranges(pods))}", style="dim")
+    said = {node: Text(", ".join(compact_names(pods))) for node, pods in _placed_pods(answer).items()}
+    for node, pods in _nominated_pods(answer).items():
+        waited = Text(f"kept for {', '.join(compact_names(pods))}", style="dim")
         said[node] = Text("; ").join([said[node], waited]) if node in said else waited
     return said
 
 
-def _arrived(answer: Report) -> dict[str, list[str]]:
+def _placed_pods(answer: Report) -> dict[str, list[str]]:
     """The pods that came to each node and are there at the end: in many cycles some come and go again."""
     there = {
         (f"{job.job.split('/')[1]}/{pod}", node)
@@ -44,7 +54,7 @@ def _arrived(answer: Report) -> dict[str, list[str]]:
     return arrived
 
 
-def _kept(answer: Report) -> dict[str, list[str]]:
+def _nominated_pods(answer: Report) -> dict[str, list[str]]:
     kept: dict[str, list[str]] = {}
     for job in answer.jobs:
         for pod, node in job.nominated.items():
@@ -52,10 +62,10 @@ def _kept(answer: Report) -> dict[str, list[str]]:
     return kept
 
 
-def _ranges(names: Iterable[str]) -> list[str]:
+def compact_names(names: Iterable[str]) -> list[str]:
     """Names with neighbouring numbers drawn together: `a-worker-0…3`."""
     found: list[tuple[str, int, int] | str] = []
-    for stem, number in sorted(map(_numbered, names)):
+    for stem, number in sorted(map(_split_number, names)):
         if number < 0:
             found.append(stem)
             continue
@@ -69,7 +79,7 @@ def _ranges(names: Iterable[str]) -> list[str]:
     ]
 
 
-def _numbered(name: str) -> tuple[str, int]:
+def _split_number(name: str) -> tuple[str, int]:
     """A name as its stem and its number; one without a number (`007` is none) is all stem, with -1."""
     stem, _, tail = name.rpartition("-")
     number = small_number(tail)
@@ -89,7 +99,7 @@ _COLOURS: Final = {
 }
 
 
-def console() -> Console:
+def open_console() -> Console:
     """Where a plan is drawn: the terminal; in a pipe as wide as a good one, without colours."""
     usual = Console(highlight=False)
     if usual.is_terminal or "COLUMNS" in os.environ:
@@ -97,11 +107,11 @@ def console() -> Console:
     return Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def draw(paper: Console, last: Step, answer: Report, *, wide: bool = False) -> None:
+def draw_plan(paper: Console, last: CycleResult, answer: Report, *, wide: bool = False) -> None:
     """Draw a plan; `wide` shows every pool, every node and every job."""
     paper.print(_headline(answer))
-    use = _Use(last, _BAR if paper.width >= _ROOMY else _SHORT_BAR)
-    arrivals = news(answer)
+    use = _NodeUsage(last, _BAR if paper.width >= _ROOMY else _SHORT_BAR)
+    arrivals = node_notes(answer)
     pools = answer.pools if wide else _busiest(answer)
     _draw_pools(paper, answer, pools, use.counts())
     for pool in pools:
@@ -133,25 +143,25 @@ def _busiest(answer: Report) -> list[PoolEntry]:
 
 
 def _draw_pools(
-    paper: Console, answer: Report, pools: Sequence[PoolEntry], counts: Mapping[str, pooltable.NodeCounts]
+    paper: Console, answer: Report, pools: Sequence[PoolEntry], counts: Mapping[str, NodeCounts]
 ) -> None:
     """The table of pools; where there is only one, Total would say the same again."""
     paper.print()
-    cluster = pooltable.blocks(answer.pools, counts)
+    cluster = pool_blocks(answer.pools, counts)
     names = {pool.pool for pool in pools}
     drawn = [block for block in cluster if block.name in names]
-    paper.print(pooltable.table([*drawn, pooltable.total(cluster)] if len(cluster) > 1 else drawn))
+    paper.print(render_pools([*drawn, total_block(cluster)] if len(cluster) > 1 else drawn))
     hidden = len(cluster) - len(drawn)
     more = f"Total includes {many(hidden, 'other pool')} (-o wide shows all). " if hidden else ""
-    paper.print(Text(more + pooltable.LEGEND, style="dim"))
+    paper.print(Text(more + POOL_LEGEND, style="dim"))
 
 
 def _draw_nodes(
-    paper: Console, pool: PoolEntry, use: "_Use", news: Mapping[str, Text], *, wide: bool
+    paper: Console, pool: PoolEntry, use: "_NodeUsage", node_notes: Mapping[str, Text], *, wide: bool
 ) -> None:
     nodes = list(pool.nodes)
     if len(nodes) > _FEW_NODES and not wide:
-        nodes = [node for node in nodes if node in news][:_FEW_NODES]
+        nodes = [node for node in nodes if node in node_notes][:_FEW_NODES]
     paper.print()
     paper.print(Text.assemble("Nodes of ", (pool.pool, "cyan"), style="bold"))
     resources = use.resources(pool)
@@ -160,7 +170,7 @@ def _draw_nodes(
         table.add_column(title, no_wrap=title not in {"NODE", "PLACED HERE"}, overflow="fold")
     for node in nodes:
         bars = [use.bar(node, resource) for resource in resources]
-        table.add_row(node, *bars, news.get(node, Text()))
+        table.add_row(node, *bars, node_notes.get(node, Text()))
     if nodes:
         paper.print(table)
     if len(nodes) < len(pool.nodes):
@@ -214,17 +224,17 @@ def _title(resource: str) -> str:
     return "GPU" if resource == "nvidia.com/gpu" else resource.upper()
 
 
-class _Use:
+class _NodeUsage:
     """What is used of each node after the last cycle, and bars of so many blocks that show it."""
 
-    def __init__(self, last: Step, bar: int) -> None:
+    def __init__(self, last: CycleResult, bar: int) -> None:
         self._last, self._bar = last, bar
         self._nodes = last.snapshot.nodes
         self._used = used_after(last.snapshot, last.plan)
 
-    def counts(self) -> dict[str, pooltable.NodeCounts]:
+    def counts(self) -> dict[str, NodeCounts]:
         """The nodes of each pool."""
-        return pooltable.node_counts(self._last, self._used)
+        return node_counts(self._last, self._used)
 
     def resources(self, pool: PoolEntry) -> list[str]:
         """What is drawn of the nodes of a pool: CPU, memory, and the GPUs that it has."""
@@ -238,5 +248,137 @@ class _Use:
             return Text("-", style="dim")
         filled = min(used * self._bar // there, self._bar) or bool(used)
         colour = "red" if used > there else "yellow" if used == there else "green"
-        amounts = f" {brief(resource, used)}/{brief(resource, there)}"
+        amounts = f" {format_short(resource, used)}/{format_short(resource, there)}"
         return Text.assemble(("█" * filled, colour), ("░" * (self._bar - filled), "dim"), amounts)
+
+
+_MAX_ROWS: Final = 30
+"""Lines of nodes that are drawn."""
+
+_WHEN: Final = {
+    "now": "after the plan",
+    "turn": "when the first of them got its node",
+    "before": "before the plan, without it",
+}
+
+Row = tuple[str, ...]
+
+
+def draw_explanation(paper: Console, explanation: Explanation, *, wide: bool = False) -> None:
+    """Draw an explanation; `wide` shows every node."""
+    for line in _explanation_headline(explanation):
+        paper.print(line)
+    for entry in explanation.tasks:
+        paper.print()
+        _draw_task(paper, entry, wide=wide)
+    paper.print()
+    paper.print(Text(_sentence(explanation.summary), style="bold"))
+    if explanation.changes:
+        paper.print(_change_table(explanation.changes))
+
+
+def _explanation_headline(explanation: Explanation) -> list[Text]:
+    where = f" in pool {explanation.pool}, priority {explanation.priority}"
+    after = f", after {many(explanation.cycles, 'cycle')}"
+    state = (explanation.state, _COLOURS[explanation.state])
+    first = Text.assemble((printable(explanation.job), "bold"), ": ", state, where, after)
+    reasons = (f"{reason.code}: {reason.message}" for reason in explanation.reasons)
+    return [first, *(Text(printable(reason)) for reason in reasons)]
+
+
+def _draw_task(paper: Console, entry: TaskEntry, *, wide: bool) -> None:
+    paper.print(
+        Text.assemble(("Nodes for ", "bold"), (_task_title(entry), "bold"), f": {_task_summary(entry)}")
+    )
+    nodes = sorted(entry.nodes, key=lambda node: _rank(entry, node))
+    rows = _rows(entry, nodes, together=len(nodes) > _MAX_ROWS and not wide)
+    drawn = rows if wide else rows[:_MAX_ROWS]
+    paper.print(_node_table(entry, [row for row, _ in drawn]))
+    hidden = sum(count for _, count in rows[len(drawn) :])
+    if hidden:
+        paper.print(Text(f"… and {many(hidden, 'other node')} (-o wide shows all)", style="dim"))
+
+
+def _task_title(entry: TaskEntry) -> str:
+    if entry.count == 1:
+        return printable(entry.task)
+    others = entry.count - 1
+    return printable(f"{entry.task} and {others} more {entry.role}{'s' * (others > 1)}")
+
+
+def _task_summary(entry: TaskEntry) -> str:
+    """How many still need a node, what they ask for, and which score wins."""
+    asks = ", ".join(f"{amount} {name}" for name, amount in entry.requests.items()) or "nothing but a place"
+    number = f"{entry.waiting} of {entry.count} " if entry.count > 1 else ""
+    need = f"{number}without a node; " if entry.waiting else ""
+    each = "each asks" if entry.count > 1 else "asks"
+    return f"{need}{each} for {asks}; {entry.policy}, {entry.best} score first, {_WHEN[entry.when]}"
+
+
+def _rank(entry: TaskEntry, node: NodeEntry) -> tuple[object, ...]:
+    """The chosen nodes first, then those that fit by their score, then those that lack least."""
+    score = node.score or 0.0
+    return (
+        not node.chosen,
+        not node.fits,
+        node.barrier == "rule",
+        node.lack,
+        node.lender,
+        score if entry.best == "lowest" else -score,
+    )
+
+
+def _rows(entry: TaskEntry, nodes: Sequence[NodeEntry], *, together: bool) -> list[tuple[Row, int]]:
+    """A line for each node, and how many it speaks of; where they are many, one for all that are alike."""
+    groups: dict[Row | int, list[NodeEntry]] = {}
+    for number, node in enumerate(nodes):
+        groups.setdefault(_cells(entry, node) if together and not node.chosen else number, []).append(node)
+    return [
+        ((_names([node.node for node in alike]), *_cells(entry, alike[0])), len(alike))
+        for alike in groups.values()
+    ]
+
+
+def _cells(entry: TaskEntry, node: NodeEntry) -> Row:
+    pool = f"{node.pool} (lends)" if node.lender else node.pool
+    score = "-" if node.score is None else f"{node.score:g}"
+    if entry.policy in ("JobAffinity", "JobAntiAffinity"):
+        score = f"{node.siblings} pods, {score}"
+    return pool, score, _node_text(entry, node)
+
+
+def _node_text(entry: TaskEntry, node: NodeEntry) -> str:
+    """What becomes of a node, in a few words."""
+    takes = "fits" if entry.count == 1 or not entry.waiting else f"fits {node.takes} of {entry.waiting}"
+    stand = takes if node.fits else node.why
+    if not node.chosen:
+        return stand
+    chosen = f"chosen for {_names(node.pods)}"
+    return f"{chosen}; {stand}" if entry.waiting else chosen
+
+
+def _names(names: Sequence[str]) -> str:
+    return printable(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more")
+
+
+def _node_table(entry: TaskEntry, rows: Iterable[Row]) -> Table:
+    pools = len({node.pool for node in entry.nodes}) > 1
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("NODE", *(("POOL",) if pools else ()), "SCORE", "WHAT OF IT"):
+        table.add_column(title, no_wrap=title in ("POOL", "SCORE"), overflow="fold")
+    for name, pool, score, says in rows:
+        table.add_row(*(Text(cell) for cell in (name, *((pool,) if pools else ()), score, says)))
+    return table
+
+
+def _change_table(changes: Iterable[Change]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column(overflow="fold")
+    for change in changes:
+        table.add_row(change.dimension, Text(printable(change.text)))
+    return table
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
