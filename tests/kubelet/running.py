@@ -7,20 +7,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.backoff import Backoff
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import EVENTS, PODS, Object
 from shoal.kubelet.agent import Agent
-from shoal.kubelet.lifecycle import Pace
-from shoal.kubelet.nodes import Machine
-from shoal.kubelet.runtime import opened_runtime
+from shoal.kubelet.lifecycle import RestartOptions
+from shoal.kubelet.nodes import LocalNode
+from shoal.kubelet.runtime import open_runtime
 
 T = TypeVar("T")
 
 LONG = 60.0
 """Seconds after which what has not come will not come."""
-QUICK = Pace(first=0.05, most=0.2, calm=600.0, retry=0.05)
-NODE = Machine(name="n1", cpu=8000, memory=2**33)
-OTHER = Machine(name="n2", cpu=8000, memory=2**33)
+QUICK = RestartOptions(backoff=Backoff(0.05, 0.2), reset_after=600.0, retry_delay=0.05)
+NODE = LocalNode(name="n1", cpu=8000, memory=2**33)
+OTHER = LocalNode(name="n2", cpu=8000, memory=2**33)
 
 
 def container(command: str, **more: object) -> Object:
@@ -101,11 +102,11 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def agent_on(
-    registry: Registry, home: Path, *machines: Machine, pace: Pace = QUICK
+    registry: Registry, home: Path, *machines: LocalNode, restart: RestartOptions = QUICK
 ) -> AsyncIterator[Scene]:
     """An agent at work; what runs goes on when the block ends."""
-    async with opened_runtime(home) as runtime:
-        agent = Agent(registry, runtime, home, machines or (NODE,), pace=pace, heartbeat=0.2)
+    async with open_runtime(home) as runtime:
+        agent = Agent(registry, runtime, home, machines or (NODE,), restart=restart, heartbeat=0.2)
         task = asyncio.create_task(agent.run())
         try:
             async with asyncio.timeout(LONG):
@@ -118,22 +119,22 @@ async def agent_on(
 
 
 @contextlib.asynccontextmanager
-async def scene(home: Path, *machines: Machine, pace: Pace = QUICK) -> AsyncIterator[Scene]:
+async def scene(home: Path, *machines: LocalNode, restart: RestartOptions = QUICK) -> AsyncIterator[Scene]:
     """A home of its own; nothing runs any more at the end."""
     async with Registry() as registry:
         try:
-            async with agent_on(registry, home, *machines, pace=pace) as made:
+            async with agent_on(registry, home, *machines, restart=restart) as made:
                 yield made
         finally:
             await kill_everything(home)
 
 
 async def kill_everything(home: Path) -> None:
-    async with opened_runtime(home) as runtime:
+    async with open_runtime(home) as runtime:
         runs = [run for uid in runtime.pods() for run in runtime.runs(uid) if run.exit is None]
         for run in runs:
             run.stop(0)
         for run in runs:
-            await run.ended()
+            await run.wait()
         for uid in runtime.pods():
             await runtime.remove(uid)

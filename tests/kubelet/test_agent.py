@@ -11,7 +11,7 @@ from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.errors import StorageError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object, Resource
-from shoal.kubelet.lifecycle import REMEMBERED
+from shoal.kubelet.lifecycle import KEPT_RUNS
 from tests.kubelet.running import (
     NODE,
     OTHER,
@@ -109,9 +109,9 @@ async def test_what_fails_is_started_again_and_waits_longer_each_time(tmp_path: 
 async def test_a_container_that_fails_for_ever_leaves_only_its_last_turns_on_the_disk(tmp_path: Path) -> None:
     async with scene(tmp_path) as on:
         made = await on.submit(pod("a", container("exit 1"), restartPolicy="Always"))
-        await on.until("a", lambda thing: restarts(thing) >= 2 * REMEMBERED)
+        await on.until("a", lambda thing: restarts(thing) >= 2 * KEPT_RUNS)
         runs = on.directory(made) / "runs" / "main"
-        await on.eventually(lambda: len(list(runs.iterdir())) <= REMEMBERED)
+        await on.eventually(lambda: len(list(runs.iterdir())) <= KEPT_RUNS)
         assert on.agent.run_of("default", "a", previous=True).exit
 
 

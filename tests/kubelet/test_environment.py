@@ -8,10 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.cluster.resources import Object
-from shoal.kubelet.downward import Place
-from shoal.kubelet.environment import Surroundings, environment, expanded
-from shoal.kubelet.nodes import Machine
-from shoal.kubelet.references import ConfigError, Reference, references_of
+from shoal.kubelet.container_spec import EnvironmentContext, build_environment
+from shoal.kubelet.nodes import LocalNode
+from shoal.kubelet.references import (
+    ConfigError,
+    LocalReference,
+    PodLocation,
+    collect_references,
+    expand_variables,
+)
 
 HOST = {
     "PATH": "/bin",
@@ -21,15 +26,17 @@ HOST = {
     "SHOAL_HOME": "/secret",
     "AWS_TOKEN": "secret",
 }
-MACHINE = Machine(name="n1", cpu=4000, memory=2**30)
+MACHINE = LocalNode(name="n1", cpu=4000, memory=2**30)
 WORDS: Object = {"kind": "ConfigMap", "data": {"a": "1", "b.c": "2", "0bad": "3"}}
 KEYS: Object = {"kind": "Secret", "data": {"k": base64.b64encode(b"hush").decode()}}
 SOURCES = {
-    Reference("ConfigMap", "words"): WORDS,
-    Reference("Secret", "keys"): KEYS,
-    Reference("ConfigMap", "none"): None,
+    LocalReference("ConfigMap", "words"): WORDS,
+    LocalReference("Secret", "keys"): KEYS,
+    LocalReference("ConfigMap", "none"): None,
 }
-AROUND = Surroundings(place=Place(machine=MACHINE, ip="127.5.0.1"), sources=SOURCES, host=HOST)
+CONTEXT = EnvironmentContext(
+    location=PodLocation(node=MACHINE, ip="127.5.0.1"), sources=SOURCES, host_env=HOST
+)
 
 
 def pod(container: Object, **spec: object) -> Object:
@@ -45,7 +52,7 @@ def pod(container: Object, **spec: object) -> Object:
 
 def made(**container: object) -> dict[str, str]:
     whole = {"name": "main", **container}
-    return environment(pod(whole), whole, AROUND)
+    return build_environment(pod(whole), whole, CONTEXT)
 
 
 def env(name: str, value: str) -> Object:
@@ -122,12 +129,12 @@ EXPANSIONS = {
 
 @pytest.mark.parametrize("text, becomes", EXPANSIONS.values(), ids=EXPANSIONS)
 def test_expansion(text: str, becomes: str) -> None:
-    assert expanded(text, {"A": "1", "B": "2"}) == becomes
+    assert expand_variables(text, {"A": "1", "B": "2"}) == becomes
 
 
 @given(st.text(alphabet="ab$() "))
 def test_a_text_with_every_dollar_doubled_is_itself(text: str) -> None:
-    assert expanded(text.replace("$", "$$"), {"a": "1", "b": "2"}) == text
+    assert expand_variables(text.replace("$", "$$"), {"a": "1", "b": "2"}) == text
 
 
 def test_variables_are_made_of_those_before_them() -> None:
@@ -154,24 +161,27 @@ def test_a_virtual_environment_comes_first(tmp_path: Path) -> None:
     whole = pod({"name": "main"})
     whole["metadata"]["annotations"]["shoal.io/venv"] = str(tmp_path)
     with pytest.raises(ConfigError, match="is not a virtual environment"):
-        environment(whole, whole["spec"]["containers"][0], AROUND)
+        build_environment(whole, whole["spec"]["containers"][0], CONTEXT)
     tmp_path.joinpath("bin").mkdir()
-    seen = environment(whole, whole["spec"]["containers"][0], AROUND)
+    seen = build_environment(whole, whole["spec"]["containers"][0], CONTEXT)
     assert (seen["VIRTUAL_ENV"], seen["PATH"]) == (str(tmp_path), f"{tmp_path}/bin:/bin")
 
 
-@pytest.mark.parametrize("devices, seen", [(None, None), ((), ""), ((2, 3), "2,3")])
-def test_gpus_are_shown_and_hidden(devices: tuple[int, ...] | None, seen: str | None) -> None:
-    around = Surroundings(place=AROUND.place, sources={}, host={}, devices=devices)
-    assert environment(pod({"name": "main"}), {"name": "main"}, around).get("CUDA_VISIBLE_DEVICES") == seen
+@pytest.mark.parametrize("gpus, seen", [(None, None), ((), ""), ((2, 3), "2,3")])
+def test_gpus_are_shown_and_hidden(gpus: tuple[int, ...] | None, seen: str | None) -> None:
+    context = EnvironmentContext(location=CONTEXT.location, sources={}, host_env={}, gpus=gpus)
+    assert (
+        build_environment(pod({"name": "main"}), {"name": "main"}, context).get("CUDA_VISIBLE_DEVICES")
+        == seen
+    )
 
 
 @pytest.mark.parametrize(
     "peers, seen", [({}, None), ({"a": "127.1.0.1", "b": "127.1.0.2"}, "a=127.1.0.1,b=127.1.0.2")]
 )
 def test_where_names_do_not_resolve_addresses_are_told(peers: dict[str, str], seen: str | None) -> None:
-    around = Surroundings(place=AROUND.place, sources={}, host={}, peers=peers)
-    assert environment(pod({"name": "main"}), {"name": "main"}, around).get("SHOAL_PEERS") == seen
+    context = EnvironmentContext(location=CONTEXT.location, sources={}, host_env={}, peers=peers)
+    assert build_environment(pod({"name": "main"}), {"name": "main"}, context).get("SHOAL_PEERS") == seen
 
 
 def test_all_that_a_pod_refers_to() -> None:
@@ -186,7 +196,7 @@ def test_all_that_a_pod_refers_to() -> None:
         {"name": "x", "secret": {"secretName": "e"}},
         {"name": "y", "emptyDir": {}},
     ]
-    found = references_of(pod(container, volumes=volumes)["spec"])
+    found = collect_references(pod(container, volumes=volumes)["spec"])
     assert {(one.kind, one.name) for one in found} == {
         ("ConfigMap", "a"),
         ("Secret", "b"),

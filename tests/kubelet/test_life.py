@@ -9,33 +9,33 @@ from hypothesis import strategies as st
 
 from shoal.cluster.resources import Object
 from shoal.kubelet.lifecycle import (
-    ENDED,
-    REMEMBERED,
-    Health,
-    Next,
-    Obstacle,
-    Pace,
-    Seen,
-    Turn,
-    back_off,
-    judge,
-    turns_of,
+    KEPT_RUNS,
+    TERMINAL_PHASES,
+    ContainerHealth,
+    ContainerRun,
+    PodDecision,
+    PodObservation,
+    RestartOptions,
+    StartFailure,
+    container_runs,
+    decide,
+    restart_delay,
 )
-from shoal.kubelet.runtime import Exit
-from shoal.kubelet.statuses import status_of
+from shoal.kubelet.pod_status import build_pod_status
+from shoal.kubelet.runtime import ExitStatus
 
 NOW = 1_000_000.0
 
 
-def ended(code: int = 0, attempt: int = 0, *, ago: float = 1.0, lasted: float = 1.0) -> Turn:
+def ended(code: int = 0, attempt: int = 0, *, ago: float = 1.0, lasted: float = 1.0) -> ContainerRun:
     """A turn that is over."""
     finished = NOW - ago
-    exit_ = Exit(code, None, finished - lasted, finished, "Error" if code else "Completed")
-    return Turn(attempt, finished - lasted, exit_)
+    exit_ = ExitStatus(code, None, finished - lasted, finished, "Error" if code else "Completed")
+    return ContainerRun(attempt, finished - lasted, exit_)
 
 
-def runs(attempt: int = 0) -> Turn:
-    return Turn(attempt, NOW - 1)
+def running(attempt: int = 0) -> ContainerRun:
+    return ContainerRun(attempt, NOW - 1)
 
 
 def pod(
@@ -60,157 +60,186 @@ def deleted(thing: Object) -> Object:
     return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": "2020-01-01T00:00:00Z"}}
 
 
-def seen(thing: Object, **more: Any) -> Seen:  # noqa: ANN401 - as a Seen has them
-    return Seen(pod=thing, now=NOW, **more)
+def observation(thing: Object, **more: Any) -> PodObservation:  # noqa: ANN401 - as a Seen has them
+    return PodObservation(pod=thing, now=NOW, **more)
 
 
 ALWAYS, FAILURE = "Always", "OnFailure"
 LONG_AGO: Object = {"status": {"startTime": "1970-01-01T00:00:00Z"}}
 
-CASES: dict[str, tuple[Seen, str, list[str], list[str]]] = {
-    "nothing has begun": (seen(pod()), "Pending", ["m"], []),
-    "all begin together": (seen(pod("a", "b")), "Pending", ["a", "b"], []),
-    "one runs": (seen(pod(), turns={"m": [runs()]}), "Running", [], []),
-    "it ended well": (seen(pod(), turns={"m": [ended()]}), "Succeeded", [], []),
-    "it failed": (seen(pod(), turns={"m": [ended(1)]}), "Failed", [], []),
+CASES: dict[str, tuple[PodObservation, str, list[str], list[str]]] = {
+    "nothing has begun": (observation(pod()), "Pending", ["m"], []),
+    "all begin together": (observation(pod("a", "b")), "Pending", ["a", "b"], []),
+    "one runs": (observation(pod(), runs={"m": [running()]}), "Running", [], []),
+    "it ended well": (observation(pod(), runs={"m": [ended()]}), "Succeeded", [], []),
+    "it failed": (observation(pod(), runs={"m": [ended(1)]}), "Failed", [], []),
     "one of two failed, the other runs": (
-        seen(pod("a", "b"), turns={"a": [ended(1)], "b": [runs()]}),
+        observation(pod("a", "b"), runs={"a": [ended(1)], "b": [running()]}),
         "Running",
         [],
         [],
     ),
-    "one of two failed": (seen(pod("a", "b"), turns={"a": [ended(1)], "b": [ended()]}), "Failed", [], []),
+    "one of two failed": (
+        observation(pod("a", "b"), runs={"a": [ended(1)], "b": [ended()]}),
+        "Failed",
+        [],
+        [],
+    ),
     "what failed begins again at once": (
-        seen(pod(policy=FAILURE), turns={"m": [ended(1)]}),
+        observation(pod(policy=FAILURE), runs={"m": [ended(1)]}),
         "Running",
         ["m"],
         [],
     ),
-    "what ended well does not": (seen(pod(policy=FAILURE), turns={"m": [ended()]}), "Succeeded", [], []),
-    "unless it always does": (seen(pod(policy=ALWAYS), turns={"m": [ended()]}), "Running", ["m"], []),
+    "what ended well does not": (
+        observation(pod(policy=FAILURE), runs={"m": [ended()]}),
+        "Succeeded",
+        [],
+        [],
+    ),
+    "unless it always does": (observation(pod(policy=ALWAYS), runs={"m": [ended()]}), "Running", ["m"], []),
     "the second time it waits": (
-        seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(1, 1)]}),
+        observation(pod(policy=FAILURE), runs={"m": [ended(1, ago=30), ended(1, 1)]}),
         "Running",
         [],
         [],
     ),
-    "the first init container begins": (seen(pod(init=("i", "j"))), "Pending", ["i"], []),
-    "then the second": (seen(pod(init=("i", "j")), turns={"i": [ended()]}), "Pending", ["j"], []),
+    "the first init container begins": (observation(pod(init=("i", "j"))), "Pending", ["i"], []),
+    "then the second": (observation(pod(init=("i", "j")), runs={"i": [ended()]}), "Pending", ["j"], []),
     "then the others": (
-        seen(pod(init=("i", "j")), turns={"i": [ended()], "j": [ended()]}),
+        observation(pod(init=("i", "j")), runs={"i": [ended()], "j": [ended()]}),
         "Pending",
         ["m"],
         [],
     ),
     "while one initializes the others wait": (
-        seen(pod(init=("i",)), turns={"i": [runs()]}),
+        observation(pod(init=("i",)), runs={"i": [running()]}),
         "Pending",
         [],
         [],
     ),
-    "an init container that fails": (seen(pod(init=("i",)), turns={"i": [ended(1)]}), "Failed", [], []),
+    "an init container that fails": (observation(pod(init=("i",)), runs={"i": [ended(1)]}), "Failed", [], []),
     "an init container that fails beside a sidecar that has ended": (
-        seen(pod(init=("s+", "i")), turns={"s": [ended()], "i": [ended(1)]}),
+        observation(pod(init=("s+", "i")), runs={"s": [ended()], "i": [ended(1)]}),
         "Failed",
         [],
         [],
     ),
     "an init container that is tried again": (
-        seen(pod(init=("i",), policy=FAILURE), turns={"i": [ended(1)]}),
+        observation(pod(init=("i",), policy=FAILURE), runs={"i": [ended(1)]}),
         "Pending",
         ["i"],
         [],
     ),
     "an init container that ended well, in a pod that always restarts": (
-        seen(pod(init=("i",), policy=ALWAYS), turns={"i": [ended()]}),
+        observation(pod(init=("i",), policy=ALWAYS), runs={"i": [ended()]}),
         "Pending",
         ["m"],
         [],
     ),
-    "a sidecar begins first": (seen(pod(init=("s+",))), "Pending", ["s"], []),
+    "a sidecar begins first": (observation(pod(init=("s+",))), "Pending", ["s"], []),
     "the others follow when it has started": (
-        seen(pod(init=("s+",)), turns={"s": [runs()]}),
+        observation(pod(init=("s+",)), runs={"s": [running()]}),
         "Pending",
         ["m"],
         [],
     ),
     "and not before": (
-        seen(pod(init=("s+",)), turns={"s": [runs()]}, health={"s": Health(started=False)}),
+        observation(pod(init=("s+",)), runs={"s": [running()]}, health={"s": ContainerHealth(started=False)}),
         "Pending",
         [],
         [],
     ),
     "a sidecar that ended begins again beside the others": (
-        seen(pod(init=("s+",)), turns={"s": [ended()], "m": [runs()]}),
+        observation(pod(init=("s+",)), runs={"s": [ended()], "m": [running()]}),
         "Running",
         ["s"],
         [],
     ),
     "sidecars stop when the others are done": (
-        seen(pod(init=("s+",)), turns={"s": [runs()], "m": [ended()]}),
+        observation(pod(init=("s+",)), runs={"s": [running()], "m": [ended()]}),
         "Running",
         [],
         ["s"],
     ),
     "and then the pod has ended": (
-        seen(pod(init=("s+",)), turns={"s": [ended(1)], "m": [ended()]}),
+        observation(pod(init=("s+",)), runs={"s": [ended(1)], "m": [ended()]}),
         "Succeeded",
         [],
         [],
     ),
     "what is ailing is stopped": (
-        seen(pod(policy=ALWAYS), turns={"m": [runs()]}, health={"m": Health(ailing="sick")}),
+        observation(
+            pod(policy=ALWAYS),
+            runs={"m": [running()]},
+            health={"m": ContainerHealth(unhealthy_reason="sick")},
+        ),
         "Running",
         [],
         ["m"],
     ),
-    "what was deleted is stopped": (seen(deleted(pod()), turns={"m": [runs()]}), "Running", [], ["m"]),
+    "what was deleted is stopped": (
+        observation(deleted(pod()), runs={"m": [running()]}),
+        "Running",
+        [],
+        ["m"],
+    ),
     "sidecars last": (
-        seen(deleted(pod(init=("s+",))), turns={"m": [runs()], "s": [runs()]}),
+        observation(deleted(pod(init=("s+",))), runs={"m": [running()], "s": [running()]}),
         "Running",
         [],
         ["m"],
     ),
-    "what was deleted before it began never begins": (seen(deleted(pod())), "Failed", [], []),
-    "what was deleted and done is done": (seen(deleted(pod()), turns={"m": [ended()]}), "Succeeded", [], []),
+    "what was deleted before it began never begins": (observation(deleted(pod())), "Failed", [], []),
+    "what was deleted and done is done": (
+        observation(deleted(pod()), runs={"m": [ended()]}),
+        "Succeeded",
+        [],
+        [],
+    ),
     "what has ended stays so": (
-        seen(pod() | {"status": {"phase": "Succeeded"}}, turns={"m": [ended(1)]}),
+        observation(pod() | {"status": {"phase": "Succeeded"}}, runs={"m": [ended(1)]}),
         "Succeeded",
         [],
         [],
     ),
     "past its deadline": (
-        seen(pod(deadline=1) | LONG_AGO, turns={"m": [runs()]}),
+        observation(pod(deadline=1) | LONG_AGO, runs={"m": [running()]}),
         "Running",
         [],
         ["m"],
     ),
     "what stands in the way is waited for": (
-        seen(pod(), obstacles={"m": Obstacle("Why", "because", NOW + 1)}),
+        observation(pod(), start_failures={"m": StartFailure("Why", "because", NOW + 1)}),
         "Pending",
         [],
         [],
     ),
-    "and tried again": (seen(pod(), obstacles={"m": Obstacle("Why", "because", NOW)}), "Pending", ["m"], []),
+    "and tried again": (
+        observation(pod(), start_failures={"m": StartFailure("Why", "because", NOW)}),
+        "Pending",
+        ["m"],
+        [],
+    ),
 }
 
 
 @pytest.mark.parametrize("known, phase, start, stop", CASES.values(), ids=CASES)
-def test_cases(known: Seen, phase: str, start: list[str], stop: list[str]) -> None:
-    plan = judge(known)
-    assert (plan.phase, plan.start, list(plan.stop)) == (phase, start, stop)
+def test_cases(known: PodObservation, phase: str, start: list[str], stop: list[str]) -> None:
+    decision = decide(known)
+    assert (decision.phase, decision.start, list(decision.stop)) == (phase, start, stop)
 
 
 def test_a_deadline_is_looked_at_in_time_and_said() -> None:
-    plan = judge(seen(pod(deadline=100), turns={"m": [runs()]}))
-    assert plan.again == NOW - 1 + 100
-    over = judge(seen(pod(deadline=1) | LONG_AGO, turns={"m": [ended(143)]}))
+    decision = decide(observation(pod(deadline=100), runs={"m": [running()]}))
+    assert decision.recheck_at == NOW - 1 + 100
+    over = decide(observation(pod(deadline=1) | LONG_AGO, runs={"m": [ended(143)]}))
     assert (over.phase, over.reason) == ("Failed", "DeadlineExceeded")
 
 
 def test_what_ended_in_time_has_not_missed_its_deadline() -> None:
-    plan = judge(seen(pod(deadline=10), turns={"m": [ended(ago=100)]}))
-    assert (plan.phase, plan.reason) == ("Succeeded", "")
+    decision = decide(observation(pod(deadline=10), runs={"m": [ended(ago=100)]}))
+    assert (decision.phase, decision.reason) == ("Succeeded", "")
 
 
 WAITS = {
@@ -224,23 +253,23 @@ WAITS = {
 
 
 @pytest.mark.parametrize("turns, wait", WAITS.values(), ids=WAITS)
-def test_how_long_what_fails_waits(turns: list[Turn], wait: float) -> None:
-    assert back_off(turns, Pace()) == wait
+def test_how_long_what_fails_waits(runs: list[ContainerRun], wait: float) -> None:
+    assert restart_delay(runs, RestartOptions()) == wait
 
 
 @given(st.lists(st.sampled_from([1.0, 601.0]), max_size=20))
 def test_the_turns_that_are_remembered_tell_how_long_it_waits(lasted: list[float]) -> None:
-    turns = [ended(1, attempt, lasted=seconds) for attempt, seconds in enumerate(lasted)]
-    for ended_ones in (REMEMBERED - 1, REMEMBERED):  # while the last one runs, and after its end
-        assert back_off(turns[-ended_ones:], Pace()) == back_off(turns, Pace())
+    runs = [ended(1, attempt, lasted=seconds) for attempt, seconds in enumerate(lasted)]
+    for ended_ones in (KEPT_RUNS - 1, KEPT_RUNS):  # while the last one runs, and after its end
+        assert restart_delay(runs[-ended_ones:], RestartOptions()) == restart_delay(runs, RestartOptions())
 
 
 def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
-    known = seen(pod(policy=FAILURE), turns={"m": [ended(1, ago=30), ended(2, 1, ago=4)]})
-    plan = judge(known)
-    assert plan.waiting["m"][0] == "CrashLoopBackOff"
-    assert plan.again == NOW + 6
-    state = status_of(known, plan, "127.1.0.1")["containerStatuses"][0]
+    known = observation(pod(policy=FAILURE), runs={"m": [ended(1, ago=30), ended(2, 1, ago=4)]})
+    decision = decide(known)
+    assert decision.waiting["m"][0] == "CrashLoopBackOff"
+    assert decision.recheck_at == NOW + 6
+    state = build_pod_status(known, decision, "127.1.0.1")["containerStatuses"][0]
     assert state["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     assert (state["lastState"]["terminated"]["exitCode"], state["restartCount"]) == (2, 1)
 
@@ -248,9 +277,9 @@ def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
 # --- what always holds -------------------------------------------------------------------------------------
 
 NAMES = ("i", "s", "m", "n")
-turn = st.one_of(st.just(runs()), st.builds(ended, st.sampled_from([0, 1])))
+run = st.one_of(st.just(running()), st.builds(ended, st.sampled_from([0, 1])))
 known = st.builds(
-    seen,
+    observation,
     st.builds(
         pod,
         st.just("m"),
@@ -258,52 +287,52 @@ known = st.builds(
         init=st.sampled_from([(), ("i",), ("s+",), ("i", "s+")]),
         policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     ).flatmap(lambda made: st.sampled_from([made, deleted(made)])),
-    turns=st.dictionaries(st.sampled_from(NAMES), turn.map(lambda one: [one])),
-    health=st.dictionaries(st.sampled_from(NAMES), st.builds(Health, st.booleans(), st.booleans())),
+    runs=st.dictionaries(st.sampled_from(NAMES), run.map(lambda one: [one])),
+    health=st.dictionaries(st.sampled_from(NAMES), st.builds(ContainerHealth, st.booleans(), st.booleans())),
 )
 
 
 @given(known)
-def test_what_runs_is_not_started_and_what_does_not_is_not_stopped(one: Seen) -> None:
-    plan = judge(one)
-    assert not any(one.runs(name) for name in plan.start)
-    assert all(one.runs(name) for name in plan.stop)
+def test_what_runs_is_not_started_and_what_does_not_is_not_stopped(one: PodObservation) -> None:
+    decision = decide(one)
+    assert not any(one.runs(name) for name in decision.start)
+    assert all(one.runs(name) for name in decision.stop)
 
 
 @given(known)
-def test_a_pod_that_has_ended_runs_nothing_and_starts_nothing(one: Seen) -> None:
-    plan = judge(one)
+def test_a_pod_that_has_ended_runs_nothing_and_starts_nothing(one: PodObservation) -> None:
+    decision = decide(one)
     mains = ("m", "n")
-    if plan.phase in ENDED:
-        assert not plan.start
+    if decision.phase in TERMINAL_PHASES:
+        assert not decision.start
         assert not any(one.runs(name) for name in mains)
 
 
 @given(known)
-def test_what_never_restarts_is_never_run_twice(one: Seen) -> None:
+def test_what_never_restarts_is_never_run_twice(one: PodObservation) -> None:
     if one.pod["spec"]["restartPolicy"] == "Never":
-        assert not any(one.last(name) for name in judge(one).start if name != "s")
+        assert not any(one.last(name) for name in decide(one).start if name != "s")
 
 
 @given(known)
-def test_every_container_has_one_state_and_what_was_judged_is_what_is_said(one: Seen) -> None:
-    plan = judge(one)
-    status = status_of(one, plan, "127.1.0.1")
+def test_every_container_has_one_state_and_what_was_judged_is_what_is_said(one: PodObservation) -> None:
+    decision = decide(one)
+    status = build_pod_status(one, decision, "127.1.0.1")
     every = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
     assert all(len(each["state"]) == 1 for each in every)
-    assert status["phase"] == plan.phase
+    assert status["phase"] == decision.phase
     ready = {each["type"]: each["status"] for each in status["conditions"]}
     assert ready["Ready"] == ready["ContainersReady"]
-    assert not (plan.phase in ENDED and ready["Ready"] == "True")
+    assert not (decision.phase in TERMINAL_PHASES and ready["Ready"] == "True")
 
 
 @given(known)
-def test_who_is_told_the_same_says_the_same(one: Seen) -> None:
-    plan = judge(one)
-    status = status_of(one, plan, "127.1.0.1")
-    after = seen(one.pod | {"status": status}, turns=one.turns, health=one.health)
-    if plan.phase not in ENDED:
-        assert status_of(after, judge(after), "127.1.0.1") == status
+def test_who_is_told_the_same_says_the_same(one: PodObservation) -> None:
+    decision = decide(one)
+    status = build_pod_status(one, decision, "127.1.0.1")
+    after = observation(one.pod | {"status": status}, runs=one.runs, health=one.health)
+    if decision.phase not in TERMINAL_PHASES:
+        assert build_pod_status(after, decide(after), "127.1.0.1") == status
 
 
 def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of() -> None:
@@ -316,8 +345,8 @@ def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of()
             ]
         }
     }
-    known = seen(before, turns={"m": [runs()]})
-    found = {one["type"]: one for one in status_of(known, judge(known), "")["conditions"]}
+    known = observation(before, runs={"m": [running()]})
+    found = {one["type"]: one for one in build_pod_status(known, decide(known), "")["conditions"]}
     assert found["PodScheduled"] == before["status"]["conditions"][0]
     assert found["Ready"]["lastTransitionTime"] == "then"
     assert found["ContainersReady"]["lastTransitionTime"] != "then"
@@ -326,8 +355,8 @@ def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of()
 def test_readiness_gates_are_waited_for() -> None:
     thing = pod()
     thing["spec"]["readinessGates"] = [{"conditionType": "mine"}]
-    known = seen(thing, turns={"m": [runs()]})
-    found = {one["type"]: one for one in status_of(known, judge(known), "")["conditions"]}
+    known = observation(thing, runs={"m": [running()]})
+    found = {one["type"]: one for one in build_pod_status(known, decide(known), "")["conditions"]}
     assert (found["ContainersReady"]["status"], found["Ready"]["status"]) == ("True", "False")
     assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
 
@@ -352,17 +381,17 @@ TRACES: dict[str, tuple[Object, int]] = {
 
 @pytest.mark.parametrize("thing, code", TRACES.values(), ids=TRACES)
 def test_what_was_said_to_have_begun_has_begun(thing: Object, code: int) -> None:
-    (turn,) = turns_of(thing, {}, NOW)["m"]
-    assert turn.exit
-    assert (turn.attempt, turn.exit.code) == (2, code)
+    (run,) = container_runs(thing, {}, NOW)["m"]
+    assert run.exit
+    assert (run.attempt, run.exit.code) == (2, code)
 
 
 def test_what_is_known_better_is_not_taken_from_the_status() -> None:
-    assert turns_of(told({"running": {}}), {"m": [runs(3)]}, NOW)["m"] == [runs(3)]
-    assert turns_of(pod(), {}, NOW) == {}
+    assert container_runs(told({"running": {}}), {"m": [running(3)]}, NOW)["m"] == [running(3)]
+    assert container_runs(pod(), {}, NOW) == {}
 
 
 def test_nothing_is_waited_for_that_never_comes() -> None:
-    assert judge(seen(pod(), turns={"m": [runs()]})) == Next(
-        phase="Running", initialized=True, again=math.inf
+    assert decide(observation(pod(), runs={"m": [running()]})) == PodDecision(
+        phase="Running", initialized=True, recheck_at=math.inf
     )

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.cluster.resources import Object
-from shoal.kubelet import detection
-from shoal.kubelet.container_spec import Person, person_of
-from shoal.kubelet.devices import Devices, ShortError, wanted
-from shoal.kubelet.nodes import Machine, machines, node_of
+from shoal.kubelet.container_spec import RunAsIdentity, run_as_identity
+from shoal.kubelet.devices import DeviceManager, InsufficientDevicesError, requested_gpus
+from shoal.kubelet.nodes import LocalNode, build_node, detect_cpus, detect_gpus, detect_memory, local_nodes
 from shoal.kubelet.runtime import ContainerSpec
 
 
@@ -61,26 +60,26 @@ def test_what_there_is_for_us(
     tmp_path: Path, groups: str, files: dict[str, str], cpus: float, memory: int
 ) -> None:
     root = system(tmp_path, groups, **files)
-    assert (detection.cpus(root), detection.memory(root)) == (cpus, memory)
+    assert (detect_cpus(root), detect_memory(root)) == (cpus, memory)
 
 
 def test_gpus_are_those_that_the_driver_knows(tmp_path: Path) -> None:
     for name in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / "proc/driver/nvidia/gpus" / name).mkdir(parents=True)
-    assert detection.gpus(tmp_path) == 2
+    assert detect_gpus(tmp_path) == 2
 
 
 def test_one_machine_is_a_node_with_all_that_it_has() -> None:
-    (machine,) = machines()
-    assert machine.cpu == int(detection.cpus() * 1000)
-    node = node_of(machine, 0)
+    (machine,) = local_nodes()
+    assert machine.cpu == int(detect_cpus() * 1000)
+    node = build_node(machine, 0)
     labels = node["metadata"]["labels"]
     assert (labels["kubernetes.io/hostname"], labels["kubernetes.io/os"]) == (machine.name, "linux")
     assert node["status"]["capacity"]["pods"] == "110"
 
 
 def test_several_nodes_have_what_they_are_said_to_have() -> None:
-    made = machines(2, cpu="1500m", memory="2Gi", gpus=2)
+    made = local_nodes(2, cpu="1500m", memory="2Gi", gpus=2)
     assert [machine.name for machine in made] == ["node-0", "node-1"]
     assert [machine.gpus for machine in made] == [(0, 1), (2, 3)]
     capacity = {"cpu": "1500m", "memory": "2Gi", "pods": "110", "nvidia.com/gpu": "2"}
@@ -88,14 +87,14 @@ def test_several_nodes_have_what_they_are_said_to_have() -> None:
 
 
 def test_several_nodes_share_what_there_is() -> None:
-    made = machines(4)
-    assert sum(machine.memory for machine in made) <= detection.memory()
-    assert {machine.cpu for machine in made} == {int(detection.cpus() * 1000) // 4}
+    made = local_nodes(4)
+    assert sum(machine.memory for machine in made) <= detect_memory()
+    assert {machine.cpu for machine in made} == {int(detect_cpus() * 1000) // 4}
 
 
 # --- GPUs --------------------------------------------------------------------------------------------------
 
-NODE = Machine(name="n1", cpu=1000, memory=1, gpus=(0, 1, 2, 3))
+NODE = LocalNode(name="n1", cpu=1000, memory=1, gpus=(0, 1, 2, 3))
 
 
 def needs(count: int, name: str = "main") -> Object:
@@ -103,77 +102,84 @@ def needs(count: int, name: str = "main") -> Object:
 
 
 def test_how_many_gpus_a_container_wants() -> None:
-    assert [wanted(needs(2)), wanted({"name": "a"})] == [2, 0]
-    assert wanted({"resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": "1"}}}) == 1
+    assert [requested_gpus(needs(2)), requested_gpus({"name": "a"})] == [2, 0]
+    assert requested_gpus({"resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": "1"}}}) == 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 4), st.booleans())))
 def test_no_gpu_is_ever_two_pods(steps: list[tuple[str, int, bool]]) -> None:
-    devices, held = Devices(), dict[str, tuple[int, ...]]()
+    devices, held = DeviceManager(), dict[str, tuple[int, ...]]()
     for pod, count, leaves in steps:
         if leaves:
             devices.release(pod)
             held.pop(pod, None)
         elif pod not in held and count <= 4 - sum(map(len, held.values())):
-            held[pod] = devices.take(NODE, pod, needs(count), ()) or ()
+            held[pod] = devices.allocate(NODE, pod, needs(count), ()) or ()
             assert len(held[pod]) == count
     every = [device for taken in held.values() for device in taken]
     assert len(every) == len(set(every))
 
 
 def test_who_asks_again_gets_the_same_and_too_many_are_refused() -> None:
-    devices = Devices()
-    assert devices.take(NODE, "a", needs(3), ()) == devices.take(NODE, "a", needs(3), ()) == (0, 1, 2)
-    with pytest.raises(ShortError, match="2 GPUs are needed, and 1 of node n1 are free"):
-        devices.take(NODE, "b", needs(2), ())
+    devices = DeviceManager()
+    assert devices.allocate(NODE, "a", needs(3), ()) == devices.allocate(NODE, "a", needs(3), ()) == (0, 1, 2)
+    with pytest.raises(InsufficientDevicesError, match="2 GPUs are needed, and 1 of node n1 are free"):
+        devices.allocate(NODE, "b", needs(2), ())
 
 
 def test_who_asked_for_none_sees_none_where_there_are_any() -> None:
-    assert Devices().take(NODE, "a", needs(0), ()) == ()
-    assert Devices().take(Machine(name="n2", cpu=1, memory=1), "a", needs(0), ()) is None
+    assert DeviceManager().allocate(NODE, "a", needs(0), ()) == ()
+    assert DeviceManager().allocate(LocalNode(name="n2", cpu=1, memory=1), "a", needs(0), ()) is None
 
 
 def test_what_ended_in_a_pod_leaves_its_gpus_to_the_others_of_the_pod() -> None:
-    devices = Devices()
-    devices.take(NODE, "a", needs(4, "first"), ())
-    with pytest.raises(ShortError):
-        devices.take(NODE, "a", needs(4), {"first"})
-    assert devices.take(NODE, "a", needs(4), ()) == (0, 1, 2, 3)
+    devices = DeviceManager()
+    devices.allocate(NODE, "a", needs(4, "first"), ())
+    with pytest.raises(InsufficientDevicesError):
+        devices.allocate(NODE, "a", needs(4), {"first"})
+    assert devices.allocate(NODE, "a", needs(4), ()) == (0, 1, 2, 3)
 
 
 def test_gpus_outlive_the_process_that_gave_them() -> None:
     spec = ContainerSpec(
         pod="a", container="main", attempt=0, argv=[], env={"CUDA_VISIBLE_DEVICES": "1,3"}, cwd="/"
     )
-    devices = Devices()
+    devices = DeviceManager()
     devices.restore(spec)
-    assert devices.take(NODE, "b", needs(2), ()) == (0, 2)
-    assert devices.take(NODE, "a", needs(2), ()) == (1, 3)
+    assert devices.allocate(NODE, "b", needs(2), ()) == (0, 2)
+    assert devices.allocate(NODE, "a", needs(2), ()) == (1, 3)
 
 
 # --- users -------------------------------------------------------------------------------------------------
 
-PERSONS: dict[str, tuple[Object, Object, int, Person]] = {
-    "nobody in particular": ({}, {}, 0, Person()),
-    "a user": ({"runAsUser": 64001}, {}, 0, Person(user=64001, group=64001)),
-    "a user that the system knows": ({"runAsUser": 0, "runAsGroup": 5}, {}, 0, Person(user=0, group=5)),
+PERSONS: dict[str, tuple[Object, Object, int, RunAsIdentity]] = {
+    "nobody in particular": ({}, {}, 0, RunAsIdentity()),
+    "a user": ({"runAsUser": 64001}, {}, 0, RunAsIdentity(user=64001, group=64001)),
+    "a user that the system knows": (
+        {"runAsUser": 0, "runAsGroup": 5},
+        {},
+        0,
+        RunAsIdentity(user=0, group=5),
+    ),
     "the container's word counts": (
         {"runAsUser": 1, "runAsGroup": 1},
         {"runAsUser": 64002, "runAsGroup": 7},
         0,
-        Person(user=64002, group=7),
+        RunAsIdentity(user=64002, group=7),
     ),
     "groups": (
         {"supplementalGroups": [8], "fsGroup": 9, "runAsUser": 64001},
         {},
         0,
-        Person(user=64001, group=64001, groups=[8, 9]),
+        RunAsIdentity(user=64001, group=64001, groups=[8, 9]),
     ),
-    "who is not root is who he is": ({"runAsUser": 1000, "fsGroup": 9}, {}, 1000, Person()),
+    "who is not root is who he is": ({"runAsUser": 1000, "fsGroup": 9}, {}, 1000, RunAsIdentity()),
 }
 
 
 @pytest.mark.parametrize("of_pod, of_container, user, person", PERSONS.values(), ids=PERSONS)
-def test_whom_a_container_runs_as(of_pod: Object, of_container: Object, user: int, person: Person) -> None:
+def test_whom_a_container_runs_as(
+    of_pod: Object, of_container: Object, user: int, person: RunAsIdentity
+) -> None:
     pod = {"spec": {"securityContext": of_pod}}
-    assert person_of(pod, {"securityContext": of_container}, user) == person
+    assert run_as_identity(pod, {"securityContext": of_container}, user) == person

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from shoal.kubelet.probes import ask
+from shoal.kubelet.probes import run_probe
 from shoal.kubelet.runtime import Run
 
 NO_RUN = cast("Run", None)
@@ -33,10 +33,12 @@ async def test_what_is_made_of_an_answer(answer: bytes, said: str) -> None:
         port = server.sockets[0].getsockname()[1]
         container = {"name": "main", "ports": [{"name": "http", "containerPort": port}]}
         probe = {"httpGet": {"port": "http"}, "timeoutSeconds": 60}
-        assert await ask(probe, NO_RUN, container, "127.0.0.1") == said
+        assert await run_probe(probe, NO_RUN, container, "127.0.0.1") == said
 
 
 @pytest.mark.parametrize("kind", ["httpGet", "tcpSocket"])
 async def test_a_name_that_no_port_has_is_no_answer(kind: str) -> None:
-    said = await ask({kind: {"port": "none"}, "timeoutSeconds": 60}, NO_RUN, {"name": "main"}, "127.0.0.1")
+    said = await run_probe(
+        {kind: {"port": "none"}, "timeoutSeconds": 60}, NO_RUN, {"name": "main"}, "127.0.0.1"
+    )
     assert "none" in said

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.apiserver.strategies.table import RULES
+from shoal.apiserver.strategies.table import strategies
 from shoal.cluster.errors import InvalidError
-from shoal.cluster.resources import DIJOBS, JOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource
-from shoal.embedded.admission import refusing
-from shoal.kubelet.admission import refusals, refuser
-from shoal.kubelet.runtime import Abilities
+from shoal.cluster.resources import JOBS, PODS, Object, Resource, resource_of
+from shoal.embedded.store import with_pod_validation
+from shoal.kubelet.admission import pod_validator, validate_pods
+from shoal.kubelet.runtime import RuntimeFeatures
 
-ALL = Abilities(mounts=True, cgroups="v2", users=True, notes=[])
-NOTHING = Abilities(mounts=False, cgroups="", users=False, notes=["no user namespaces"])
+ALL = RuntimeFeatures(mounts=True, cgroups="v2", users=True, notes=[])
+NOTHING = RuntimeFeatures(mounts=False, cgroups="", users=False, notes=["no user namespaces"])
 HERE = "not supported in the embedded home"
 FIRST = "spec.containers[0]"
 
@@ -31,10 +31,10 @@ def volume(**kind: object) -> Object:
 
 
 def found(
-    thing: Object, able: Abilities = ALL, user: int = 0, resource: str = PODS.full_name
+    thing: Object, able: RuntimeFeatures = ALL, user: int = 0, resource: str = PODS.full_name
 ) -> dict[str, str]:
-    refuse = refuser(lambda: able, user)
-    return {error.path: error.message for error in refusals(thing, refuse, resource)}
+    refuse = pod_validator(lambda: able, user)
+    return {error.path: error.message for error in validate_pods(thing, refuse, resource)}
 
 
 FINE: dict[str, Object] = {
@@ -160,19 +160,27 @@ def test_where_nothing_can_be_mounted_only_paths_of_the_host_are_let_in() -> Non
 BARE: Object = {"spec": {"containers": [{"name": "main"}]}}
 JOBS_OF: dict[str, tuple[Resource[Any], Object, str]] = {
     "Job": (JOBS, {"template": BARE}, "spec.template.spec.containers[0].command"),
-    "DIJob": (DIJOBS, {"template": BARE}, "spec.template.spec.containers[0].command"),
+    "DIJob": (resource_of("DIJob"), {"template": BARE}, "spec.template.spec.containers[0].command"),
     "DIJob of tasks": (
-        DIJOBS,
+        resource_of("DIJob"),
         {"tasks": [{"template": BARE}]},
         "spec.tasks[0].template.spec.containers[0].command",
     ),
-    "TYJob": (TYJOBS, {"leader": {"template": BARE}}, "spec.leader.template.spec.containers[0].command"),
+    "TYJob": (
+        resource_of("TYJob"),
+        {"leader": {"template": BARE}},
+        "spec.leader.template.spec.containers[0].command",
+    ),
     "its workers": (
-        TYJOBS,
+        resource_of("TYJob"),
         {"workerSets": [{"template": BARE}]},
         "spec.workerSets[0].template.spec.containers[0].command",
     ),
-    "TrainingJob": (TRAININGJOBS, {"volumes": [{"name": "v", "nfs": {}}]}, "spec.volumes[0].nfs"),
+    "TrainingJob": (
+        resource_of("TrainingJob"),
+        {"volumes": [{"name": "v", "nfs": {}}]},
+        "spec.volumes[0].nfs",
+    ),
 }
 
 
@@ -183,10 +191,10 @@ def test_jobs_are_refused_for_their_templates(resource: Resource[Any], spec: Obj
 
 async def test_a_registry_refuses_what_is_new_and_leaves_alone_what_is_there() -> None:
     able = [ALL]
-    rules = refusing(RULES, refuser(lambda: able[0], 0))
+    rules = with_pod_validation(strategies(), pod_validator(lambda: able[0], 0))
     mounts = [{"name": "v", "mountPath": "/data"}]
     thing = pod(container(volumeMounts=mounts), volumes=[{"name": "v", "emptyDir": {}}])
-    async with Registry(rules=rules) as registry:
+    async with Registry(strategies=rules) as registry:
         await registry.create(PODS, thing)
         able[0] = NOTHING
         with pytest.raises(InvalidError) as refused:

@@ -8,16 +8,15 @@ import pytest
 
 from shoal.cluster.resources import Object
 from shoal.kubelet import volumes
-from shoal.kubelet.downward import Place
-from shoal.kubelet.nodes import Machine
-from shoal.kubelet.references import ConfigError, Reference
+from shoal.kubelet.nodes import LocalNode
+from shoal.kubelet.references import ConfigError, LocalReference, PodLocation
 from shoal.kubelet.runtime import Mount
 from shoal.kubelet.volumes import MountError
 
-PLACE = Place(machine=Machine(name="n1", cpu=4000, memory=2**30), ip="127.5.0.1")
+LOCATION = PodLocation(node=LocalNode(name="n1", cpu=4000, memory=2**30), ip="127.5.0.1")
 WORDS: Object = {"kind": "ConfigMap", "data": {"a": "1", "b": "2"}, "binaryData": {"c": "AAE="}}
 KEYS: Object = {"kind": "Secret", "data": {"k": base64.b64encode(b"hush").decode()}}
-SOURCES = {Reference("ConfigMap", "words"): WORDS, Reference("Secret", "keys"): KEYS}
+SOURCES = {LocalReference("ConfigMap", "words"): WORDS, LocalReference("Secret", "keys"): KEYS}
 
 
 def pod(*wanted: Object, **spec: object) -> Object:
@@ -65,7 +64,7 @@ CONTENTS: dict[str, tuple[Object, dict[str, bytes]]] = {
 
 @pytest.mark.parametrize("volume, files", CONTENTS.values(), ids=CONTENTS)
 def test_what_is_in_a_volume(tmp_path: Path, volume: Object, files: dict[str, bytes]) -> None:
-    volumes.make(pod(volume), tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(pod(volume), tmp_path, LOCATION, SOURCES)
     root = tmp_path / "v"
     found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert found == files
@@ -73,10 +72,10 @@ def test_what_is_in_a_volume(tmp_path: Path, volume: Object, files: dict[str, by
 
 def test_modes_are_those_of_the_item_the_volume_or_the_usual_one(tmp_path: Path) -> None:
     items = [{"key": "a", "path": "a", "mode": 0o400}, {"key": "b", "path": "b"}]
-    volumes.make(
+    volumes.make_volumes(
         pod(named(configMap={"name": "words", "items": items, "defaultMode": 0o640})),
         tmp_path,
-        PLACE,
+        LOCATION,
         SOURCES,
     )
     assert [(tmp_path / "v" / name).stat().st_mode & 0o777 for name in "ab"] == [0o400, 0o640]
@@ -87,22 +86,22 @@ def test_modes_are_those_of_the_item_the_volume_or_the_usual_one(tmp_path: Path)
 )
 def test_what_must_be_there_and_is_not_is_said(tmp_path: Path, target: Object) -> None:
     with pytest.raises(ConfigError):
-        volumes.make(pod(named(configMap=target)), tmp_path, PLACE, SOURCES)
+        volumes.make_volumes(pod(named(configMap=target)), tmp_path, LOCATION, SOURCES)
 
 
 def test_what_a_container_left_in_a_volume_stays(tmp_path: Path) -> None:
     wanted = pod(named(emptyDir={}))
-    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
     (tmp_path / "v" / "mine").touch()
-    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
     assert (tmp_path / "v" / "mine").exists()
 
 
 def test_everybody_may_write_where_nothing_is_written_for_them(tmp_path: Path) -> None:
     wanted = pod(named(emptyDir={}), {"name": "w", "configMap": {"name": "words"}})
-    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
     mount = {"name": "v", "mountPath": "/a", "subPath": "part"}
-    volumes.mounts_of(wanted, {"volumeMounts": [mount]}, tmp_path, {})
+    volumes.container_mounts(wanted, {"volumeMounts": [mount]}, tmp_path, {})
     modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "v", tmp_path / "v/part", tmp_path / "w")]
     assert modes == [0o777, 0o777, 0o755]
 
@@ -110,7 +109,7 @@ def test_everybody_may_write_where_nothing_is_written_for_them(tmp_path: Path) -
 def test_a_file_is_written_to_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / ".k.new").symlink_to(tmp_path / "elsewhere")
-    volumes.make(pod(named(secret={"secretName": "keys"})), tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(pod(named(secret={"secretName": "keys"})), tmp_path, LOCATION, SOURCES)
     assert (tmp_path / "v" / "k").read_bytes() == b"hush"
     assert not (tmp_path / "elsewhere").exists()
 
@@ -119,9 +118,9 @@ def test_a_file_is_written_to_where_it_belongs_and_nowhere_else(tmp_path: Path) 
 def test_a_group_has_what_it_was_given_and_what_is_made_in_it(tmp_path: Path) -> None:
     secret = {"secretName": "keys", "defaultMode": 0o400}
     wanted = pod(named(emptyDir={}), {"name": "w", "secret": secret}, securityContext={"fsGroup": 1234})
-    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
     (tmp_path / "v" / "mine").touch()
-    volumes.make(wanted, tmp_path, PLACE, SOURCES)
+    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
     given, mine = [tmp_path / "v", tmp_path / "w", tmp_path / "w/k"], tmp_path / "v" / "mine"
     assert {path.stat().st_gid for path in given} == {1234}
     assert (tmp_path / "w/k").stat().st_mode & 0o777 == 0o440
@@ -150,10 +149,10 @@ def test_paths_of_the_host_are_what_they_are_said_to_be(
     (tmp_path / "file").touch()
     wanted = pod(named(hostPath={"path": str(tmp_path / path), "type": kind}))
     if fine:
-        volumes.make(wanted, tmp_path, PLACE, {})
+        volumes.make_volumes(wanted, tmp_path, LOCATION, {})
         return
     with pytest.raises(MountError):
-        volumes.make(wanted, tmp_path, PLACE, {})
+        volumes.make_volumes(wanted, tmp_path, LOCATION, {})
 
 
 def test_mounts(tmp_path: Path) -> None:
@@ -165,7 +164,7 @@ def test_mounts(tmp_path: Path) -> None:
         {"name": "h", "mountPath": "/d"},
     ]
     wanted = pod(named(emptyDir={}), {"name": "h", "hostPath": {"path": "/data"}})
-    found = volumes.mounts_of(wanted, {"volumeMounts": mounts}, tmp_path, {"WHO": "me"})
+    found = volumes.container_mounts(wanted, {"volumeMounts": mounts}, tmp_path, {"WHO": "me"})
     assert found == [
         Mount(str(tmp_path / "v"), "/a", read_only=True),
         Mount(str(tmp_path / "v" / "part"), "/b"),
@@ -180,4 +179,4 @@ def test_a_part_of_a_volume_is_no_way_out_of_it(tmp_path: Path, inner: str) -> N
     (tmp_path / "v" / "link").symlink_to("/")
     mount = {"name": "v", "mountPath": "/a", "subPath": inner}
     with pytest.raises(MountError):
-        volumes.mounts_of(pod(named(emptyDir={})), {"volumeMounts": [mount]}, tmp_path, {})
+        volumes.container_mounts(pod(named(emptyDir={})), {"volumeMounts": [mount]}, tmp_path, {})

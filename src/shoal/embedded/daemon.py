@@ -30,7 +30,7 @@ _YOUNG, _OLDER, _OLD = 50_000, 20, 100
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def told_to_stop() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """Is set when the process is told to stop (Ctrl-C, SIGTERM), from now on."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     for number in _STOPPING:
@@ -38,7 +38,7 @@ def told_to_stop() -> asyncio.Event:
     return told
 
 
-def look_for_garbage_rarely() -> None:
+def tune_garbage_collection() -> None:
     """Do not look through a whole world for garbage again and again: there is little of it in there."""
     gc.set_threshold(_YOUNG, _OLDER, _OLD)
 
@@ -71,11 +71,11 @@ def detached(log: Path) -> Iterator[Callable[[str], None]]:
 
         try:
             yield tell
-        except click.ClickException as problem:
-            _tell(pipe, problem.format_message().encode())
+        except click.ClickException as error:
+            _tell(pipe, error.format_message().encode())
             raise
-        except BaseException as problem:
-            _tell(pipe, str(problem).encode())
+        except BaseException as error:
+            _tell(pipe, str(error).encode())
             raise
 
 
@@ -116,34 +116,34 @@ def _write_to(path: Path) -> None:
     os.close(file)
 
 
-FILE: Final = "daemon.json"
-LOG: Final = "daemon.log"
-LEAVE_PODS: Final = signal.SIGUSR1
+DAEMON_FILE: Final = "daemon.json"
+LOG_FILE: Final = "daemon.log"
+KEEP_PODS_SIGNAL: Final = signal.SIGUSR1
 """What tells a daemon to stop and to let its pods run on."""
-STATUS_PAGE: Final = "/shoal/status"
+STATUS_PATH: Final = "/shoal/status"
 """Where the API says how the daemon is."""
 
 
-def write_facts(home: Path, **facts: object) -> None:
+def write_daemon_info(home: Path, **facts: object) -> None:
     """Say who serves a home, for whoever looks for it."""
-    aside = home / f".{FILE}"
+    aside = home / f".{DAEMON_FILE}"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(facts, file)
-    aside.replace(home / FILE)
+    aside.replace(home / DAEMON_FILE)
 
 
-def remove_facts(home: Path) -> None:
+def remove_daemon_info(home: Path) -> None:
     """Nobody serves the home any more."""
-    (home / FILE).unlink(missing_ok=True)
+    (home / DAEMON_FILE).unlink(missing_ok=True)
 
 
-def facts_of(home: Path) -> dict[str, Any] | None:
+def read_daemon_info(home: Path) -> dict[str, Any] | None:
     """What the daemon of a home says of itself; None if none is up. A dead one's word does not count."""
     if not is_locked(home):
         return None
     with contextlib.suppress(OSError, ValueError):
-        said: dict[str, Any] = json.loads((home / FILE).read_text())
+        said: dict[str, Any] = json.loads((home / DAEMON_FILE).read_text())
         return said
     return None
 
@@ -163,9 +163,9 @@ def is_locked(directory: Path) -> bool:
     return False
 
 
-def must_be_up(home: Path) -> dict[str, Any]:
+def require_daemon(home: Path) -> dict[str, Any]:
     """What the daemon of a home says of itself; exits with 1 and one line if there is none."""
-    facts = facts_of(home)
+    facts = read_daemon_info(home)
     if facts is None:
         raise click.ClickException(f"{home} is not served: `shoal up -d` starts it")
     return facts

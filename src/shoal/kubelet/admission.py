@@ -7,16 +7,17 @@ with field paths. `image` is informative, and so are fields that only matter whe
 accounts or a network of pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from shoal.api.fields import FieldError
-from shoal.cluster.resources import DIJOBS, JOBS, PODS, TRAININGJOBS, TYJOBS, Object
-from shoal.kubelet import downward
-from shoal.kubelet.runtime import Abilities
-from shoal.kubelet.volumes import KINDS, PROJECTED, already_there
+from shoal.cluster.resources import PODS, Object
+from shoal.kinds.base import job_kinds
+from shoal.kubelet.references import SUPPORTED_RESOURCES, is_supported_field
+from shoal.kubelet.runtime import RuntimeFeatures
+from shoal.kubelet.volumes import PROJECTED_SOURCES, VOLUME_TYPES, is_present_on_host
 
-Refuse = Callable[[Object, str], Iterable[FieldError]]
+PodValidator = Callable[[Object, str], Iterable[FieldError]]
 """All that speaks against the spec of a pod, which stands at a path."""
 
 _LONGEST_HOSTNAME: Final = 63
@@ -35,7 +36,7 @@ _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _PROBED_BY: Final = ("exec", "httpGet", "tcpSocket")
 
 
-class Here(NamedTuple):
+class HostLimits(NamedTuple):
     """What matters of this machine: why there are no mounts, if there are none, and who we are."""
 
     mounts: bool
@@ -43,61 +44,32 @@ class Here(NamedTuple):
     why: str = ""
 
 
-def refuser(abilities: Callable[[], Abilities], user: int) -> Refuse:
+def pod_validator(features: Callable[[], RuntimeFeatures], user: int) -> PodValidator:
     """What refuses pods on a machine with such abilities, which are asked for when a pod comes."""
 
     def refuse(spec: Object, path: str) -> Iterator[FieldError]:
-        able = abilities()
-        return _refusals(spec, path, Here(able.mounts, user, "; ".join(able.notes)))
+        able = features()
+        return _refusals(spec, path, HostLimits(able.mounts, user, "; ".join(able.notes)))
 
     return refuse
 
 
-def refusals(thing: Object, refuse: Refuse, resource: str = PODS.full_name) -> Iterator[FieldError]:
-    """All that speaks against a pod, or against the templates of a job."""
-    for path, spec in _SPECS[resource](thing):
-        yield from refuse(spec, path)
+def has_pods(kind: str) -> bool:
+    """Whether objects of a kind contain pod specs that this machine must be able to run."""
+    return kind == PODS.kind or kind in job_kinds()
 
 
-# --- where specs of pods are -------------------------------------------------------------------------------
-
-
-def _of_template(holder: Object, path: str) -> Iterator[tuple[str, Object]]:
-    spec = (holder.get("template") or {}).get("spec")
-    if spec:
-        yield f"{path}.template.spec", spec
-
-
-def _of_dijob(job: Object) -> Iterator[tuple[str, Object]]:
-    yield from _of_template(job["spec"], "spec")
-    for i, task in enumerate(job["spec"].get("tasks") or ()):
-        yield from _of_template(task, f"spec.tasks[{i}]")
-
-
-def _of_tyjob(job: Object) -> Iterator[tuple[str, Object]]:
-    yield from _of_template(job["spec"].get("leader") or {}, "spec.leader")
-    for i, workers in enumerate(job["spec"].get("workerSets") or ()):
-        yield from _of_template(workers, f"spec.workerSets[{i}]")
-
-
-def _of_trainingjob(job: Object) -> Iterator[tuple[str, Object]]:
-    """Its pods are made by its controller: only volumes are the user's."""
-    yield "spec", {"volumes": job["spec"].get("volumes") or ()}
-
-
-_SPECS: Final[Mapping[str, Callable[[Object], Iterable[tuple[str, Object]]]]] = {
-    PODS.full_name: lambda pod: [("spec", pod["spec"])],
-    JOBS.full_name: lambda job: _of_template(job["spec"], "spec"),
-    DIJOBS.full_name: _of_dijob,
-    TYJOBS.full_name: _of_tyjob,
-    TRAININGJOBS.full_name: _of_trainingjob,
-}
+def validate_pods(obj: Object, validate: PodValidator, kind: str = PODS.kind) -> Iterator[FieldError]:
+    """Errors of a pod, or of the pod templates of a job."""
+    specs = [("spec", obj["spec"])] if kind == PODS.kind else job_kinds()[kind].pod_specs(obj)
+    for path, spec in specs:
+        yield from validate(spec, path)
 
 
 # --- pods --------------------------------------------------------------------------------------------------
 
 
-def _refusals(spec: Object, path: str, here: Here) -> Iterator[FieldError]:
+def _refusals(spec: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
     yield from _unsupported(spec, path, _NEVER)
     if len(spec.get("hostname") or "") > _LONGEST_HOSTNAME:
         yield FieldError(f"{path}.hostname", f"must be no more than {_LONGEST_HOSTNAME} characters")
@@ -118,7 +90,7 @@ def _unsupported(holder: Object, path: str, fields: Iterable[str]) -> Iterator[F
             yield FieldError(f"{path}.{field}", _HERE)
 
 
-def _security(context: Object, path: str, here: Here) -> Iterator[FieldError]:
+def _security(context: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
     yield from _unsupported(context, path, _NEVER_FOR_SECURITY)
     for field in ("runAsUser", "runAsGroup"):
         if context.get(field) is not None and here.user != 0 and context[field] != here.user:
@@ -135,12 +107,12 @@ def _security(context: Object, path: str, here: Here) -> Iterator[FieldError]:
 
 def _volume(volume: Object, path: str) -> Iterator[FieldError]:
     for kind in volume:
-        if kind not in ("name", *KINDS):
-            yield FieldError(f"{path}.{kind}", f"{_HERE}: {', '.join(KINDS)} are")
+        if kind not in ("name", *VOLUME_TYPES):
+            yield FieldError(f"{path}.{kind}", f"{_HERE}: {', '.join(VOLUME_TYPES)} are")
     yield from _fields(volume.get("downwardAPI") or {}, f"{path}.downwardAPI")
     for i, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
         inner = f"{path}.projected.sources[{i}]"
-        yield from _unsupported(source, inner, [kind for kind in source if kind not in PROJECTED])
+        yield from _unsupported(source, inner, [kind for kind in source if kind not in PROJECTED_SOURCES])
         yield from _fields(source.get("downwardAPI") or {}, f"{inner}.downwardAPI")
 
 
@@ -152,17 +124,17 @@ def _fields(target: Object, path: str) -> Iterator[FieldError]:
 def _about_itself(holder: Object, path: str) -> Iterator[FieldError]:
     """Complain about fields of the pod, or resources, that nobody can tell."""
     field = (holder.get("fieldRef") or {}).get("fieldPath")
-    if field is not None and not downward.is_field(field):
+    if field is not None and not is_supported_field(field):
         yield FieldError(f"{path}.fieldRef.fieldPath", f"{_HERE}: {field}")
     resource = (holder.get("resourceFieldRef") or {}).get("resource")
-    if resource is not None and resource not in downward.RESOURCES:
+    if resource is not None and resource not in SUPPORTED_RESOURCES:
         yield FieldError(f"{path}.resourceFieldRef.resource", f"{_HERE}: {resource}")
 
 
 # --- containers --------------------------------------------------------------------------------------------
 
 
-def _container(spec: Object, container: Object, path: str, here: Here) -> Iterator[FieldError]:
+def _container(spec: Object, container: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
     if not container.get("command"):
         yield FieldError(f"{path}.command", "Required value: no image is run here, so there is no entrypoint")
     yield from _unsupported(container, path, _NEVER_IN_CONTAINERS)
@@ -184,11 +156,11 @@ def _variable(variable: Object, path: str) -> Iterator[FieldError]:
     yield from _about_itself(source, f"{path}.valueFrom")
 
 
-def _mounts(spec: Object, container: Object, path: str, here: Here) -> Iterator[FieldError]:
+def _mounts(spec: Object, container: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
     """Complain about mounts where none can be made."""
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     for i, mount in enumerate(container.get("volumeMounts") or ()):
-        if not already_there(mount, volumes.get(mount.get("name"), {})):
+        if not is_present_on_host(mount, volumes.get(mount.get("name"), {})):
             why = f" ({here.why})" if here.why else ""
             yield FieldError(
                 f"{path}.volumeMounts[{i}]", f"nothing can be mounted here{why}: name paths of the host"

@@ -14,27 +14,26 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from shoal.cluster.errors import ClusterError, NotFoundError
-from shoal.cluster.events import Recorder
-from shoal.cluster.node_status import HEARTBEAT
+from shoal.cluster.errors import BadRequestError, ClusterError, NotFoundError
+from shoal.cluster.events import EventRecorder
+from shoal.cluster.node_status import HEARTBEAT_SECONDS
 from shoal.cluster.object_store import Change, Key, Put
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import JOBS, NODES, PODS, SERVICES, Object
-from shoal.kubelet.context import COMPONENT, Station
-from shoal.kubelet.environment import NODE
-from shoal.kubelet.lifecycle import ENDED, Pace
-from shoal.kubelet.names import Directory
-from shoal.kubelet.nodes import STOPPED, Machine, Machines
-from shoal.kubelet.pod import PodKeeper
-from shoal.kubelet.queries import Meter, run_of
-from shoal.kubelet.reporting import Reporter
-from shoal.kubelet.runtime import Consumption, Run, Runtime
+from shoal.kubelet.container_spec import NODE_NAME
+from shoal.kubelet.context import COMPONENT, AgentContext
+from shoal.kubelet.lifecycle import TERMINAL_PHASES, RestartOptions
+from shoal.kubelet.name_service import NameService
+from shoal.kubelet.node_reporter import NodeReporter
+from shoal.kubelet.nodes import STOPPED_ANNOTATION, LocalNode, LocalNodes
+from shoal.kubelet.pod_worker import PodWorker
+from shoal.kubelet.runtime import ResourceUsage, Run, Runtime, UsageReport
 
 _LOG: Final = logging.getLogger(__name__)
-_POWER: Final = "power"
+_POWER_OFF: Final = "power"
 _SYSTEM_HOSTS: Final = Path("/etc/hosts")
 
 
@@ -46,229 +45,306 @@ class Agent:
         cluster: Cluster,
         runtime: Runtime,
         home: Path,
-        machines: Machines,
+        nodes: LocalNodes,
         *,
         clock: Callable[[], float] = time.time,
-        pace: Pace | None = None,
-        heartbeat: float = HEARTBEAT,
+        restart: RestartOptions | None = None,
+        heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.ready: Final = asyncio.Event()
         """Set when the nodes are registered and all pods are looked after."""
         self._cluster: Final = cluster
-        self._station: Final = Station(
+        self._context: Final = AgentContext(
             cluster=cluster,
             runtime=runtime,
             home=home,
-            directory=Directory(home, _always()),
-            recorder=Recorder(cluster, COMPONENT, clock),
+            names=NameService(home, _system_hosts()),
+            recorder=EventRecorder(cluster, COMPONENT, clock),
             clock=clock,
-            pace=pace or Pace(),
+            restart=restart or RestartOptions(),
         )
-        self._meter: Final = Meter(runtime)
-        self._reporter: Final = Reporter(cluster, clock, machines, heartbeat)
-        self._machines: Final = {machine.name: machine for machine in machines}
+        self._usage_meter: Final = UsageMeter(runtime)
+        self._reporter: Final = NodeReporter(cluster, clock, nodes, heartbeat)
+        self._nodes_by_name: Final = {local_node.name: local_node for local_node in nodes}
         self._stopped: Final[dict[str, str]] = {}
         """Nodes that are as if they were lost, and how."""
         self._pods: Final[dict[Key, Object]] = {}
         self._pods_changed: Final = asyncio.Event()
-        self._keepers: Final[dict[str, tuple[PodKeeper, asyncio.Task[None]]]] = {}
-        self._burials: Final[dict[str, asyncio.Task[None]]] = {}
+        self._workers: Final[dict[str, tuple[PodWorker, asyncio.Task[None]]]] = {}
+        self._cleanups: Final[dict[str, asyncio.Task[None]]] = {}
 
     # --- asked by others ----------------------------------------------------------------------------------
 
-    def run_of(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002 - read aloud it is clear
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002 - read aloud it is clear
         """The last run of a container (of the first, if none is named), or the one before."""
         found = self._pods.get((namespace, pod))
         if found is None:
             raise NotFoundError(f'pods "{pod}" not found')
         container = container or found["spec"]["containers"][0]["name"]
-        return run_of(self._station.runtime, found, container, previous=previous)
+        return find_run(self._context.runtime, found, container, previous=previous)
 
-    def usage(self) -> Consumption:
+    def usage(self) -> UsageReport:
         """What nodes and pods use just now."""
-        heard = [name for name in self._machines if name not in self._stopped]
-        return self._meter.measure(self._pods.values(), heard, self._station.clock())
+        reporting = [name for name in self._nodes_by_name if name not in self._stopped]
+        return self._usage_meter.measure(self._pods.values(), reporting, self._context.clock())
 
     # --- life ---------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Work until cancelled; what runs then goes on."""
         reflectors = Reflectors(self._cluster)
-        reflectors.follow(SERVICES, self._station.directory.hear_of_services)
-        reflectors.follow(JOBS, self._station.directory.hear_of_jobs)
-        reflectors.follow(NODES, self._hear_of_nodes)
-        reflectors.follow(PODS, self._hear_of_pods)
+        reflectors.follow(SERVICES, self._context.names.on_service_changes)
+        reflectors.follow(JOBS, self._context.names.on_job_changes)
+        reflectors.follow(NODES, self._on_node_changes)
+        reflectors.follow(PODS, self._on_pod_changes)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(reflectors.run())
                 await reflectors.synced()
-                await self._take_over()
+                await self._recover()
                 group.create_task(self._reporter.run(self._stopped))
-                await self._retire()
+                await self._remove_stale_nodes()
         finally:
-            tasks = [task for _, task in self._keepers.values()] + list(self._burials.values())
+            tasks = [task for _, task in self._workers.values()] + list(self._cleanups.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _take_over(self) -> None:
+    async def _recover(self) -> None:
         """Begin where an earlier process left off."""
-        self._station.directory.tidy()
-        for uid in self._station.runtime.pods():
-            for run in self._station.runtime.runs(uid):
-                self._station.devices.restore(run.spec)
+        self._context.names.release_unused()
+        for uid in self._context.runtime.pods():
+            for run in self._context.runtime.runs(uid):
+                self._context.devices.restore(run.spec)
         await self._reporter.register(self._stopped)
         self.ready.set()
-        for name, how in self._stopped.items():
-            self._lose(name, how)
-        self._keep(self._pods.values())
-        self._bury_the_forgotten()
+        for name, mode in self._stopped.items():
+            self._stop_node(name, mode)
+        self._sync_pods(self._pods.values())
+        self._clean_up_orphans()
 
-    async def say_goodbye(self) -> None:
+    async def mark_pods_disrupted(self) -> None:
         """Say of the pods that will have failed when everything is ended that it is not their fault."""
-        for name in self._machines:
-            for pod in self._on(name):
+        for name in self._nodes_by_name:
+            for pod in self._active_pods(name):
                 if pod["spec"].get("restartPolicy") == "Never":
                     with contextlib.suppress(ClusterError):
-                        await self._reporter.blame(pod, "The daemon was told to stop.")
+                        await self._reporter.mark_disrupted(pod, "The daemon was told to stop.")
 
-    def living(self) -> list[Run]:
+    def running_runs(self) -> list[Run]:
         """All runs of all pods that have not ended."""
-        runtime = self._station.runtime
+        runtime = self._context.runtime
         return [run for uid in runtime.pods() for run in runtime.runs(uid) if run.exit is None]
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def _hear_of_pods(self, changes: Sequence[Change[Object]]) -> None:
-        self._station.directory.hear_of_pods(changes)
+    def _on_pod_changes(self, changes: Sequence[Change[Object]]) -> None:
+        self._context.names.on_pod_changes(changes)
         self._pods_changed.set()
         for change in changes:
             if isinstance(change, Put):
                 self._pods[change.key] = change.item
-                self._keep([change.item])
+                self._sync_pods([change.item])
             else:
                 gone = self._pods.pop(change.key)
-                self._let_go(gone["metadata"]["uid"], gone["spec"].get("nodeName", ""))
+                self._remove_pod(gone["metadata"]["uid"], gone["spec"].get("nodeName", ""))
 
-    def _keep(self, pods: Iterable[Object]) -> None:
+    def _sync_pods(self, pods: Iterable[Object]) -> None:
         """Look after pods that are ours, unless their node is as if it were lost."""
         for pod in pods:
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
-            if not self.ready.is_set() or node in self._stopped or node not in self._reporter.played:
+            if not self.ready.is_set() or node in self._stopped or node not in self._reporter.owned:
                 continue
-            if uid in self._keepers:
-                self._keepers[uid][0].hear(pod)
-            elif uid not in self._burials:
-                machine = self._machines.get(node) or Machine(name=node, cpu=0, memory=0)
-                keeper = PodKeeper(pod, machine, self._station)
-                self._keepers[uid] = keeper, _begin(keeper.run())
+            if uid in self._workers:
+                self._workers[uid][0].update(pod)
+            elif uid not in self._cleanups:
+                local_node = self._nodes_by_name.get(node) or LocalNode(name=node, cpu=0, memory=0)
+                worker = PodWorker(pod, local_node, self._context)
+                self._workers[uid] = worker, _create_task(worker.run())
 
-    def _let_go(self, uid: str, node: str) -> None:
+    def _remove_pod(self, uid: str, node: str) -> None:
         """A pod is gone: so are its processes, unless its node does not know."""
         if not self.ready.is_set() or node in self._stopped:
             return
-        keeper = self._keepers.pop(uid, None)
-        if keeper:
-            keeper[1].cancel()
-        if self._station.directory_of(uid).exists() and uid not in self._burials:
-            self._burials[uid] = _begin(self._bury(uid))
+        worker = self._workers.pop(uid, None)
+        if worker:
+            worker[1].cancel()
+        if self._context.pod_directory(uid).exists() and uid not in self._cleanups:
+            self._cleanups[uid] = _create_task(self._clean_up_pod(uid))
 
-    async def _bury(self, uid: str) -> None:
+    async def _clean_up_pod(self, uid: str) -> None:
         """End what is left of a pod, and remove it from the disk."""
-        runs = self._station.runtime.runs(uid)
+        runs = self._context.runtime.runs(uid)
         for run in runs:
             if run.exit is None:
                 run.stop(0)
         for run in runs:
-            await run.ended()
-        self._station.devices.release(uid)
+            await run.wait()
+        self._context.devices.release(uid)
         try:
-            await self._station.runtime.remove(uid)
-        except OSError as problem:
-            _LOG.warning("the directory of pod %s cannot be removed: %s", uid, problem)
-        del self._burials[uid]
+            await self._context.runtime.remove(uid)
+        except OSError as error:
+            _LOG.warning("the directory of pod %s cannot be removed: %s", uid, error)
+        del self._cleanups[uid]
 
-    def _bury_the_forgotten(self) -> None:
+    def _clean_up_orphans(self) -> None:
         """Pods that have a directory and no object: they were removed while nobody looked."""
-        there = {pod["metadata"]["uid"] for pod in self._pods.values()}
-        for uid in self._station.runtime.pods() - there:
-            runs = self._station.runtime.runs(uid)
-            self._let_go(uid, runs[0].spec.env.get(NODE, "") if runs else "")
+        known = {pod["metadata"]["uid"] for pod in self._pods.values()}
+        for uid in self._context.runtime.pods() - known:
+            runs = self._context.runtime.runs(uid)
+            self._remove_pod(uid, runs[0].spec.env.get(NODE_NAME, "") if runs else "")
 
     # --- nodes --------------------------------------------------------------------------------------------
 
-    def _hear_of_nodes(self, changes: Sequence[Change[Object]]) -> None:
-        self._reporter.hear(changes)
+    def _on_node_changes(self, changes: Sequence[Change[Object]]) -> None:
+        self._reporter.on_node_changes(changes)
         for change in changes:
             name = change.key[1]
-            how = _stopped(change.item) if isinstance(change, Put) else ""
+            mode = _stopped(change.item) if isinstance(change, Put) else ""
             before = self._stopped.get(name, "")
-            if how == before or name not in self._reporter.played:
+            if mode == before or name not in self._reporter.owned:
                 continue
-            if how:
-                self._stopped[name] = how
-                self._lose(name, how)
+            if mode:
+                self._stopped[name] = mode
+                self._stop_node(name, mode)
             else:
-                self._find(name)
+                self._restore_node(name)
 
-    def _lose(self, name: str, how: str) -> None:
+    def _stop_node(self, name: str, mode: str) -> None:
         """A node is as if it were lost: nobody looks after its pods, and without power nothing runs."""
         if not self.ready.is_set():
             return
-        for uid, (keeper, task) in list(self._keepers.items()):
-            if keeper.machine.name == name:
-                del self._keepers[uid]
+        for uid, (worker, task) in list(self._workers.items()):
+            if worker.node.name == name:
+                del self._workers[uid]
                 task.cancel()
-        if how == _POWER:
-            self._cut_power(name)
+        if mode == _POWER_OFF:
+            self._kill_containers(name)
 
-    def _cut_power(self, name: str) -> None:
-        for run in self.living():
-            if run.spec.env.get(NODE) == name:
+    def _kill_containers(self, name: str) -> None:
+        for run in self.running_runs():
+            if run.spec.env.get(NODE_NAME) == name:
                 run.stop(0)
 
-    def _find(self, name: str) -> None:
+    def _restore_node(self, name: str) -> None:
         """A node is back: it goes on where it was, and ends what is gone."""
         del self._stopped[name]
         if self.ready.is_set():
-            self._reporter.announce()
-            self._keep(self._pods.values())
-            self._bury_the_forgotten()
+            self._reporter.report_now()
+            self._sync_pods(self._pods.values())
+            self._clean_up_orphans()
 
-    async def _retire(self) -> None:
+    async def _remove_stale_nodes(self) -> None:
         """Remove nodes that an earlier process played and that are no more; their pods are ended first."""
-        for name in sorted(self._reporter.played - self._machines.keys()):
+        for name in sorted(self._reporter.owned - self._nodes_by_name.keys()):
             try:
-                await self._retire_one(name)
-            except ClusterError as problem:
-                _LOG.warning("node %s stays until the next start: %s", name, problem.message)
+                await self._drain_and_remove(name)
+            except ClusterError as error:
+                _LOG.warning("node %s stays until the next start: %s", name, error.message)
 
-    async def _retire_one(self, name: str) -> None:
-        await self._reporter.give_up(name, self._on(name))
-        while self._on(name):
+    async def _drain_and_remove(self, name: str) -> None:
+        await self._reporter.drain(name, self._active_pods(name))
+        while self._active_pods(name):
             self._pods_changed.clear()
             await self._pods_changed.wait()
         await self._reporter.remove(name)
 
-    def _on(self, node: str) -> list[Object]:
+    def _active_pods(self, node: str) -> list[Object]:
         """The pods of a node that have not ended."""
         return [
             pod
             for pod in self._pods.values()
-            if pod["spec"].get("nodeName") == node and pod.get("status", {}).get("phase") not in ENDED
+            if pod["spec"].get("nodeName") == node
+            and pod.get("status", {}).get("phase") not in TERMINAL_PHASES
         ]
 
 
 def _stopped(node: Object) -> str:
-    return str(node["metadata"].get("annotations", {}).get(STOPPED, ""))
+    return str(node["metadata"].get("annotations", {}).get(STOPPED_ANNOTATION, ""))
 
 
-def _begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _create_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(work)
 
 
-def _always() -> str:
+def _system_hosts() -> str:
     """The hosts that the system knows."""
     with contextlib.suppress(OSError):
         return _SYSTEM_HOSTS.read_text()
     return "127.0.0.1 localhost\n"
+
+
+_SHORTEST: Final = 1.0
+"""Seconds over which a rate is worth telling."""
+
+
+def find_run(runtime: Runtime, pod: Object, container: str, *, previous: bool) -> Run:
+    """The run that somebody means; in the words of a kubelet if there is none."""
+    name = pod["metadata"]["name"]
+    runs = [run for run in runtime.runs(pod["metadata"]["uid"]) if run.spec.container == container]
+    if previous and len(runs) < 2:  # noqa: PLR2004 - the last one, and one before it
+        raise BadRequestError(f'previous terminated container "{container}" in pod "{name}" not found')
+    if not runs:
+        reason = _waits_for(pod, container)
+        raise BadRequestError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+    return runs[-2 if previous else -1]
+
+
+def _waits_for(pod: Object, container: str) -> str:
+    status = pod.get("status", {})
+    for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        if one["name"] == container and one["state"].get("waiting"):
+            return str(one["state"]["waiting"].get("reason", ""))
+    return "ContainerCreating"
+
+
+class _Sample(NamedTuple):
+    """When a run was looked at last, what it had used by then, and how fast."""
+
+    time: float
+    cpu: float
+    rate: float
+
+
+class UsageMeter:
+    """Makes rates of what runs have used so far: over the time since somebody asked before."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime: Final = runtime
+        self._before: dict[tuple[str, str, int], _Sample] = {}
+        self._samples: dict[tuple[str, str, int], _Sample] = {}
+
+    def measure(self, pods: Iterable[Object], nodes: Iterable[str], now: float) -> UsageReport:
+        """What these pods use just now. A node uses what its pods do."""
+        self._before, self._samples = self._samples, {}
+        found: dict[Key, dict[str, ResourceUsage]] = {}
+        on: dict[str, list[ResourceUsage]] = {name: [] for name in nodes}
+        for pod in pods:
+            loads = self._of_pod(pod, now)
+            node = pod["spec"].get("nodeName", "")
+            if loads and node in on:
+                found[pod["metadata"]["namespace"], pod["metadata"]["name"]] = loads
+                on[node] += loads.values()
+        by_node = {name: _sum(loads) for name, loads in on.items()}
+        return UsageReport(at=now, window=_SHORTEST, nodes=by_node, pods=found)
+
+    def _of_pod(self, pod: Object, now: float) -> dict[str, ResourceUsage]:
+        found = {}
+        for run in self._runtime.runs(pod["metadata"]["uid"]):
+            used = run.usage() if run.exit is None else None
+            if used is not None:
+                rate = self._rate(run, used.cpu, now)
+                found[run.spec.container] = ResourceUsage(cpu=rate, memory=used.memory)
+        return found
+
+    def _rate(self, run: Run, cpu: float, now: float) -> float:
+        key = run.spec.pod, run.spec.container, run.spec.attempt
+        last = self._before.get(key) or _Sample(run.started or now, 0.0, 0.0)
+        if now - last.time >= _SHORTEST:
+            last = _Sample(now, cpu, max(cpu - last.cpu, 0.0) / (now - last.time))
+        self._samples[key] = last
+        return last.rate
+
+
+def _sum(loads: list[ResourceUsage]) -> ResourceUsage:
+    return ResourceUsage(cpu=sum(one.cpu for one in loads), memory=sum(one.memory for one in loads))

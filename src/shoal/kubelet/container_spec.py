@@ -1,6 +1,8 @@
 """From a container to the process that it is to be: a pure function, but for volumes that must be there."""
 
 import pwd
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -8,14 +10,148 @@ import msgspec
 
 from shoal.api.quantity import NANO, Quantity
 from shoal.cluster.resources import Object
-from shoal.kubelet.environment import Surroundings, environment, expanded
+from shoal.kubelet.references import (
+    ConfigError,
+    PodLocation,
+    ReferencedObjects,
+    containers_by_name,
+    expand_variables,
+    field_value,
+    parse_reference,
+    resolve_data,
+    resource_value,
+)
 from shoal.kubelet.runtime import ContainerSpec, Limits, Mount
-from shoal.kubelet.volumes import already_there, mounts_of
+from shoal.kubelet.volumes import container_mounts, is_present_on_host
+
+VENV_ANNOTATION: Final = "shoal.io/venv"
+"""The annotation that names a virtual environment to run in."""
+NODE_NAME: Final = "SHOAL_NODE_NAME"
+VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
+
+_INHERITED: Final = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}
+)
+_USER_SPECIFIC: Final = frozenset({"HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"})
+_DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+
+
+class EnvironmentContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container's environment is made from, besides the pod."""
+
+    location: PodLocation
+    sources: ReferencedObjects
+    host_env: Mapping[str, str]
+    """The variables of the process that serves."""
+    gpus: tuple[int, ...] | None = None
+    """Its GPUs; None where the node has none, so that there is nothing to hide."""
+    other_user: bool = False
+    """It runs as another user than we do."""
+    peers: Mapping[str, str] = {}
+    """Addresses by host of those whose names do not resolve here."""
+
+
+def build_environment(pod: Object, container: Object, context: EnvironmentContext) -> dict[str, str]:
+    """All variables of a container; ConfigError if something that must be there is not."""
+    variables = _host_variables(context) | _shoal_variables(pod, context) | _venv_variables(pod, context)
+    for source in container.get("envFrom", ()):
+        variables |= _env_from(source, context.sources)
+    for variable in container.get("env", ()):
+        value = _value(pod, container, variable, variables, context)
+        if value is not None:
+            variables[variable["name"]] = value
+    return variables
+
+
+# --- what is there without asking --------------------------------------------------------------------------
+
+
+def _host_variables(context: EnvironmentContext) -> dict[str, str]:
+    kept = {name: text for name, text in context.host_env.items() if name in _INHERITED or name[:3] == "LC_"}
+    if context.other_user:
+        kept = {name: text for name, text in kept.items() if name not in _USER_SPECIFIC} | {"HOME": "/"}
+    return {"PATH": _DEFAULT_PATH} | kept
+
+
+def _shoal_variables(pod: Object, context: EnvironmentContext) -> dict[str, str]:
+    metadata, location = pod["metadata"], context.location
+    variables = {
+        "HOSTNAME": pod["spec"].get("hostname") or metadata["name"],
+        "SHOAL_POD_NAME": metadata["name"],
+        "SHOAL_POD_NAMESPACE": metadata["namespace"],
+        "SHOAL_POD_IP": location.ip,
+        NODE_NAME: location.node.name,
+    }
+    if context.peers:
+        variables["SHOAL_PEERS"] = ",".join(f"{host}={address}" for host, address in context.peers.items())
+    return variables | ({} if context.gpus is None else {VISIBLE_DEVICES: ",".join(map(str, context.gpus))})
+
+
+def _venv_variables(pod: Object, context: EnvironmentContext) -> dict[str, str]:
+    directory = pod["metadata"].get("annotations", {}).get(VENV_ANNOTATION)
+    if not directory:
+        return {}
+    if not Path(directory, "bin").is_dir():
+        raise ConfigError(
+            f"{VENV_ANNOTATION}: {directory} is not a virtual environment: it has no directory bin"
+        )
+    path = context.host_env.get("PATH", _DEFAULT_PATH)
+    return {"VIRTUAL_ENV": directory, "PATH": f"{directory}/bin:{path}"}
+
+
+# --- what the pod says -------------------------------------------------------------------------------------
+
+
+def _env_from(source: Object, sources: ReferencedObjects) -> dict[str, str]:
+    """All that a config map or a secret has, under names that variables can have."""
+    target = source.get("configMapRef") or source.get("secretRef") or {}
+    data = resolve_data(sources, source, target) or {}
+    prefix = source.get("prefix", "")
+    return {
+        f"{prefix}{key}": value.decode(errors="replace")
+        for key, value in sorted(data.items())
+        if _NAME.fullmatch(f"{prefix}{key}")
+    }
+
+
+def _value(
+    pod: Object, container: Object, variable: Object, known: Mapping[str, str], context: EnvironmentContext
+) -> str | None:
+    source = variable.get("valueFrom")
+    if not source:
+        return expand_variables(variable.get("value", ""), known)
+    if "fieldRef" in source:
+        return field_value(pod, source["fieldRef"]["fieldPath"], context.location)
+    if "resourceFieldRef" in source:
+        return resource_value(
+            _referenced_container(pod, container, source["resourceFieldRef"]),
+            source["resourceFieldRef"],
+            context.location.node,
+        )
+    return _key_value(pod, source, context.sources)
+
+
+def _referenced_container(pod: Object, container: Object, reference: Object) -> Object:
+    """The container that a reference to resources means: by default the one that it stands in."""
+    return containers_by_name(pod).get(reference.get("containerName", ""), container)
+
+
+def _key_value(pod: Object, source: Object, sources: ReferencedObjects) -> str | None:
+    target = source.get("configMapKeyRef") or source.get("secretKeyRef") or {}
+    data = resolve_data(sources, source, target)
+    if data is not None and target["key"] in data:
+        return data[target["key"]].decode(errors="replace")
+    if data is None or target.get("optional"):
+        return None
+    kind, name = parse_reference(source) or ("", "")
+    raise ConfigError(f"couldn't find key {target['key']} in {kind} {pod['metadata']['namespace']}/{name}")
+
 
 _HOSTS: Final = "/etc/hosts"
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
+class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Where on the disk a pod lives, and what can be mounted for it."""
 
     directory: Path
@@ -35,7 +171,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         return self.directory / "volumes"
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class RunAsIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a container runs as; None is who we are."""
 
     user: int | None = None
@@ -43,7 +179,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[int] = []
 
 
-def person_of(pod: Object, container: Object, user: int) -> Person:
+def run_as_identity(pod: Object, container: Object, user: int) -> RunAsIdentity:
     """Whom a container runs as. A user without a group has the one that the system knows of."""
     of_pod = pod["spec"].get("securityContext") or {}
     context = of_pod | (container.get("securityContext") or {})
@@ -51,28 +187,28 @@ def person_of(pod: Object, container: Object, user: int) -> Person:
     if of_pod.get("fsGroup") is not None:
         groups.append(of_pod["fsGroup"])
     if user != 0 or not (groups or {"runAsUser", "runAsGroup"} & context.keys()):
-        return Person()
+        return RunAsIdentity()
     wanted = context.get("runAsUser", user)
-    return Person(user=wanted, group=context.get("runAsGroup", _group_of(wanted)), groups=groups)
+    return RunAsIdentity(user=wanted, group=context.get("runAsGroup", _group_of(wanted)), groups=groups)
 
 
-def container_spec(
-    pod: Object, container: Object, attempt: int, around: Surroundings, site: Site
+def build_container_spec(
+    pod: Object, container: Object, attempt: int, env_context: EnvironmentContext, sandbox: PodSandbox
 ) -> ContainerSpec:
     """What is to be run. ConfigError if something is missing that the container refers to."""
-    person = person_of(pod, container, site.user)
-    another = person.user not in (None, site.user)
-    variables = environment(pod, container, msgspec.structs.replace(around, somebody_else=another))
+    person = run_as_identity(pod, container, sandbox.user)
+    another = person.user not in (None, sandbox.user)
+    variables = build_environment(pod, container, msgspec.structs.replace(env_context, other_user=another))
     words = [*container.get("command", ()), *container.get("args", ())]
     return ContainerSpec(
         pod=pod["metadata"]["uid"],
         container=container["name"],
         attempt=attempt,
-        argv=[expanded(word, variables) for word in words],
+        argv=[expand_variables(word, variables) for word in words],
         env=variables,
-        cwd=container.get("workingDir") or ("/" if another else str(site.scratch)),
+        cwd=container.get("workingDir") or ("/" if another else str(sandbox.scratch)),
         grace=float(pod["spec"].get("terminationGracePeriodSeconds", 30)),
-        mounts=_mounts(pod, container, site, variables),
+        mounts=_mounts(pod, container, sandbox, variables),
         limits=_limits(container),
         user=person.user,
         group=person.group,
@@ -80,15 +216,15 @@ def container_spec(
     )
 
 
-def _mounts(pod: Object, container: Object, site: Site, variables: dict[str, str]) -> list[Mount]:
-    if not site.mounts:
+def _mounts(pod: Object, container: Object, sandbox: PodSandbox, variables: dict[str, str]) -> list[Mount]:
+    if not sandbox.mounts:
         return []
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     wanted = [
-        one for one in container.get("volumeMounts", ()) if not already_there(one, volumes[one["name"]])
+        one for one in container.get("volumeMounts", ()) if not is_present_on_host(one, volumes[one["name"]])
     ]
-    hosts = Mount(source=str(site.hosts), target=_HOSTS, read_only=True)
-    return [*mounts_of(pod, container | {"volumeMounts": wanted}, site.volumes, variables), hosts]
+    hosts = Mount(source=str(sandbox.hosts), target=_HOSTS, read_only=True)
+    return [*container_mounts(pod, container | {"volumeMounts": wanted}, sandbox.volumes, variables), hosts]
 
 
 def _limits(container: Object) -> Limits:

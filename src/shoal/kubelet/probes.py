@@ -14,22 +14,22 @@ from typing import Final
 from msgspec.structs import replace
 
 from shoal.cluster.resources import Object
-from shoal.kubelet.lifecycle import Health
+from shoal.kubelet.lifecycle import ContainerHealth
 from shoal.kubelet.runtime import Run
 
-_MOST_OUTPUT: Final = 1024
+_MAX_OUTPUT: Final = 1024
 """Bytes of what a command says that stand in a message."""
-_PIECE: Final = 2**16
+_READ_SIZE: Final = 2**16
 _STATUS: Final = re.compile(rb"HTTP/[0-9.]+ ([0-9]{3})\b")
 _SUCCESSES: Final = range(200, 400)
-_DIED: Final = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError)
+_CONNECTION_ERRORS: Final = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError)
 
 
 class Prober:
     """Asks one run of a container. `health` is what is known; `changed` is called when that changes."""
 
     def __init__(self, run: Run, container: Object, ip: str, changed: Callable[[], None]) -> None:
-        self.health = Health(
+        self.health = ContainerHealth(
             started="startupProbe" not in container,
             ready="startupProbe" not in container and "readinessProbe" not in container,
         )
@@ -43,119 +43,122 @@ class Prober:
     async def run(self) -> None:
         """Ask until cancelled."""
         if "startupProbe" in self._container:
-            await self._start_up(self._container["startupProbe"])
+            await self._run_startup_probe(self._container["startupProbe"])
         async with asyncio.TaskGroup() as group:
             if "readinessProbe" in self._container:
-                group.create_task(self._follow_readiness(self._container["readinessProbe"]))
+                group.create_task(self._run_readiness_probe(self._container["readinessProbe"]))
             if "livenessProbe" in self._container:
-                group.create_task(self._follow_liveness(self._container["livenessProbe"]))
+                group.create_task(self._run_liveness_probe(self._container["livenessProbe"]))
 
-    def recover(self, *, started: bool, ready: bool) -> None:
+    def restore(self, *, started: bool, ready: bool) -> None:
         """Take what was known before, until there is an answer."""
         self.health = replace(self.health, started=started or self.health.started, ready=ready)
 
     # --- each kind ----------------------------------------------------------------------------------------
 
-    async def _start_up(self, probe: Object) -> None:
-        async for well, said in self._verdicts("Startup", probe):
-            if well:
+    async def _run_startup_probe(self, probe: Object) -> None:
+        async for succeeded, message in self._results("Startup", probe):
+            if succeeded:
                 ready = "readinessProbe" not in self._container
-                self._say(replace(self.health, started=True, ready=ready))
+                self._set_health(replace(self.health, started=True, ready=ready))
                 return
-            self._give_up("startup", said)
+            self._set_unhealthy("startup", message)
 
-    async def _follow_readiness(self, probe: Object) -> None:
-        async for well, _ in self._verdicts("Readiness", probe):
-            self._say(replace(self.health, ready=well))
+    async def _run_readiness_probe(self, probe: Object) -> None:
+        async for succeeded, _ in self._results("Readiness", probe):
+            self._set_health(replace(self.health, ready=succeeded))
 
-    async def _follow_liveness(self, probe: Object) -> None:
-        async for well, said in self._verdicts("Liveness", probe):
-            if not well:
-                self._give_up("liveness", said)
+    async def _run_liveness_probe(self, probe: Object) -> None:
+        async for succeeded, message in self._results("Liveness", probe):
+            if not succeeded:
+                self._set_unhealthy("liveness", message)
 
-    def _give_up(self, kind: str, said: str) -> None:
+    def _set_unhealthy(self, kind: str, message: str) -> None:
         name = self._container["name"]
-        self._say(
-            replace(self.health, ailing=f"Container {name} failed {kind} probe, will be restarted: {said}")
+        self._set_health(
+            replace(
+                self.health,
+                unhealthy_reason=f"Container {name} failed {kind} probe, will be restarted: {message}",
+            )
         )
 
-    def _say(self, health: Health) -> None:
+    def _set_health(self, health: ContainerHealth) -> None:
         if health != self.health:
             self.health = health
             self._changed()
 
-    async def _verdicts(self, kind: str, probe: Object) -> AsyncIterator[tuple[bool, str]]:
+    async def _results(self, kind: str, probe: Object) -> AsyncIterator[tuple[bool, str]]:
         """Each answer that has come as often in a row as it takes."""
         needed = {True: probe.get("successThreshold", 1), False: probe.get("failureThreshold", 3)}
-        row, before = 0, None
+        count, previous = 0, None
         await asyncio.sleep(probe.get("initialDelaySeconds", 0))
         while True:
-            said = await ask(probe, self._run, self._container, self._ip)
-            row, before = (row + 1 if before == (not said) else 1), not said
-            if said:
-                self.failures.append((kind, said))
+            message = await run_probe(probe, self._run, self._container, self._ip)
+            count, previous = (count + 1 if previous == (not message) else 1), not message
+            if message:
+                self.failures.append((kind, message))
                 self._changed()
-            if row >= needed[not said]:
-                yield not said, said
+            if count >= needed[not message]:
+                yield not message, message
             await asyncio.sleep(probe.get("periodSeconds", 10))
 
 
 # --- asking ------------------------------------------------------------------------------------------------
 
 
-async def ask(probe: Object, run: Run, container: Object, ip: str) -> str:
+async def run_probe(probe: Object, run: Run, container: Object, ip: str) -> str:
     """Ask once: what is wrong, or nothing."""
     seconds = probe.get("timeoutSeconds", 1)
     try:
         async with asyncio.timeout(seconds):
             if "exec" in probe:
-                return await _execute(probe["exec"]["command"], run)
+                return await _exec_probe(probe["exec"]["command"], run)
             if "httpGet" in probe:
-                return await _get(probe["httpGet"], container, ip)
-            return await _connect(probe["tcpSocket"], container, ip)
+                return await _http_get(probe["httpGet"], container, ip)
+            return await _tcp_connect(probe["tcpSocket"], container, ip)
     except TimeoutError:
         return f"no answer within {seconds}s"
-    except _DIED as problem:
-        return str(problem) or type(problem).__name__
+    except _CONNECTION_ERRORS as error:
+        return str(error) or type(error).__name__
 
 
-async def _execute(command: list[str], run: Run) -> str:
+async def _exec_probe(command: list[str], run: Run) -> str:
     execution = await run.execute(command, tty=False, stdin=False)
     try:
         readers = [reader for reader in (execution.stdout, execution.stderr) if reader is not None]
-        said = await asyncio.gather(*map(_beginning, readers))
+        message = await asyncio.gather(*map(_read_start, readers))
         code = await execution.wait()
     except BaseException:
         execution.kill()
         raise
-    text = b"".join(said)[:_MOST_OUTPUT].decode(errors="replace").strip()
+    text = b"".join(message)[:_MAX_OUTPUT].decode(errors="replace").strip()
     return "" if code == 0 else text or f"the command ended with {code}"
 
 
-async def _beginning(reader: asyncio.StreamReader) -> bytes:
+async def _read_start(reader: asyncio.StreamReader) -> bytes:
     """The first that a command says; the rest is read, so that it can end, and let go."""
     kept = b""
-    while piece := await reader.read(_PIECE):
-        kept = (kept + piece)[:_MOST_OUTPUT]
+    while piece := await reader.read(_READ_SIZE):
+        kept = (kept + piece)[:_MAX_OUTPUT]
     return kept
 
 
-async def _connect(target: Object, container: Object, ip: str) -> str:
+async def _tcp_connect(target: Object, container: Object, ip: str) -> str:
     async with _connection(target, container, ip):
         return ""
 
 
-async def _get(target: Object, container: Object, ip: str) -> str:
+async def _http_get(target: Object, container: Object, ip: str) -> str:
     async with _connection(target, container, ip) as (reader, writer):
         host = target.get("host") or ip
         headers = {"Host": host, "User-Agent": "shoal-probe", "Connection": "close"}
         headers |= {one["name"]: one["value"] for one in target.get("httpHeaders", ())}
         lines = [f"GET {target.get('path') or '/'} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
         writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
-        answer = _STATUS.match(await reader.readline())
-    if answer is None:
+        status = _STATUS.match(await reader.readline())
+    if status is None:
         return "it does not answer as HTTP has it"
-    return "" if int(answer[1]) in _SUCCESSES else f"HTTP probe failed with statuscode: {int(answer[1])}"
+    return "" if int(status[1]) in _SUCCESSES else f"HTTP probe failed with statuscode: {int(status[1])}"
 
 
 @asynccontextmanager
@@ -166,7 +169,7 @@ async def _connection(
     if target.get("scheme") == "HTTPS":
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    port = port_of(target["port"], container)
+    port = resolve_port(target["port"], container)
     reader, writer = await asyncio.open_connection(target.get("host") or ip, port, ssl=context)
     try:
         yield reader, writer
@@ -176,7 +179,7 @@ async def _connection(
             await writer.wait_closed()
 
 
-def port_of(port: int | str, container: Object) -> int:
+def resolve_port(port: int | str, container: Object) -> int:
     """A port by its number, or by the name that the container gives it."""
     named = {one.get("name"): one["containerPort"] for one in container.get("ports", ())}
     return int(named.get(port, port))

@@ -13,25 +13,31 @@ from typing import Final
 import msgspec
 
 from shoal.cluster.resources import Object
-from shoal.kubelet import downward
-from shoal.kubelet.downward import Place
-from shoal.kubelet.environment import expanded
-from shoal.kubelet.references import ConfigError, Sources, found
+from shoal.kubelet.references import (
+    ConfigError,
+    PodLocation,
+    ReferencedObjects,
+    containers_by_name,
+    expand_variables,
+    field_value,
+    resolve_data,
+    resource_value,
+)
 from shoal.kubelet.runtime import Mount
 
-_EVERYBODY: Final = 0o777
-_READERS: Final = 0o755
+_WORLD_WRITABLE: Final = 0o777
+_WORLD_READABLE: Final = 0o755
 """Where files are put that containers read: whoever may write there could have them written elsewhere."""
-_MODE: Final = 0o644
-_SHARED: Final = 0o2770
+_FILE_MODE: Final = 0o644
+_GROUP_DIRECTORY: Final = 0o2770
 """A directory of a group: what is made in it is the group's as well."""
 
-_GROUP_READS: Final = 0o440
+_GROUP_READABLE: Final = 0o440
 """What kubelets add to the mode of a file that a group is to have."""
 
-KINDS: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
+VOLUME_TYPES: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 """The kinds of volumes that there are."""
-PROJECTED: Final = ("configMap", "secret", "downwardAPI")
+PROJECTED_SOURCES: Final = ("configMap", "secret", "downwardAPI")
 """What can be put together in one volume."""
 
 
@@ -39,65 +45,71 @@ class MountError(Exception):
     """Raised when a volume cannot be had as the pod asks for it."""
 
 
-class File(msgspec.Struct, frozen=True):
+class VolumeFile(msgspec.Struct, frozen=True):
     """A file of a volume."""
 
     data: bytes
     mode: int
 
 
-Files = dict[str, File]
+VolumeFiles = dict[str, VolumeFile]
 
 
-def files_of(pod: Object, volume: Object, place: Place, sources: Sources) -> Files:
+def volume_files(
+    pod: Object, volume: Object, location: PodLocation, sources: ReferencedObjects
+) -> VolumeFiles:
     """What is in a volume at first, by path."""
     if "projected" not in volume:
-        return _from_source(pod, volume, place, sources, _MODE)
-    mode = volume["projected"].get("defaultMode", _MODE)
-    made: Files = {}
+        return _source_files(pod, volume, location, sources, _FILE_MODE)
+    mode = volume["projected"].get("defaultMode", _FILE_MODE)
+    files: VolumeFiles = {}
     for source in volume["projected"].get("sources", ()):
-        made |= _from_source(pod, source, place, sources, mode)
-    return made
+        files |= _source_files(pod, source, location, sources, mode)
+    return files
 
 
-def _from_source(pod: Object, holder: Object, place: Place, sources: Sources, mode: int) -> Files:
+def _source_files(
+    pod: Object, source: Object, location: PodLocation, sources: ReferencedObjects, mode: int
+) -> VolumeFiles:
     """What one source brings: a volume, or a part of a projected one."""
-    if "downwardAPI" in holder:
-        return dict(_fields(pod, holder["downwardAPI"], place, mode))
-    target = holder.get("configMap") or holder.get("secret")
+    if "downwardAPI" in source:
+        return dict(_downward_files(pod, source["downwardAPI"], location, mode))
+    target = source.get("configMap") or source.get("secret")
     if target is None:
         return {}
-    data = found(sources, holder, target) or {}
+    data = resolve_data(sources, source, target) or {}
     mode = target.get("defaultMode", mode)
     if "items" not in target:
-        return {key: File(value, mode) for key, value in data.items()}
-    return dict(_picked(target, data, mode))
+        return {key: VolumeFile(value, mode) for key, value in data.items()}
+    return dict(_selected_keys(target, data, mode))
 
 
-def _picked(target: Object, data: Mapping[str, bytes], mode: int) -> Iterator[tuple[str, File]]:
+def _selected_keys(target: Object, data: Mapping[str, bytes], mode: int) -> Iterator[tuple[str, VolumeFile]]:
     for item in target["items"]:
         if item["key"] in data:
-            yield item["path"], File(data[item["key"]], item.get("mode", mode))
+            yield item["path"], VolumeFile(data[item["key"]], item.get("mode", mode))
         elif not target.get("optional"):
             raise ConfigError(f"references non-existent config key: {item['key']}")
 
 
-def _fields(pod: Object, target: Object, place: Place, mode: int) -> Iterator[tuple[str, File]]:
+def _downward_files(
+    pod: Object, target: Object, location: PodLocation, mode: int
+) -> Iterator[tuple[str, VolumeFile]]:
     mode = target.get("defaultMode", mode)
-    containers = downward.containers(pod)
+    containers = containers_by_name(pod)
     for item in target.get("items", ()):
         if "fieldRef" in item:
-            text = downward.field(pod, item["fieldRef"]["fieldPath"], place)
+            text = field_value(pod, item["fieldRef"]["fieldPath"], location)
         else:
             reference = item["resourceFieldRef"]
-            text = downward.resource(containers[reference["containerName"]], reference, place.machine)
-        yield item["path"], File(text.encode(), item.get("mode", mode))
+            text = resource_value(containers[reference["containerName"]], reference, location.node)
+        yield item["path"], VolumeFile(text.encode(), item.get("mode", mode))
 
 
 # --- directories -------------------------------------------------------------------------------------------
 
 
-def make(pod: Object, directory: Path, place: Place, sources: Sources) -> None:
+def make_volumes(pod: Object, directory: Path, location: PodLocation, sources: ReferencedObjects) -> None:
     """Make the volumes of a pod below a directory, or bring them up to date; MountError if one cannot be."""
     group = pod["spec"].get("securityContext", {}).get("fsGroup") if os.geteuid() == 0 else None
     for volume in pod["spec"].get("volumes", ()):
@@ -106,8 +118,8 @@ def make(pod: Object, directory: Path, place: Place, sources: Sources) -> None:
             continue
         root = directory / volume["name"]
         if not root.exists():
-            _make_root(root, _EVERYBODY if "emptyDir" in volume else _READERS, group)
-        for path, file in files_of(pod, volume, place, sources).items():
+            _make_root(root, _WORLD_WRITABLE if "emptyDir" in volume else _WORLD_READABLE, group)
+        for path, file in volume_files(pod, volume, location, sources).items():
             _write(root / path, file, group)
 
 
@@ -116,57 +128,59 @@ def _make_root(root: Path, mode: int, group: int | None) -> None:
     root.mkdir(parents=True)
     if group is not None:
         os.chown(root, -1, group)
-        mode |= _SHARED
+        mode |= _GROUP_DIRECTORY
     root.chmod(mode)
 
 
-def _write(path: Path, file: File, group: int | None) -> None:
+def _write(path: Path, file: VolumeFile, group: int | None) -> None:
     """Write a file, which nobody sees before it is whole and has its mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.new")
-    aside.unlink(missing_ok=True)
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as opened:
         opened.write(file.data)
         if group is not None:
             os.fchown(descriptor, -1, group)
-        os.fchmod(descriptor, file.mode if group is None else file.mode | _GROUP_READS)
-    aside.replace(path)
+        os.fchmod(descriptor, file.mode if group is None else file.mode | _GROUP_READABLE)
+    temporary.replace(path)
 
 
-def _is(test: Callable[[int], bool]) -> Callable[[Path], bool]:
+def _has_mode(test: Callable[[int], bool]) -> Callable[[Path], bool]:
     return lambda path: path.exists() and test(path.stat().st_mode)
 
 
-_TYPES: Final[Mapping[str, Callable[[Path], bool]]] = {
+_HOST_PATH_CHECKS: Final[Mapping[str, Callable[[Path], bool]]] = {
     "": lambda _: True,
     "Directory": Path.is_dir,
     "DirectoryOrCreate": Path.is_dir,
     "File": Path.is_file,
     "FileOrCreate": Path.is_file,
-    "Socket": _is(stat.S_ISSOCK),
-    "CharDevice": _is(stat.S_ISCHR),
-    "BlockDevice": _is(stat.S_ISBLK),
+    "Socket": _has_mode(stat.S_ISSOCK),
+    "CharDevice": _has_mode(stat.S_ISCHR),
+    "BlockDevice": _has_mode(stat.S_ISBLK),
 }
 
 
-def _check_host_path(wanted: Object) -> None:
-    path, kind = Path(wanted["path"]), wanted.get("type") or ""
+def _check_host_path(host_path: Object) -> None:
+    path, kind = Path(host_path["path"]), host_path.get("type") or ""
     try:
         if kind == "DirectoryOrCreate":
             path.mkdir(parents=True, exist_ok=True)
         if kind == "FileOrCreate":
             path.touch()
-    except OSError as problem:
-        raise MountError(f"{path}: {problem.strerror}") from None
-    if not _TYPES[kind](path):
+    except OSError as error:
+        raise MountError(f"{path}: {error.strerror}") from None
+    if not _HOST_PATH_CHECKS[kind](path):
         raise MountError(f"hostPath type check failed: {path} is not a {kind}")
 
 
 # --- mounts ------------------------------------------------------------------------------------------------
 
 
-def mounts_of(pod: Object, container: Object, directory: Path, variables: Mapping[str, str]) -> list[Mount]:
+def container_mounts(
+    pod: Object, container: Object, directory: Path, variables: Mapping[str, str]
+) -> list[Mount]:
     """What a container sees where; a part of a volume is made if it is not there."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     return [
@@ -175,29 +189,29 @@ def mounts_of(pod: Object, container: Object, directory: Path, variables: Mappin
     ]
 
 
-def _mount(wanted: Object, volume: Object, directory: Path, variables: Mapping[str, str]) -> Mount:
+def _mount(mount: Object, volume: Object, directory: Path, variables: Mapping[str, str]) -> Mount:
     host = volume.get("hostPath")
     source = Path(host["path"]) if host else directory / volume["name"]
-    inner = wanted.get("subPath") or expanded(wanted.get("subPathExpr", ""), variables)
-    if inner:
-        source = _below(source, inner)
-    return Mount(source=str(source), target=wanted["mountPath"], read_only=bool(wanted.get("readOnly")))
+    sub_path = mount.get("subPath") or expand_variables(mount.get("subPathExpr", ""), variables)
+    if sub_path:
+        source = _sub_path(source, sub_path)
+    return Mount(source=str(source), target=mount["mountPath"], read_only=bool(mount.get("readOnly")))
 
 
-def _below(source: Path, inner: str) -> Path:
+def _sub_path(source: Path, sub_path: str) -> Path:
     """A part of a volume, and of nothing else."""
-    path = source / inner
-    if Path(inner).is_absolute() or not path.resolve().is_relative_to(source.resolve()):
-        raise MountError(f"subPath {inner} leads out of the volume")
+    path = source / sub_path
+    if Path(sub_path).is_absolute() or not path.resolve().is_relative_to(source.resolve()):
+        raise MountError(f"subPath {sub_path} leads out of the volume")
     if not path.exists():
         path.mkdir(parents=True)
         path.chmod(stat.S_IMODE(source.stat().st_mode))
     return path
 
 
-def already_there(wanted: Object, volume: Object) -> bool:
+def is_present_on_host(mount: Object, volume: Object) -> bool:
     """Whether a mount asks for what is there without it: a path of the host under its own name."""
     host = volume.get("hostPath")
-    if host is None or {"subPath", "subPathExpr"} & wanted.keys() or wanted.get("readOnly"):
+    if host is None or {"subPath", "subPathExpr"} & mount.keys() or mount.get("readOnly"):
         return False
-    return Path(host["path"]) == Path(wanted["mountPath"])
+    return Path(host["path"]) == Path(mount["mountPath"])

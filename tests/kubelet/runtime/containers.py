@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.kubelet.runtime import ContainerSpec, Run, Runtime, opened_runtime
-from shoal.kubelet.runtime.launch import MARKER
+from shoal.kubelet.runtime import ContainerSpec, Run, Runtime, open_runtime
+from shoal.kubelet.runtime.processes import MARKER_VARIABLE
 from shoal.kubelet.shim import process
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -35,7 +35,7 @@ def python(script: str, **fields: object) -> ContainerSpec:
 @asynccontextmanager
 async def opened(home: Path) -> AsyncIterator[Runtime]:
     """A runtime that leaves nothing behind, whatever the test has left running."""
-    async with opened_runtime(home) as runtime:
+    async with open_runtime(home) as runtime:
         try:
             yield runtime
         finally:
@@ -46,7 +46,7 @@ async def opened(home: Path) -> AsyncIterator[Runtime]:
 async def clear(runtime: Runtime, pod: str) -> None:
     for run in runtime.runs(pod):
         run.stop(0)
-        await run.ended()
+        await run.wait()
     await runtime.remove(pod)
 
 
@@ -63,7 +63,7 @@ async def ready(run: Run) -> None:
 async def output(runtime: Runtime, spec: ContainerSpec) -> str:
     """Run it to its end; what it wrote."""
     run = await runtime.start(spec)
-    await run.ended()
+    await run.wait()
     return await text(run)
 
 
@@ -77,12 +77,12 @@ async def eventually(holds: Callable[[], object]) -> None:
 def alive(pod: str = POD) -> list[int]:
     """Processes of a pod, wherever they hide."""
     return [
-        pid for pid in process.everybody() if (stat := process.stat(pid)) and stat.alive and _is_of(pid, pod)
+        pid for pid in process.list_pids() if (stat := process.stat(pid)) and stat.alive and _is_of(pid, pod)
     ]
 
 
 def _is_of(pid: int, pod: str) -> bool:
     try:
-        return f"{MARKER}={pod}/".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return f"{MARKER_VARIABLE}={pod}/".encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from shoal.kubelet.runtime import ContainerSpec, opened_runtime
+from shoal.kubelet.runtime import ContainerSpec, open_runtime
 from tests.kubelet.runtime.containers import shell
 
 NEVER = 10**9
@@ -40,10 +40,10 @@ class Countdown:
 
 
 async def live(home: Path, countdown: Countdown) -> None:
-    async with opened_runtime(home) as runtime:
+    async with open_runtime(home) as runtime:
         countdown.armed = True
         run = await runtime.start(spec(home))
-        await run.ended()
+        await run.wait()
         countdown.armed = False
         await runtime.remove(run.spec.pod)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.kubelet.runtime import Mount, opened_runtime
+from shoal.kubelet.runtime import Mount, open_runtime
 from shoal.kubelet.shim import system
 from tests.kubelet.runtime.containers import clear, shell, text
 
@@ -52,11 +52,11 @@ async def live(home: Path) -> dict[str, object]:
         "another": shell("id -u", container="another", user=1),
         "itself": shell("id -u", container="itself", user=NOBODY),
     }
-    async with opened_runtime(home) as runtime:
-        found: dict[str, object] = {"abilities": runtime.abilities}
+    async with open_runtime(home) as runtime:
+        found: dict[str, object] = {"abilities": runtime.features}
         for name, spec in specs.items():
             run = await runtime.start(spec)
-            end = await run.ended()
+            end = await run.wait()
             found[name] = [end.code, end.message or await text(run)]
         inside = await runtime.start(shell("sleep 999", attempt=1, mounts=specs["mounted"].mounts))
         if inside.pid:

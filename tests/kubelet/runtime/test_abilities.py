@@ -12,8 +12,8 @@ import pytest
 from tests.kubelet.runtime.nobody import NOBODY
 
 REPOSITORY = Path(__file__).parents[3]
-NO_USERS = "containers cannot run as other users: shoal was not started by root"
-NO_LIMITS = "limits of cpu and memory are not enforced: no cgroups (this user may make none here)"
+NO_USERS = "containers cannot run as other users: shoal was not started as root"
+NO_LIMITS = "CPU and memory limits are not enforced: no cgroups (this user may not create any)"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 
@@ -52,11 +52,11 @@ def test_where_they_are_not_allowed_it_is_said(tmp_path: Path) -> None:
         "mounts": False,
         "cgroups": "",
         "users": False,
-        "notes": [NO_LIMITS, f"volumes and host names cannot be mounted: {refused}", NO_USERS],
+        "notes": [NO_LIMITS, f"volumes and hosts files cannot be mounted: {refused}", NO_USERS],
     }
     assert found == {
         "plain": [3, f"{NOBODY}\n"],
-        "mounted": [128, f"cannot mount its volumes: {refused}"],
+        "mounted": [128, f"cannot mount the container's volumes: {refused}"],
         "another": [128, "cannot run as user 1 and group None: Operation not permitted"],
         "itself": [0, f"{NOBODY}\n"],
     }

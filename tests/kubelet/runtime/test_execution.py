@@ -77,7 +77,7 @@ async def drained(reader: asyncio.StreamReader | None) -> bytes:
 
 
 async def test_it_sees_what_the_container_sees(runtime: Runtime, tmp_path: Path) -> None:
-    if not runtime.abilities.mounts:
+    if not runtime.features.mounts:
         pytest.skip("no mounts here")
     tmp_path.joinpath("hosts").write_text("1.2.3.4 there\n")
     run = await runtime.start(shell("sleep 999", mounts=[Mount(str(tmp_path), "/no-such/volume")]))
@@ -134,7 +134,7 @@ async def test_it_ends_with_its_container(runtime: Runtime) -> None:
     run.stop(0)
     assert await execution.wait() == 137
     assert await execution.stdout.read() == b""
-    await run.ended()
+    await run.wait()
     with pytest.raises(ProcessLookupError):
         await run.execute(["true"])
     await eventually(lambda: not alive())

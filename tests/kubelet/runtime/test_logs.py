@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shoal.kubelet.runtime import Runtime
 from shoal.kubelet.runtime.logs import Log
-from shoal.kubelet.shim.logfile import LONGEST, LogFile, Stream, timestamp
+from shoal.kubelet.shim.logfile import MAX_LINE, LogFile, Stream, timestamp
 from tests.kubelet.runtime.containers import opened, python, shell, text
 
 OVER = asyncio.Event()
@@ -50,7 +50,7 @@ def last(text: bytes, count: int) -> bytes:
 
 
 PIECES = st.lists(
-    st.binary(max_size=30) | st.sampled_from([b"\n", b"a\n", b"x" * (LONGEST + 5)]), max_size=20
+    st.binary(max_size=30) | st.sampled_from([b"\n", b"a\n", b"x" * (MAX_LINE + 5)]), max_size=20
 )
 
 
@@ -125,11 +125,11 @@ async def test_a_file_that_may_not_grow_costs_lines_and_not_the_container(runtim
         run = await runtime.start(spec)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    end = await run.ended()
+    end = await run.wait()
     assert end.code == 0
     kept = [int(line) for line in (await text(run)).splitlines() if not line.startswith("shoal: ")]
     assert kept == sorted(set(kept))
-    assert end.message == f"{5000 - len(kept)} lines of its log were dropped: File too large"
+    assert end.message == f"{5000 - len(kept)} lines of the log were dropped: File too large"
 
 
 @pytest.fixture
@@ -167,6 +167,6 @@ def test_what_a_full_disk_cost_is_told_once_there_is_room(small_disk: Path) -> N
 async def test_a_full_disk_stops_neither_the_container_nor_its_exit_code(small_disk: Path) -> None:
     async with opened(small_disk) as runtime:
         run = await runtime.start(python("for number in range(9000): print(number)\nraise SystemExit(4)"))
-        end = await run.ended()
+        end = await run.wait()
         assert end.code == 4
-        assert "lines of its log were dropped: No space left on device" in end.message
+        assert "lines of the log were dropped: No space left on device" in end.message

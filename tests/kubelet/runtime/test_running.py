@@ -93,7 +93,7 @@ ENDINGS: dict[str, tuple[ContainerSpec, Ends]] = {
     ),
     "a volume that is not there": (
         container("true", mounts=[Mount("/no/such", "/mnt")]),
-        Ends(128, None, "StartError", "", "cannot mount its volumes: No such file or directory (/no/such)"),
+        Ends(128, None, "StartError", "", "cannot mount the container's volumes: No such file or directory (/no/such)"),
     ),
     "whom the first process leaves behind is ended": (
         shell("(trap '' TERM HUP; setsid sleep 999) & sleep 0.2; echo a"),
@@ -105,7 +105,7 @@ ENDINGS: dict[str, tuple[ContainerSpec, Ends]] = {
 @pytest.mark.parametrize("spec, ends", ENDINGS.values(), ids=ENDINGS.keys())
 async def test_ending(runtime: Runtime, spec: ContainerSpec, ends: Ends) -> None:
     run = await runtime.start(spec)
-    end = await run.ended()
+    end = await run.wait()
     assert Ends(end.code, end.signal, end.reason, await text(run), end.message) == ends
     assert (end.started is None) == (end.reason == "StartError")
     assert (end.started or 0) <= end.finished
@@ -156,7 +156,7 @@ async def test_stopping(runtime: Runtime, case: Stop) -> None:
     run = await runtime.start(case.spec)
     await ready(run)
     run.stop(case.grace)
-    end = await run.ended()
+    end = await run.wait()
     assert (end.code, await text(run)) == (case.code, case.log)
     assert not alive()
 
@@ -166,7 +166,7 @@ async def test_a_later_stop_can_hurry_and_never_delay(runtime: Runtime) -> None:
     await ready(run)
     for grace in (3600, 0.1, 3600):
         run.stop(grace)
-    assert (await run.ended()).code == 137
+    assert (await run.wait()).code == 137
 
 
 async def test_a_second_stop_sends_no_second_signal(runtime: Runtime) -> None:
@@ -179,7 +179,7 @@ async def test_a_second_stop_sends_no_second_signal(runtime: Runtime) -> None:
             break
     run.stop(3000)
     run.stop(0.1)
-    await run.ended()
+    await run.wait()
     assert await text(run) == "up\ntold\n"
 
 
@@ -187,7 +187,7 @@ async def test_what_is_stopped_before_it_has_started_ends(runtime: Runtime) -> N
     starting = asyncio.create_task(runtime.start(shell("sleep 999")))
     await eventually(lambda: runtime.runs(POD))
     runtime.runs(POD)[0].stop(30)
-    assert (await (await starting).ended()).code == 143
+    assert (await (await starting).wait()).code == 143
 
 
 async def test_a_signal_from_somebody_else_has_the_grace_of_the_container(runtime: Runtime) -> None:
@@ -196,18 +196,18 @@ async def test_a_signal_from_somebody_else_has_the_grace_of_the_container(runtim
     shim = run.directory.shim()
     assert shim
     os.kill(shim.pid, signal.SIGTERM)
-    assert (await run.ended()).code == 137
+    assert (await run.wait()).code == 137
 
 
 async def test_the_same_run_is_never_started_twice(runtime: Runtime, tmp_path: Path) -> None:
     file = tmp_path / "runs"
     spec = shell(f"echo ran >> {file}")
     runs = await asyncio.gather(*(runtime.start(spec) for _ in range(5)))
-    await runs[0].ended()
+    await runs[0].wait()
     assert len({id(run) for run in (*runs, await runtime.start(spec))}) == 1
     assert file.read_text() == "ran\n"
     again = await runtime.start(shell(f"echo again >> {file}", attempt=1))
-    await again.ended()
+    await again.wait()
     assert file.read_text() == "ran\nagain\n"
     assert [run.spec.attempt for run in runtime.runs(POD)] == [0, 1]
 
@@ -215,7 +215,7 @@ async def test_the_same_run_is_never_started_twice(runtime: Runtime, tmp_path: P
 async def test_many_at_once(runtime: Runtime) -> None:
     specs = [shell(f"exit {number}", container=f"c{number:02}") for number in range(40)]
     runs = await asyncio.gather(*map(runtime.start, specs))
-    assert [(await run.ended()).code for run in runs] == list(range(40))
+    assert [(await run.wait()).code for run in runs] == list(range(40))
     assert [run.spec.container for run in runtime.runs(POD)] == [spec.container for spec in specs]
 
 
@@ -228,12 +228,12 @@ async def test_a_pod_is_removed_once_nothing_of_it_lives(runtime: Runtime) -> No
     await clear(runtime, POD)
     assert runtime.pods() == set()
     assert runtime.runs(POD) == []
-    await (await runtime.start(container("true"))).ended()
+    await (await runtime.start(container("true"))).wait()
 
 
 async def test_others_cannot_read_what_is_kept(runtime: Runtime) -> None:
     run = await runtime.start(shell("echo secret"))
-    await run.ended()
+    await run.wait()
     files = list(run.directory.path.iterdir())
     assert {path.stat().st_mode & 0o077 for path in [*files, run.directory.path]} == {0}
 
@@ -243,7 +243,7 @@ async def test_others_cannot_read_what_is_kept(runtime: Runtime) -> None:
 
 @ROOT
 async def test_limits_and_what_is_used(runtime: Runtime) -> None:
-    if not runtime.abilities.cgroups:
+    if not runtime.features.cgroups:
         pytest.skip("no cgroups here")
     hungry = "import time; x = bytearray(64 << 20); print('up', flush=True); time.sleep(1e4)"
     run = await runtime.start(python(hungry, limits=Limits(memory=256 << 20)))
@@ -253,7 +253,7 @@ async def test_limits_and_what_is_used(runtime: Runtime) -> None:
     assert used.memory >= 64 << 20
     assert used.cpu > 0
     greedy = await runtime.start(python(hungry, container="greedy", limits=Limits(0.5, 32 << 20)))
-    end = await greedy.ended()
+    end = await greedy.wait()
     assert (end.code, end.signal, end.reason) == (137, 9, "OOMKilled")
     assert greedy.usage() is None
 

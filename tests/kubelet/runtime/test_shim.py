@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.kubelet.runtime.processes import PROGRAM
-from shoal.kubelet.shim.process import Stat
-from shoal.kubelet.shim.records import as_json
+from shoal.kubelet.runtime.processes import SHIM_COMMAND
+from shoal.kubelet.shim.process import ProcessStat
+from shoal.kubelet.shim.records import encode_json
 
-SOURCE = Path(PROGRAM[-1]).parents[3]
+SOURCE = Path(SHIM_COMMAND[-1]).parents[3]
 SLOW = {
     "json",
     "re",
@@ -50,11 +50,11 @@ VALUES = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=F
 
 @given(fields=st.dictionaries(st.text(), VALUES | st.lists(st.text())))
 def test_what_is_written_is_json(fields: dict[str, str | float | list[str] | None]) -> None:
-    assert json.loads(as_json(fields)) == fields
+    assert json.loads(encode_json(fields)) == fields
 
 
 @given(name=st.text(st.characters(exclude_characters="\n", codec="utf-8")))
 def test_a_process_may_be_called_anything(name: str) -> None:
     numbers = " ".join(str(number) for number in range(4, 53))
-    stat = Stat(f"7 ({name}) S {numbers}")
+    stat = ProcessStat(f"7 ({name}) S {numbers}")
     assert (stat.state, stat.parent, stat.session, stat.started) == ("S", 4, 6, 22)

@@ -1,35 +1,38 @@
-"""Containers as processes of this machine. It knows nothing of Kubernetes' objects, nor of the port.
+"""The container runtime: containers as processes of this machine.
 
-`runtime` starts runs and finds those of an earlier daemon, `run` is one of them. What lies on disk is in
-`records`, what is asked for and answered in `spec`. Each run has a shim, a program of its own (the package
-`shim` beside this one), so that containers outlive the daemon.
+It knows neither Kubernetes objects nor the port.
+
+`runtime` starts runs and adopts those of an earlier daemon; `run` is one of them. `records` are the files on
+disk, `spec` the data that is passed in and out, `exec` commands in running containers, `logs` the reader of
+logs. Each run has a shim, a program of its own (the package `shim` beside this one), so that containers
+outlive the daemon.
 """
 
 from shoal.kubelet.runtime.run import Run
-from shoal.kubelet.runtime.runtime import Runtime, opened_runtime
+from shoal.kubelet.runtime.runtime import Runtime, open_runtime
 from shoal.kubelet.runtime.spec import (
-    NOTHING,
-    Abilities,
-    Consumption,
+    NO_USAGE,
     ContainerSpec,
-    Exit,
+    ExitStatus,
     Limits,
-    Load,
     Mount,
-    Usage,
+    ResourceUsage,
+    RuntimeFeatures,
+    UsageCounters,
+    UsageReport,
 )
 
 __all__ = [
-    "NOTHING",
-    "Abilities",
-    "Consumption",
+    "NO_USAGE",
     "ContainerSpec",
-    "Exit",
+    "ExitStatus",
     "Limits",
-    "Load",
     "Mount",
+    "ResourceUsage",
     "Run",
     "Runtime",
-    "Usage",
-    "opened_runtime",
+    "RuntimeFeatures",
+    "UsageCounters",
+    "UsageReport",
+    "open_runtime",
 ]

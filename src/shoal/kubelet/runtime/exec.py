@@ -1,6 +1,6 @@
-"""Descriptors of a command that runs beside us: what it reads and what it writes, on any event loop.
+"""Commands in running containers (`kubectl exec`, exec probes), with pipes or with a terminal.
 
-Another command in a container that runs, with pipes or with a terminal.
+Their streams work on any event loop.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ import termios
 from contextlib import suppress
 from typing import Any, Final
 
-from shoal.kubelet.runtime.processes import Watched, spawn
+from shoal.kubelet.runtime.processes import WatchedProcess, spawn_shim
 
-_BLOCK: Final = 1 << 16
-_AHEAD: Final = 1 << 18
-"""Bytes that are read ahead, about, of what nobody has asked for yet."""
+_READ_SIZE: Final = 1 << 16
+_BUFFER_LIMIT: Final = 1 << 18
+"""Bytes read ahead, approximately, before reading pauses."""
 
 
 class Stdin:
-    """What a command reads."""
+    """The standard input of a command."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -28,18 +28,18 @@ class Stdin:
         self._loop = asyncio.get_running_loop()
 
     async def write(self, data: bytes) -> None:
-        """Write all of it; BrokenPipeError if nobody reads any more."""
+        """Write all data; BrokenPipeError if the command has closed its input."""
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 await self._writable()
-            except OSError as problem:  # a terminal without processes says EIO, one that was closed EBADF
-                raise BrokenPipeError(problem.errno, problem.strerror) from problem
+            except OSError as error:  # EIO: a terminal without processes; EBADF: closed
+                raise BrokenPipeError(error.errno, error.strerror) from error
 
     def close(self) -> None:
-        """Say that nothing more comes."""
+        """Close the input: the command reads end-of-file."""
         if self._descriptor >= 0:
             self._loop.remove_writer(self._descriptor)
             os.close(self._descriptor)
@@ -54,17 +54,17 @@ class Stdin:
             self._loop.remove_writer(self._descriptor)
 
 
-class Output(asyncio.ReadTransport):
-    """What a command writes: a pipe or a terminal, whose end asyncio itself would take for an error."""
+class OutputTransport(asyncio.ReadTransport):
+    """Reads an output of a command: a pipe, or a terminal, whose end asyncio itself treats as an error."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
-        self._paused = self._ending = False
+        self._paused = self._draining = False
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(descriptor, self._read)
-        self.reader: Final = asyncio.StreamReader(limit=_AHEAD)
+        self.reader: Final = asyncio.StreamReader(limit=_BUFFER_LIMIT)
         self.reader.set_transport(self)
 
     def pause_reading(self) -> None:
@@ -77,14 +77,17 @@ class Output(asyncio.ReadTransport):
             self._loop.add_reader(self._descriptor, self._read)
             self._read()
 
-    def end(self) -> None:
-        """The command has ended: what is there is still read, but nobody is waited for who may write yet."""
-        self._ending = True
+    def drain(self) -> None:
+        """Read what is buffered: the command has ended.
+
+        Do not wait for other processes that hold the pipe.
+        """
+        self._draining = True
         if not self._paused and self._descriptor >= 0:
             self._read()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
@@ -92,16 +95,16 @@ class Output(asyncio.ReadTransport):
             self.reader.feed_eof()
 
     def _read(self) -> None:
-        """Read once; at the end of a command, until nothing is left or enough is read ahead."""
-        while self._read_once() and self._ending and not self._paused:
+        """Read once; when draining, until the pipe is empty or the buffer is full."""
+        while self._read_once() and self._draining and not self._paused:
             pass
 
     def _read_once(self) -> bool:
         try:
-            data = os.read(self._descriptor, _BLOCK)
+            data = os.read(self._descriptor, _READ_SIZE)
         except BlockingIOError:
-            data, over = b"", self._ending
-        except OSError:  # EIO: nobody has the terminal any more
+            data, over = b"", self._draining
+        except OSError:  # EIO: no process has the terminal open any more
             data, over = b"", True
         else:
             over = not data
@@ -112,46 +115,51 @@ class Output(asyncio.ReadTransport):
         return bool(data)
 
 
-_SIZE: Final = (24, 80)
-"""Rows and columns of a terminal of which nobody says how large it is."""
+_DEFAULT_SIZE: Final = (24, 80)
+"""Rows and columns of a terminal whose size the client does not say."""
 
 
 class Execution:
-    """A command that was started in a container. With a terminal both its streams are `stdout`."""
+    """A command started in a container. With a terminal, both output streams are `stdout`."""
 
-    def __init__(self, pid: int, stdin: Stdin | None, outputs: list[Output], terminal: int | None) -> None:
+    def __init__(
+        self, pid: int, stdin: Stdin | None, outputs: list[OutputTransport], terminal: int | None
+    ) -> None:
         self.stdin: Final = stdin
         self.stdout: Final = outputs[0].reader
         self.stderr: Final = outputs[1].reader if len(outputs) > 1 else None
         self._pid, self._outputs, self._terminal = pid, outputs, terminal
-        self._process = Watched(os.pidfd_open(pid))
-        self._care = asyncio.create_task(self._look_after())
+        self._process = WatchedProcess(os.pidfd_open(pid))
+        self._supervision = asyncio.create_task(self._supervise())
 
     async def wait(self) -> int:
-        """Its exit code, as a shell has it: 128 and the signal, if one ended it."""
-        return await asyncio.shield(self._care)
+        """Wait for the command.
+
+        Its exit code as a shell reports it: 128 plus the signal number if a signal ended it.
+        """
+        return await asyncio.shield(self._supervision)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell the terminal its size, and whoever is in front of it that it has changed."""
+        """Set the size of the terminal; the kernel signals the change to the foreground processes."""
         if self._terminal is not None:
             _resize(self._terminal, rows, columns)
 
     def terminate(self) -> None:
-        """End it with all of its group; what it has written can still be read."""
-        if not self._process.over:
+        """Kill the command and its process group; its output can still be read."""
+        if not self._process.exited:
             with suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """End it when nobody reads any more."""
+        """Kill the command and stop reading its output."""
         self.terminate()
         for output in self._outputs:
             output.close()
 
-    async def _look_after(self) -> int:
-        code = await self._process.ended()
+    async def _supervise(self) -> int:
+        code = await self._process.wait()
         for output in self._outputs:
-            output.end()
+            output.drain()
         if self.stdin:
             self.stdin.close()
         if self._terminal is not None:
@@ -160,34 +168,39 @@ class Execution:
         return code
 
 
-def execute(
-    name: str, plan: dict[str, Any], *, tty: bool, stdin: bool, size: tuple[int, int] | None
+def start_execution(
+    name: str, config: dict[str, Any], *, tty: bool, stdin: bool, size: tuple[int, int] | None
 ) -> Execution:
-    """Start a command. It dies with the thread that starts it: with the event loop's, that is, the daemon."""
-    plan = {**plan, "tty": tty, "parent": os.getpid()}
-    return _with_terminal(name, plan, size or _SIZE) if tty else _with_pipes(name, plan, stdin=stdin)
+    """Start a command.
+
+    It dies with the thread that starts it: the thread of the event loop, i.e. the daemon.
+    """
+    config = {**config, "tty": tty, "parent": os.getpid()}
+    return (
+        _with_terminal(name, config, size or _DEFAULT_SIZE) if tty else _with_pipes(name, config, stdin=stdin)
+    )
 
 
-def _with_terminal(name: str, plan: dict[str, Any], size: tuple[int, int]) -> Execution:
+def _with_terminal(name: str, config: dict[str, Any], size: tuple[int, int]) -> Execution:
     terminal, inner = os.openpty()
     try:
         _resize(terminal, *size)
-        pid = spawn("execute", name, plan, dict.fromkeys(range(3), inner))
+        pid = spawn_shim("execute", name, config, dict.fromkeys(range(3), inner))
     except BaseException:
         os.close(terminal)
         raise
     finally:
         os.close(inner)
-    return Execution(pid, Stdin(os.dup(terminal)), [Output(os.dup(terminal))], terminal)
+    return Execution(pid, Stdin(os.dup(terminal)), [OutputTransport(os.dup(terminal))], terminal)
 
 
-def _with_pipes(name: str, plan: dict[str, Any], *, stdin: bool) -> Execution:
+def _with_pipes(name: str, config: dict[str, Any], *, stdin: bool) -> Execution:
     outer, inner = {}, {}
     for number in (0, 1, 2) if stdin else (1, 2):
         reader, writer = os.pipe2(os.O_CLOEXEC)
         outer[number], inner[number] = (writer, reader) if number == 0 else (reader, writer)
     try:
-        pid = spawn("execute", name, plan, inner)
+        pid = spawn_shim("execute", name, config, inner)
     except BaseException:
         for descriptor in outer.values():
             os.close(descriptor)
@@ -195,7 +208,7 @@ def _with_pipes(name: str, plan: dict[str, Any], *, stdin: bool) -> Execution:
     finally:
         for descriptor in inner.values():
             os.close(descriptor)
-    outputs = [Output(outer[1]), Output(outer[2])]
+    outputs = [OutputTransport(outer[1]), OutputTransport(outer[2])]
     return Execution(pid, Stdin(outer[0]) if stdin else None, outputs, None)
 
 

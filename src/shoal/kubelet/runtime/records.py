@@ -1,8 +1,8 @@
-"""The directory of one run: what is written there, by whom, and what it means together.
+"""The directory of one run: its files, and what they mean together.
 
-`intent.json` is the daemon's and comes first. `lock` is locked for as long as the shim lives. `shim.json` is
-written before the container is forked, `exit.json` when it is over. So a daemon that starts can tell what
-became of every run that an earlier one began, wherever either was killed.
+`intent.json` is written first, by the daemon. `lock` is locked while the shim lives. The shim writes
+`shim.json` before the container is forked and `exit.json` when it has ended. So a daemon can tell at its
+start what became of every run of an earlier daemon, wherever either was killed.
 """
 
 import fcntl
@@ -15,18 +15,18 @@ from typing import Final, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from shoal.kubelet.runtime.spec import ContainerSpec, Exit
+from shoal.kubelet.runtime.spec import ContainerSpec, ExitStatus
 from shoal.kubelet.shim import process
-from shoal.kubelet.shim.records import sync_directory, write_whole
+from shoal.kubelet.shim.records import fsync_directory, write_atomically
 
 T = TypeVar("T")
 
-PODS: Final = "pods"
-RUNS: Final = "runs"
+PODS_DIRECTORY: Final = "pods"
+RUNS_DIRECTORY: Final = "runs"
 
 
 class ShimRecord(Struct, frozen=True, rename="camel"):
-    """Who a shim is and, once it runs, who its container is."""
+    """Identity of a shim and, once the container runs, of its first process."""
 
     boot: str
     pid: int
@@ -36,8 +36,8 @@ class ShimRecord(Struct, frozen=True, rename="camel"):
     started: float | None
     cgroups: list[str]
 
-    def open(self) -> int | None:
-        """A descriptor of the shim's process, if it lives and is the one that was meant."""
+    def open_process(self) -> int | None:
+        """A pidfd of the shim; None if it is dead or its pid was reused."""
         if self.boot != process.boot_id():
             return None
         try:
@@ -51,7 +51,7 @@ class ShimRecord(Struct, frozen=True, rename="camel"):
         return descriptor
 
 
-_FORGOTTEN: Final = ShimRecord(
+_UNREADABLE: Final = ShimRecord(
     boot="", pid=0, start=0, container=None, container_start=None, started=None, cgroups=[]
 )
 
@@ -60,7 +60,7 @@ class RunDirectory:
     """The files of one run."""
 
     def __init__(self, home: Path, pod: str, container: str, attempt: int) -> None:
-        self.path: Final = home / PODS / pod / RUNS / container / str(attempt)
+        self.path: Final = home / PODS_DIRECTORY / pod / RUNS_DIRECTORY / container / str(attempt)
         self._home = home
 
     @classmethod
@@ -75,42 +75,48 @@ class RunDirectory:
         return _read(self.path / "intent.json", ContainerSpec)
 
     def shim(self) -> ShimRecord | None:
-        """Who its shim is, or was; nobody of this boot if a power cut has left of the file only its name."""
-        path = self.path / "shim.json"
-        return _read(path, ShimRecord) or (_FORGOTTEN if path.exists() else None)
+        """The shim's record.
 
-    def exit(self) -> Exit | None:
-        return _read(self.path / "exit.json", Exit)
+        If a power failure has emptied the file, a record of no boot: the shim is dead.
+        """
+        path = self.path / "shim.json"
+        return _read(path, ShimRecord) or (_UNREADABLE if path.exists() else None)
+
+    def exit(self) -> ExitStatus | None:
+        return _read(self.path / "exit.json", ExitStatus)
 
     def write_intent(self, spec: ContainerSpec) -> None:
-        """Make the directory, and keep the intent in it: when this returns, both are on the disk."""
+        """Create the directory and write the intent; both are durable when this returns."""
         made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(str(self.path / "intent.json"), msgspec.json.encode(spec), durable=True)
+        write_atomically(str(self.path / "intent.json"), msgspec.json.encode(spec), durable=True)
         for folder in made:
-            sync_directory(str(folder.parent))
+            fsync_directory(str(folder.parent))
 
-    def write_exit(self, end: Exit) -> None:
-        write_whole(str(self.path / "exit.json"), msgspec.json.encode(end), durable=True)
+    def write_exit(self, end: ExitStatus) -> None:
+        write_atomically(str(self.path / "exit.json"), msgspec.json.encode(end), durable=True)
 
     def remove(self) -> None:
-        """Forget the run. Without its intent it is none, so that nobody takes half of it for a whole."""
+        """Delete the run; the intent first, since a directory without one is not taken for a run."""
         with suppress(OSError):
             self.path.joinpath("intent.json").unlink()
             shutil.rmtree(self.path)
 
-    def shorten_stop(self, deadline: float) -> None:
-        """Say by when, on the monotonic clock, the container must have ended; never later than was said."""
+    def write_stop_deadline(self, deadline: float) -> None:
+        """Write by when, on the monotonic clock, the container must have ended.
+
+        Never later than an earlier deadline.
+        """
         path = self.path / "stop.json"
         earlier = _read(path, float)
         until = deadline if earlier is None else min(deadline, earlier)
-        write_whole(str(path), msgspec.json.encode(until), durable=False)
+        write_atomically(str(path), msgspec.json.encode(until), durable=False)
 
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         return (self.path / "stop.json").exists()
 
     def lock(self) -> int | None:
-        """A descriptor that holds the lock, or nothing if a shim has it."""
+        """A descriptor that holds the lock; None if a shim holds it."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,7 +126,7 @@ class RunDirectory:
         return descriptor
 
     def is_locked(self) -> bool:
-        """Whether a shim lives here."""
+        """Whether a shim of this run is alive."""
         descriptor = self.lock()
         if descriptor is None:
             return True
@@ -129,20 +135,24 @@ class RunDirectory:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
-    """What a file says; nothing if there is none, or if a power cut has torn it."""
+    """Decode a file; None if it does not exist or was torn by a power failure."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def known_pods(home: Path) -> set[str]:
-    """The pods that have a directory."""
-    return {path.name for path in home.joinpath(PODS).glob("*") if path.is_dir()}
+def list_pods(home: Path) -> set[str]:
+    """The uids of pods that have a directory."""
+    return {path.name for path in home.joinpath(PODS_DIRECTORY).glob("*") if path.is_dir()}
 
 
-def known_runs(home: Path) -> list[RunDirectory]:
-    """Every run that has a directory, by pod, container and attempt."""
-    found = [path.parts[-4:] for path in home.joinpath(PODS).glob(f"*/{RUNS}/*/*") if path.name.isdigit()]
+def list_runs(home: Path) -> list[RunDirectory]:
+    """All runs that have a directory, sorted by pod, container and attempt."""
+    found = [
+        path.parts[-4:]
+        for path in home.joinpath(PODS_DIRECTORY).glob(f"*/{RUNS_DIRECTORY}/*/*")
+        if path.name.isdigit()
+    ]
     keys = sorted((pod, container, int(attempt)) for pod, _, container, attempt in found)
     return [RunDirectory(home, *key) for key in keys]

@@ -1,9 +1,4 @@
-"""Processes watched through descriptors of theirs: no thread for each, and no handler of signals.
-
-It works alike for our children, which are reaped, and for those of an earlier daemon.
-
-One run of one container, seen from the daemon: a shim that is watched, and what it has written down.
-"""
+"""One run of one container, as the daemon sees it: the shim that is watched, and the files it writes."""
 
 import asyncio
 import logging
@@ -17,43 +12,48 @@ from weakref import WeakSet
 import msgspec
 
 from shoal.kubelet.runtime import cgroups
-from shoal.kubelet.runtime.exec import Execution, execute
-from shoal.kubelet.runtime.launch import Launched, identity, marker
-from shoal.kubelet.runtime.leftovers import kill_leftovers
+from shoal.kubelet.runtime.cgroups import read_usage
+from shoal.kubelet.runtime.exec import Execution, start_execution
 from shoal.kubelet.runtime.logs import Log
-from shoal.kubelet.runtime.processes import Watched, text_of
+from shoal.kubelet.runtime.processes import (
+    LaunchedShim,
+    WatchedProcess,
+    kill_leftovers,
+    process_attributes,
+    read_pipe,
+    run_marker,
+)
 from shoal.kubelet.runtime.records import RunDirectory, ShimRecord
-from shoal.kubelet.runtime.spec import ContainerSpec, Exit, Usage
-from shoal.kubelet.runtime.usage import usage
+from shoal.kubelet.runtime.spec import ContainerSpec, ExitStatus, UsageCounters
 
-_LOST: Final = 137
-_NEVER_RAN: Final = 128
-_LOOK: Final = 0.01
-"""Seconds between two looks for the name of a shim that was just started when its daemon died."""
-_LOOKS: Final = 6000
-_AGAIN: Final = 1.0
+_LOST_CODE: Final = 137
+_START_ERROR_CODE: Final = 128
+_POLL_INTERVAL: Final = 0.01
+"""Seconds between checks for the record of a shim that was starting when its daemon died."""
+_MAX_POLLS: Final = 6000
+_RETRY_DELAY: Final = 1.0
 """Seconds until a directory that could not be read is read again."""
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Run:
-    """A run that was begun: it runs, or it has ended."""
+    """A run that was started: it is running or has ended."""
 
     def __init__(self, directory: RunDirectory, spec: ContainerSpec) -> None:
         self.spec: Final = spec
-        self.exit: Exit | None = None
+        self.exit: ExitStatus | None = None
         self.directory: Final = directory
-        self._over = asyncio.Event()
-        self.log: Final = Log(directory.log, spec.log_files, self._over)
+        self._ended = asyncio.Event()
+        self.log: Final = Log(directory.log, spec.log_files, self._ended)
         self._record: ShimRecord | None = None
-        self._shim: Watched | None = None
-        self._care: asyncio.Task[None] | None = None
-        self._stop_by: float | None = None
+        self._shim: WatchedProcess | None = None
+        self._supervision: asyncio.Task[None] | None = None
+        self._stop_deadline: float | None = None
         self._executions: WeakSet[Execution] = WeakSet()
 
     @property
     def pid(self) -> int | None:
-        """The first process of the container, for as long as it lives."""
+        """The first process of the container while it is running."""
         return self._record.container if self._record and self.exit is None else None
 
     @property
@@ -62,136 +62,141 @@ class Run:
             return self.exit.started
         return self._record.started if self._record else None
 
-    async def ended(self) -> Exit:
-        """How it ended, once it has."""
-        await self._over.wait()
-        assert self.exit is not None  # noqa: S101 - set before the event is
+    async def wait(self) -> ExitStatus:
+        """Wait for the exit status."""
+        await self._ended.wait()
+        assert self.exit is not None  # noqa: S101 - set before the event
         return self.exit
 
     def stop(self, grace: float) -> None:
-        """End it: SIGTERM, and SIGKILL after the grace, which the shim keeps; a later call can only hurry."""
+        """Stop the container: SIGTERM, then SIGKILL after `grace` seconds, which the shim enforces.
+
+        A later call can only bring the deadline forward.
+        """
         if self.exit is None:
             by = time.monotonic() + grace
-            self._stop_by = by if self._stop_by is None else min(by, self._stop_by)
-            self._tell_to_stop()
+            self._stop_deadline = by if self._stop_deadline is None else min(by, self._stop_deadline)
+            self._send_stop()
 
     async def execute(
         self, argv: list[str], *, tty: bool = False, stdin: bool = False, size: tuple[int, int] | None = None
     ) -> Execution:
-        """Start another command where the container is; ProcessLookupError if it does not run."""
+        """Start another command in the container; ProcessLookupError if it is not running."""
         record = self._record
         if record is None or record.container is None or self.exit is not None:
             raise ProcessLookupError(f"container {self.spec.container} is not running")
-        where = {"pid": record.container, "start": record.container_start, "cgroups": record.cgroups}
-        plan = {**identity(self.spec), **where, "argv": argv}
-        execution = execute(marker(self.spec), plan, tty=tty, stdin=stdin, size=size)
+        location = {"pid": record.container, "start": record.container_start, "cgroups": record.cgroups}
+        config = {**process_attributes(self.spec), **location, "argv": argv}
+        execution = start_execution(run_marker(self.spec), config, tty=tty, stdin=stdin, size=size)
         self._executions.add(execution)
         return execution
 
-    def usage(self) -> Usage | None:
-        """What it has used so far; nothing if it does not run."""
-        return None if self._record is None or self.exit is not None else usage(self._record)
+    def usage(self) -> UsageCounters | None:
+        """CPU and memory used so far; None if it is not running."""
+        return None if self._record is None or self.exit is not None else read_usage(self._record)
 
-    # --- looking after it ----------------------------------------------------------------------------------
+    # --- supervision ---------------------------------------------------------------------------------------
 
-    async def begin(self, launched: Launched) -> None:
-        """Look after a shim that was just started; returns once its container runs, or never will."""
+    async def supervise(self, launched: LaunchedShim) -> None:
+        """Supervise a shim that was just launched; return once its container runs or has failed to start."""
         try:
             shim = self._watch(os.pidfd_open(launched.pid))
         except OSError:
             os.close(launched.ready)
             raise
-        told = await text_of(launched.ready)
-        if told.startswith(b"{"):
-            self._record = msgspec.json.decode(told, type=ShimRecord)
-            if self._stop_by is not None:
-                self._tell_to_stop()
-            self._care = asyncio.create_task(self._look_after(shim))
+        message = await read_pipe(launched.ready)
+        if message.startswith(b"{"):
+            self._record = msgspec.json.decode(message, type=ShimRecord)
+            if self._stop_deadline is not None:
+                self._send_stop()
+            self._supervision = asyncio.create_task(self._supervise(shim))
         else:
-            await self._look_after(shim, f"its shim could not be started: {told.decode()}")
+            await self._supervise(shim, f"the shim could not be started: {message.decode()}")
 
     async def adopt(self) -> bool:
-        """Look after what an earlier daemon has begun, or say how it ended; false if it never ran."""
-        shim = None if self.directory.exit() else await self._living_shim()
+        """Supervise a run of an earlier daemon, or find its exit status; return False if it never ran."""
+        shim = None if self.directory.exit() else await self._open_shim()
         if shim is None:
-            return await self._conclude()
+            return await self._find_exit()
         watched = self._watch(shim)
-        if self.directory.stopping():  # the earlier daemon may have died before it could say so
+        if self.directory.is_stopping():  # the earlier daemon may have died before it sent the signal
             watched.send(signal.SIGTERM)
-        self._care = asyncio.create_task(self._look_after(watched))
+        self._supervision = asyncio.create_task(self._supervise(watched))
         return True
 
-    def refuse(self, problem: BaseException) -> None:
-        """It could not be begun: whoever waits for its end has waited long enough."""
-        self._settle(Exit(_NEVER_RAN, None, None, time.time(), "StartError", str(problem)))
+    def fail(self, error: BaseException) -> None:
+        """Record that the run could not be started, and wake all waiters."""
+        self._set_exit(ExitStatus(_START_ERROR_CODE, None, None, time.time(), "StartError", str(error)))
 
-    async def let_go(self) -> None:
-        """Look after it no longer; the shim goes on."""
+    async def detach(self) -> None:
+        """Stop supervising; the shim continues."""
         if self._shim:
-            self._shim.let_go()
-        if self._care:
-            self._care.cancel()
-            await asyncio.wait([self._care])
+            self._shim.detach()
+        if self._supervision:
+            self._supervision.cancel()
+            await asyncio.wait([self._supervision])
 
-    async def _living_shim(self) -> int | None:
-        """A descriptor of the shim's process, if it lives; who it is may not be written yet."""
-        for _ in range(_LOOKS):
+    async def _open_shim(self) -> int | None:
+        """A pidfd of the shim if it is alive; waits for its record, which may not be written yet."""
+        for _ in range(_MAX_POLLS):
             locked = self.directory.is_locked()
             self._record = self.directory.shim()
             if self._record or not locked:
-                return self._record.open() if self._record else None
-            await asyncio.sleep(_LOOK)
-        raise BlockingIOError(f"{self.directory.path} is locked by somebody who is not its shim")
+                return self._record.open_process() if self._record else None
+            await asyncio.sleep(_POLL_INTERVAL)
+        raise BlockingIOError(f"{self.directory.path} is locked, but not by its shim")
 
-    def _watch(self, descriptor: int) -> Watched:
-        self._shim = Watched(descriptor)
+    def _watch(self, descriptor: int) -> WatchedProcess:
+        self._shim = WatchedProcess(descriptor)
         return self._shim
 
-    async def _look_after(self, shim: Watched, refusal: str = "") -> None:
-        await shim.ended()
+    async def _supervise(self, shim: WatchedProcess, refusal: str = "") -> None:
+        await shim.wait()
         while self.exit is None:
             try:
-                if not await self._conclude():
-                    await self._settle_for_it(
-                        Exit(_NEVER_RAN, None, None, time.time(), "StartError", refusal)
+                if not await self._find_exit():
+                    await self._record_exit(
+                        ExitStatus(_START_ERROR_CODE, None, None, time.time(), "StartError", refusal)
                     )
             except (
                 OSError
-            ) as problem:  # no descriptor is left, perhaps: that passes, and an end must not be lost
-                _LOG.warning("how %s ended is asked again: %s", marker(self.spec), problem)
-                await asyncio.sleep(_AGAIN)
+            ) as error:  # no descriptor is left, perhaps: that passes, and an end must not be lost
+                _LOG.warning("cannot read how %s ended, trying again: %s", run_marker(self.spec), error)
+                await asyncio.sleep(_RETRY_DELAY)
 
-    def _tell_to_stop(self) -> None:
-        if self._shim is None or self._stop_by is None:  # not started yet: it is told then
+    def _send_stop(self) -> None:
+        if self._shim is None or self._stop_deadline is None:  # not started yet: `supervise` sends it then
             return
-        with suppress(OSError):  # on a full disk the container's own grace counts
-            self.directory.shorten_stop(self._stop_by)
+        with suppress(OSError):  # on a full disk the container's own grace period applies
+            self.directory.write_stop_deadline(self._stop_deadline)
         self._shim.send(signal.SIGTERM)
 
-    # --- how it ended --------------------------------------------------------------------------------------
+    # --- exit status ---------------------------------------------------------------------------------------
 
-    async def _conclude(self) -> bool:
-        """Its shim is gone: find out what became of it. False if it never ran."""
+    async def _find_exit(self) -> bool:
+        """The shim is gone: find out how the run ended; return False if it never ran."""
         self._record = self.directory.shim() or self._record
         if end := self.directory.exit():
-            self._settle(end)
+            self._set_exit(end)
         elif self._record:
-            gone = await asyncio.to_thread(kill_leftovers, self._record, marker(self.spec))
-            message = "its shim died" + ("" if gone else ", and not all of its processes could be")
+            gone = await asyncio.to_thread(kill_leftovers, self._record, run_marker(self.spec))
+            message = "the shim died" + ("" if gone else "; some processes could not be killed")
             started = self._record.started
-            await self._settle_for_it(Exit(_LOST, signal.SIGKILL, started, time.time(), "Lost", message))
+            await self._record_exit(
+                ExitStatus(_LOST_CODE, signal.SIGKILL, started, time.time(), "Lost", message)
+            )
         return self.exit is not None
 
-    async def _settle_for_it(self, end: Exit) -> None:
-        """Write what the shim has not written."""
-        with suppress(OSError):  # the next daemon will come to the same end
+    async def _record_exit(self, end: ExitStatus) -> None:
+        """Write the exit status that the shim has not written."""
+        with suppress(OSError):  # the next daemon will conclude the same
             await asyncio.to_thread(self.directory.write_exit, end)
-        self._settle(end)
+        self._set_exit(end)
 
-    def _settle(self, end: Exit) -> None:
+    def _set_exit(self, end: ExitStatus) -> None:
         self.exit = end
         for execution in self._executions:
             execution.terminate()
         if self._record:
-            cgroups.remove(self._record.cgroups)
-        self._over.set()
+            cgroups.remove_cgroups(self._record.cgroups)
+        self._ended.set()

@@ -1,7 +1,4 @@
-"""What containers can have on this machine, for this user: found by trying.
-
-Containers as local processes, each looked after by a shim of its own.
-"""
+"""The container runtime of one home: starts, adopts and removes runs, each with a shim of its own."""
 
 import asyncio
 import os
@@ -15,40 +12,39 @@ from pathlib import Path
 from typing import Final
 
 from shoal.kubelet.runtime import cgroups
-from shoal.kubelet.runtime.cgroups import Cgroups, Hierarchies
-from shoal.kubelet.runtime.launch import Launched, launch, marker
-from shoal.kubelet.runtime.processes import PROGRAM
-from shoal.kubelet.runtime.records import PODS, RunDirectory, known_pods, known_runs
+from shoal.kubelet.runtime.cgroups import CgroupHierarchies, CgroupManager
+from shoal.kubelet.runtime.processes import SHIM_COMMAND, LaunchedShim, launch_shim, run_marker
+from shoal.kubelet.runtime.records import PODS_DIRECTORY, RunDirectory, list_pods, list_runs
 from shoal.kubelet.runtime.run import Run
-from shoal.kubelet.runtime.spec import Abilities, ContainerSpec
+from shoal.kubelet.runtime.spec import ContainerSpec, RuntimeFeatures
 
 
-def probe(home: Path, hierarchies: Hierarchies) -> Abilities:
-    """Say what can be done, and what not and why."""
-    problem = _mount_problem(home)
+def detect_features(home: Path, hierarchies: CgroupHierarchies) -> RuntimeFeatures:
+    """Find out by trying what containers can use on this machine; notes say what is missing and why."""
+    error = _mount_problem(home)
     root = os.geteuid() == 0
     notes = [hierarchies.note] if hierarchies.note else []
-    if problem:
-        notes.append(f"volumes and host names cannot be mounted: {problem}")
+    if error:
+        notes.append(f"volumes and hosts files cannot be mounted: {error}")
     if not root:
-        notes.append("containers cannot run as other users: shoal was not started by root")
-    return Abilities(mounts=not problem, cgroups=hierarchies.version, users=root, notes=notes)
+        notes.append("containers cannot run as other users: shoal was not started as root")
+    return RuntimeFeatures(mounts=not error, cgroups=hierarchies.version, users=root, notes=notes)
 
 
 def _mount_problem(home: Path) -> str:
-    """What is in the way of mounts in a container, if anything is: a process of its own has tried."""
-    tried = subprocess.run([*PROGRAM, "probe", home], capture_output=True, text=True, check=False)  # noqa: S603
-    return "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2] or "for no known reason"
+    """Why containers cannot have mounts, empty if they can; tried in a process of its own."""
+    tried = subprocess.run([*SHIM_COMMAND, "probe", home], capture_output=True, text=True, check=False)  # noqa: S603
+    return "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2] or "unknown reason"
 
 
-_AT_ONCE: Final = 8
-"""Shims that may be starting at one time: more would only keep each other waiting."""
+_MAX_STARTING: Final = 8
+"""Shims that may be starting at the same time: more would only slow each other down."""
 
 
 @asynccontextmanager
-async def opened_runtime(home: Path) -> AsyncIterator["Runtime"]:
-    """The runtime of a home, with everything that an earlier one has begun."""
-    _allow_many_files()
+async def open_runtime(home: Path) -> AsyncIterator["Runtime"]:
+    """The runtime of a home, with all runs of an earlier daemon adopted."""
+    _raise_file_limit()
     runtime = Runtime(home)
     try:
         await runtime.adopt()
@@ -61,25 +57,25 @@ class Runtime:
     """All runs of one home."""
 
     def __init__(self, home: Path) -> None:
-        home.joinpath(PODS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.joinpath(PODS_DIRECTORY).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._home = home
-        hierarchies = cgroups.find(f"shoal-{zlib.crc32(os.fsencode(home.resolve())):08x}")
-        self._cgroups = Cgroups(hierarchies)
-        self.abilities: Final = probe(home, hierarchies)
+        hierarchies = cgroups.find_hierarchies(f"shoal-{zlib.crc32(os.fsencode(home.resolve())):08x}")
+        self._cgroups = CgroupManager(hierarchies)
+        self.features: Final = detect_features(home, hierarchies)
         self._runs: dict[str, dict[tuple[str, int], Run]] = {}
         self._starts: dict[Run, asyncio.Task[None]] = {}
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._start_slots = asyncio.Semaphore(_MAX_STARTING)
 
     async def adopt(self) -> None:
-        """Find what an earlier daemon has begun."""
-        found = await asyncio.to_thread(_intents, self._home)
+        """Adopt the runs of an earlier daemon."""
+        found = await asyncio.to_thread(_read_intents, self._home)
         runs = [Run(directory, spec) for directory, spec in found]
         for run, known in zip(runs, await asyncio.gather(*(run.adopt() for run in runs)), strict=True):
             if known:
                 self._runs.setdefault(run.spec.pod, {})[run.spec.key] = run
 
     async def start(self, spec: ContainerSpec) -> Run:
-        """Start a container, and return once it runs or never will; OSError if the system refuses.
+        """Start a container; return once it runs or has failed to start. OSError if the system refuses.
 
         A run that exists already, by pod, container and attempt, is returned as it is.
         """
@@ -94,36 +90,36 @@ class Runtime:
 
     async def _launch(self, run: Run) -> None:
         try:
-            async with self._room:
+            async with self._start_slots:
                 if run.directory.shim() is None:
-                    await run.begin(await asyncio.to_thread(self._spawn, run))
-                else:  # an earlier attempt to start it has got further than it could tell
+                    await run.supervise(await asyncio.to_thread(self._spawn_shim, run))
+                else:  # an earlier start failed after the shim was launched
                     await run.adopt()
-        except BaseException as problem:
+        except BaseException as error:
             del self._runs[run.spec.pod][run.spec.key]
-            run.refuse(problem)
+            run.fail(error)
             raise
         finally:
             del self._starts[run]
 
-    def _spawn(self, run: Run) -> Launched:
-        groups = self._cgroups.make(marker(run.spec).replace("/", "."), run.spec.limits)
+    def _spawn_shim(self, run: Run) -> LaunchedShim:
+        groups = self._cgroups.make(run_marker(run.spec).replace("/", "."), run.spec.limits)
         try:
-            return launch(run.directory, run.spec, groups)
+            return launch_shim(run.directory, run.spec, groups)
         except BaseException:
-            cgroups.remove(groups)
+            cgroups.remove_cgroups(groups)
             raise
 
     def runs(self, pod: str) -> list[Run]:
-        """All runs of a pod, by container and attempt."""
+        """All runs of a pod, sorted by container and attempt."""
         return [run for _, run in sorted(self._runs.get(pod, {}).items())]
 
     def pods(self) -> set[str]:
-        """Every pod that has a directory."""
-        return known_pods(self._home)
+        """The uids of all pods that have a directory."""
+        return list_pods(self._home)
 
-    async def forget(self, pod: str, container: str, before: int) -> list[Run]:
-        """Delete what is left of the runs of a container before this attempt; those that it was."""
+    async def prune(self, pod: str, container: str, before: int) -> list[Run]:
+        """Delete ended runs of a container before an attempt; return them."""
         runs = [run for run in self.runs(pod) if run.spec.container == container]
         old = [run for run in runs if run.spec.attempt < before and run.exit is not None]
         for run in old:
@@ -132,34 +128,34 @@ class Runtime:
         return old
 
     async def remove(self, pod: str) -> None:
-        """Delete everything that a pod has here; nothing of it may live. OSError if something is left."""
+        """Delete the directory of a pod, none of whose containers may run. OSError if something is left."""
         if any(run.exit is None for run in self.runs(pod)):
-            raise RuntimeError(f"pod {pod} has containers that run")
+            raise RuntimeError(f"pod {pod} has running containers")
         self._runs.pop(pod, None)
-        await asyncio.to_thread(_remove, self._home / PODS / pod)
+        await asyncio.to_thread(_remove, self._home / PODS_DIRECTORY / pod)
 
     async def close(self) -> None:
-        """Let go of everything; shims live on."""
+        """Stop supervising; shims continue."""
         if self._starts:
             await asyncio.wait(self._starts.values())
-        await asyncio.gather(*(run.let_go() for runs in self._runs.values() for run in runs.values()))
+        await asyncio.gather(*(run.detach() for runs in self._runs.values() for run in runs.values()))
         self._cgroups.close()
 
 
-def _allow_many_files() -> None:
-    """Runs take descriptors, and so do clients: use all that we may have, and not the few that are usual."""
+def _raise_file_limit() -> None:
+    """Raise the soft limit of open files to the hard limit: runs and clients need descriptors."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _remove(directory: Path) -> None:
-    """Delete as much as can be; then say what could not, if anything could not."""
+    """Delete as much as possible; then raise OSError for what is left, if anything."""
     shutil.rmtree(directory, ignore_errors=True)
     if directory.exists():
         shutil.rmtree(directory)
 
 
-def _intents(home: Path) -> list[tuple[RunDirectory, ContainerSpec]]:
-    found = ((directory, directory.intent()) for directory in known_runs(home))
+def _read_intents(home: Path) -> list[tuple[RunDirectory, ContainerSpec]]:
+    found = ((directory, directory.intent()) for directory in list_runs(home))
     return [(directory, spec) for directory, spec in found if spec is not None]

@@ -1,4 +1,4 @@
-"""What the runtime is asked for, and what it answers: plain data, as it lies on disk."""
+"""Input and output of the runtime: plain data, as it is stored on disk."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -7,11 +7,11 @@ from msgspec import Struct
 
 MEBIBYTE = 1024 * 1024
 
-Reason = Literal["Completed", "Error", "OOMKilled", "StartError", "Lost"]
+ExitReason = Literal["Completed", "Error", "OOMKilled", "StartError", "Lost"]
 
 
 class Mount(Struct, frozen=True):
-    """A file or directory of this machine that a container sees at another place."""
+    """A file or directory of this machine that a container sees at another path."""
 
     source: str
     target: str
@@ -19,7 +19,7 @@ class Mount(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What a container may use at most: cores, and bytes."""
+    """Resource limits of a container: CPU in cores, memory in bytes."""
 
     cpu: float | None = None
     memory: int | None = None
@@ -33,10 +33,10 @@ class ContainerSpec(Struct, frozen=True, kw_only=True):
     attempt: int
     argv: list[str]
     env: dict[str, str]
-    """All of it: nothing is inherited."""
+    """The complete environment: nothing is inherited."""
     cwd: str
     grace: float = 30.0
-    """Seconds between SIGTERM and SIGKILL, if it is not the daemon that ends the container."""
+    """Seconds between SIGTERM and SIGKILL, if the container is not stopped by the daemon."""
     mounts: list[Mount] = []
     limits: Limits = Limits()
     user: int | None = None
@@ -47,30 +47,30 @@ class ContainerSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which run of its pod this is."""
+        """Unique key within the pod: container and attempt."""
         return self.container, self.attempt
 
 
-class Exit(Struct, frozen=True):
+class ExitStatus(Struct, frozen=True):
     """How a run ended; times in seconds since the epoch."""
 
     code: int
     signal: int | None
     started: float | None
     finished: float
-    reason: Reason
+    reason: ExitReason
     message: str = ""
 
 
-class Usage(Struct, frozen=True):
-    """What a run has used: seconds of CPU so far, and bytes that it works with now."""
+class UsageCounters(Struct, frozen=True):
+    """What a run has used: CPU seconds so far, and its working set in bytes now."""
 
     cpu: float
     memory: int
 
 
-class Abilities(Struct, frozen=True):
-    """What containers can have on this machine, for this user; notes say what not, and why."""
+class RuntimeFeatures(Struct, frozen=True):
+    """What containers can use on this machine, as this user; notes say what is missing, and why."""
 
     mounts: bool
     cgroups: Literal["v2", "v1", ""]
@@ -78,21 +78,21 @@ class Abilities(Struct, frozen=True):
     notes: list[str]
 
 
-class Load(Struct, frozen=True):
-    """Cores in use, on average over the window of the measurement, and bytes of memory at its end."""
+class ResourceUsage(Struct, frozen=True):
+    """CPU cores in use, averaged over the measurement window, and bytes of memory at its end."""
 
     cpu: float
     memory: int
 
 
-class Consumption(Struct, frozen=True, kw_only=True):
-    """One measurement of everything: when it was made, and over how many seconds."""
+class UsageReport(Struct, frozen=True, kw_only=True):
+    """Usage of all nodes and pods: time of the measurement, and length of its window in seconds."""
 
     at: float
     window: float
-    nodes: Mapping[str, Load] = {}
-    pods: Mapping[tuple[str, str], Mapping[str, Load]] = {}
+    nodes: Mapping[str, ResourceUsage] = {}
+    pods: Mapping[tuple[str, str], Mapping[str, ResourceUsage]] = {}
     """By namespace and name of the pod, then by container."""
 
 
-NOTHING: Final = Consumption(at=0, window=0)
+NO_USAGE: Final = UsageReport(at=0, window=0)

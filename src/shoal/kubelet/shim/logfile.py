@@ -1,67 +1,67 @@
-"""The log of one run, as the CRI has it: `<time> stdout|stderr F|P <text>`, a line each, in a few files.
+"""The log of one run in the CRI format: `<time> stdout|stderr F|P <text>`, one line each, in rotated files.
 
-A log must never hold up what it tells of. What cannot be written is dropped and counted, and how much it was
-stands in the log as soon as there is room again.
+Writing the log must never block the container. Lines that cannot be written are dropped and counted; the
+count is written to the log as soon as writing works again.
 """
 
 import itertools
 import os
 import time
 
-LONGEST = 16 * 1024
-"""Bytes of a line that are kept together; what is longer is written in parts (P)."""
+MAX_LINE = 16 * 1024
+"""Longest line in bytes that is written in one piece; longer lines are written in parts (P)."""
 
 
 class LogFile:
-    """Where lines go: one file, and the older ones beside it."""
+    """The current log file and the rotated files next to it."""
 
     def __init__(self, path: str, size: int, files: int) -> None:
         self._path, self._limit, self._files = path, size, files
         self._descriptor = -1
         self._size = 0
         self.dropped = 0
-        self.dropped_ever = 0
-        self.problem = ""
+        self.dropped_total = 0
+        self.error = ""
 
     def write(self, stream: str, lines: "list[bytes]", *, ended: bool) -> None:
-        """Keep lines; the last of them has no end yet unless it has ended."""
+        """Append lines; `ended` says whether the last one is complete or more of it may follow."""
         if not lines:
             return
         stamp = timestamp(time.time_ns())
         whole, part = f"{stamp} {stream} F ".encode(), f"{stamp} {stream} P ".encode()
         pieces = [piece for line in lines[:-1] for piece in _pieces(line, whole, part)]
         pieces += _pieces(lines[-1], whole if ended else part, part)
-        if self._append(self._notice(stamp) + b"".join(pieces)):
+        if self._append(self._dropped_notice(stamp) + b"".join(pieces)):
             self.dropped = 0
         else:
             self.dropped += len(lines)
-            self.dropped_ever += len(lines)
+            self.dropped_total += len(lines)
 
-    def _notice(self, stamp: str) -> bytes:
-        """How much is missing before the next line, if anything is."""
+    def _dropped_notice(self, stamp: str) -> bytes:
+        """A log line with the number of lines dropped before this write; empty if none were."""
         if not self.dropped:
             return b""
-        return f"{stamp} stderr F shoal: {self.dropped} lines were dropped: {self.problem}\n".encode()
+        return f"{stamp} stderr F shoal: {self.dropped} lines were dropped: {self.error}\n".encode()
 
     def _append(self, text: bytes) -> bool:
-        """Write all of it, or nothing."""
+        """Write all of the text or nothing; return whether it was written."""
         try:
-            self._make_room(len(text))
+            self._rotate_if_full(len(text))
             rest = memoryview(text)
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except OSError as problem:
-            self.problem = problem.strerror or str(problem)
-            self._take_back()
+        except OSError as error:
+            self.error = error.strerror or str(error)
+            self._truncate()
             return False
         self._size += len(text)
         return True
 
-    def _take_back(self) -> None:
+    def _truncate(self) -> None:
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, self._size)
 
-    def _make_room(self, length: int) -> None:
+    def _rotate_if_full(self, length: int) -> None:
         if self._descriptor >= 0 and self._size and self._size + length > self._limit:
             self._rotate()
         if self._descriptor < 0:
@@ -71,7 +71,7 @@ class LogFile:
             self._size = os.fstat(self._descriptor).st_size
 
     def _rotate(self) -> None:
-        """The file becomes the first of the older ones; the oldest goes."""
+        """Rename the file to `.1`, the older ones one up, and let the oldest be overwritten."""
         names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._files))]
         for newer, older in reversed(list(itertools.pairwise(names))):
             if os.path.exists(newer):
@@ -83,7 +83,7 @@ class LogFile:
 
 
 class Stream:
-    """One of the container's two streams: what is read from its pipe becomes lines of the log."""
+    """Stdout or stderr of the container: bytes from a pipe become lines of the log."""
 
     def __init__(self, name: str, descriptor: int, log: LogFile) -> None:
         self.descriptor = descriptor
@@ -92,7 +92,10 @@ class Stream:
         self._rest = b""
 
     def pump(self) -> bool:
-        """Read once, and say whether there was anything; not open any more once nobody can write."""
+        """Read once; return whether there was data.
+
+        `open` becomes False when all writers have closed the pipe.
+        """
         try:
             text = os.read(self.descriptor, 1 << 16)
         except BlockingIOError:
@@ -101,30 +104,30 @@ class Stream:
         *lines, rest = (self._rest + text).split(b"\n")
         self._log.write(self._name, lines, ended=True)
         self._rest = rest
-        if len(rest) >= LONGEST:
+        if len(rest) >= MAX_LINE:
             self.flush()
         return self.open
 
     @property
-    def waiting(self) -> bool:
-        """Whether part of a line has come, and not its end."""
+    def has_partial_line(self) -> bool:
+        """Whether the start of a line was read, but not its end."""
         return bool(self._rest)
 
     def flush(self) -> None:
-        """Do not wait for the end of the line any longer."""
+        """Write the partial line now, as a part (P)."""
         if self._rest:
             self._log.write(self._name, [self._rest], ended=False)
             self._rest = b""
 
 
 def _pieces(line: bytes, last: bytes, part: bytes) -> "list[bytes]":
-    if len(line) <= LONGEST:
+    if len(line) <= MAX_LINE:
         return [last, line, b"\n"]
-    cut = [line[start : start + LONGEST] for start in range(0, len(line), LONGEST)]
+    cut = [line[start : start + MAX_LINE] for start in range(0, len(line), MAX_LINE)]
     return [text for piece in cut[:-1] for text in (part, piece, b"\n")] + [last, cut[-1], b"\n"]
 
 
 def timestamp(nanoseconds: int) -> str:
-    """A time as RFC 3339 has it, to the nanosecond."""
+    """Format a time in RFC 3339 with nanoseconds."""
     seconds, rest = divmod(nanoseconds, 10**9)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09}Z"

@@ -1,29 +1,33 @@
-"""The mount namespace of a container: directories and files bound to where the container expects them.
+"""The mount namespace of a container: paths of the host bound to where the container expects them.
 
-A target that is there is covered. One that is not must appear without a trace on the host: the nearest
-directory above it is replaced, in this namespace only, by an empty one into which everything that it has is
-bound again (a shadow), and there is room for the target. If that directory is the root itself, a new root is
+An existing target is covered by the mount. A missing target must not be created on the host: instead the
+nearest existing directory above it is replaced, in this namespace only, by a tmpfs into which all its entries
+are bound again (a shadow directory), and the target is created there. If that directory is `/`, a new root is
 made in the same way.
 """
 
 import os
 import stat
+import sys
 
 from shoal.kubelet.shim import system
 
 Mount = tuple[str, str, bool]
-"""Source, target, and whether it is read-only."""
+"""Source, target, and whether the mount is read-only."""
 
 
 def enter(mounts: list[Mount], scratch: str) -> None:
-    """Leave for a mount namespace of our own, and bind everything there; `scratch` is any directory."""
+    """Enter a new mount namespace and bind all mounts there; `scratch` is any existing directory."""
     _unshare()
     system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
     _Tree(scratch).bind(sorted(mounts, key=lambda mount: mount[1].rstrip("/").split("/")))
 
 
 def _unshare() -> None:
-    """Who is not root needs a user namespace for the right to mount; in it everybody is who they were."""
+    """Create the namespaces.
+
+    Without root a user namespace gives the right to mount; users keep their ids in it.
+    """
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         system.unshare(system.CLONE_NEWNS)
@@ -39,15 +43,15 @@ def _unshare() -> None:
 
 
 class _Tree:
-    """The files of the namespace while it is being put together."""
+    """The file tree of the namespace while mounts are added."""
 
     def __init__(self, scratch: str) -> None:
         self._scratch = scratch
         self._ours: set[str] = set()
-        """Directories in which we may make entries: shadows, what we made in them, and mounted volumes."""
+        """Paths where entries may be created: shadow directories, their new entries, mounted volumes."""
 
     def bind(self, mounts: "list[Mount]") -> None:
-        """Bind everything; a new root comes first: what was opened below the old one is lost with it."""
+        """Bind all mounts. A new root comes first: descriptors opened below the old root would be lost."""
         if not all(os.path.exists("/" + target.split("/")[1]) for _, target, _ in mounts):
             self._shadow("/")
         sources = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source, _, _ in mounts]
@@ -74,22 +78,22 @@ class _Tree:
         return any(path == own or path.startswith(f"{own}/") for own in self._ours)
 
     def _shadow(self, path: str) -> None:
-        """Put an empty directory over this one, and everything that it has into it."""
+        """Cover a directory by a tmpfs with the same entries."""
         there = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         root = path == "/"
-        place = self._scratch if root else path
+        base = self._scratch if root else path
         kept = os.fstat(there)
-        system.mount("shoal", place, "tmpfs", 0, f"mode={stat.S_IMODE(kept.st_mode):o}")
+        system.mount("shoal", base, "tmpfs", 0, f"mode={stat.S_IMODE(kept.st_mode):o}")
         for entry in os.listdir(f"/proc/self/fd/{there}"):
-            _mirror(f"/proc/self/fd/{there}/{entry}", f"{place}/{entry}")
+            _mirror(f"/proc/self/fd/{there}/{entry}", f"{base}/{entry}")
         os.close(there)
         if root:
-            _change_root(place)
+            _change_root(base)
         self._ours.add(path)
 
 
 def _mirror(source: str, target: str) -> None:
-    """Make one entry of a directory appear in its shadow."""
+    """Make one entry of a directory appear in its shadow directory."""
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(source), target)
@@ -102,7 +106,7 @@ def _mirror(source: str, target: str) -> None:
 
 
 def _change_root(root: str) -> None:
-    """Make a directory the root, and let go of the old one."""
+    """Make a directory the root, and detach the old root."""
     os.chdir(root)
     system.pivot_root(".", ".")
     system.unmount(".", system.MNT_DETACH)
@@ -115,3 +119,15 @@ def _bind(source: str, target: str, *, read_only: bool) -> None:
         kept = os.statvfs(target).f_flag & (system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC)
         flags = system.MS_REMOUNT | system.MS_BIND | system.MS_RDONLY | kept
         system.mount("none", target, "", flags)
+
+
+def probe_mounts() -> None:
+    """Test whether this user can mount: bind a directory to a missing path, as containers may need it.
+
+    Exits with the reason if that fails. Run in a process of its own, because it changes the mount namespace.
+    """
+    home = sys.argv[2]
+    try:
+        enter([(home, "/shoal-probe", True)], home)
+    except OSError as error:
+        sys.exit(error.strerror or str(error))

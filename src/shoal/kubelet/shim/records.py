@@ -1,9 +1,8 @@
-"""Files that are whole or not there, whatever happens meanwhile; and plans, which the daemon hands over.
+"""The files of a run that the shim writes, and the configuration that the daemon hands to a shim.
 
-A plan is what the shim has to do, as plain data in an open file: `marshal` reads it in no time, and both
-sides are the same Python.
-
-What a shim writes down in the directory of its run: who it is, and how its container ended.
+A configuration is plain data in an open memory file, encoded with `marshal`: it decodes fast, and both sides
+run the same Python. `shim.json` identifies the shim and its container, `exit.json` says how the container
+ended. All files are replaced atomically.
 """
 
 import marshal
@@ -17,49 +16,52 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_MOST = 1 << 20
+_MAX_DESCRIPTOR = 1 << 20
+"""Upper bound of descriptors that are closed at start."""
 
 
-def take_plan(descriptor: int, *kept: int) -> "dict[str, Any]":
-    """What the daemon wrote into the file that it left open for us; of other files, only the next are kept.
+def receive_config(descriptor: int, *kept: int) -> "dict[str, Any]":
+    """Read the configuration from a descriptor.
 
-    Whoever started the daemon may have left files open to it, and so to us; nobody else is to have those.
+    All descriptors above the used ones are closed; `kept` stay open.
+
+    Descriptors that the daemon inherited by accident would otherwise be inherited by every container.
     """
-    os.closerange(max((descriptor, *kept)) + 1, _MOST)
+    os.closerange(max((descriptor, *kept)) + 1, _MAX_DESCRIPTOR)
     for other in kept:
         os.set_inheritable(other, False)  # noqa: FBT003 - positional only
     with open(descriptor, "rb") as file:
-        plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - of the daemon that started us
-        return plan
+        config: dict[str, Any] = marshal.load(file)  # noqa: S302 - written by the daemon that started us
+        return config
 
 
-def give_plan(plan: "dict[str, Any]") -> int:
-    """A descriptor from which `take_plan` reads; whoever asked closes it."""
+def send_config(config: "dict[str, Any]") -> int:
+    """Return a descriptor from which `receive_config` reads the configuration; the caller closes it."""
     descriptor = os.memfd_create("plan")
-    os.write(descriptor, marshal.dumps(plan))
+    os.write(descriptor, marshal.dumps(config))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 
-def write_whole(path: str, text: bytes, *, durable: bool) -> None:
-    """Write a file so that others see all of it or what was there before; durable: also after a power cut."""
-    aside = f"{path}.new"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def write_atomically(path: str, text: bytes, *, durable: bool) -> None:
+    """Write a file so that readers see the old or the new contents; `durable`: also after a power failure."""
+    temporary = f"{path}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(text)
-        while rest:  # a disk that is nearly full takes a part first, and refuses then
+        while rest:  # a nearly full disk accepts a part first, then fails
             rest = rest[os.write(descriptor, rest) :]
         if durable:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(aside, path)
+    os.rename(temporary, path)
     if durable:
-        sync_directory(os.path.dirname(path))
+        fsync_directory(os.path.dirname(path))
 
 
-def sync_directory(path: str) -> None:
-    """Make the names in a directory last."""
+def fsync_directory(path: str) -> None:
+    """Make the entries of a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -67,8 +69,8 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def as_json(fields: "dict[str, str | float | list[str] | None]") -> bytes:
-    """A flat JSON object."""
+def encode_json(fields: "dict[str, str | float | list[str] | None]") -> bytes:
+    """Encode a flat JSON object; `json` would take too long to import."""
     pairs = ",".join(f"{_text(name)}:{_value(value)}" for name, value in fields.items())
     return f"{{{pairs}}}\n".encode()
 
@@ -86,51 +88,54 @@ def _text(text: str) -> str:
     return '"' + "".join(c if c >= " " and c not in '"\\' else f"\\u{ord(c):04x}" for c in plain) + '"'
 
 
-_ROOM = 4096
-"""Bytes that are kept free for exit.json from the start: a full disk must not cost an exit code."""
-_MESSAGE = 512
-"""Characters of a message that fit into them, however they are written."""
+_RESERVED = 4096
+"""Bytes reserved for exit.json at the start: a full disk must not lose an exit code."""
+_MAX_MESSAGE = 512
+"""Longest message in characters that fits into the reserved space in any encoding."""
 _RETRY = 1.0
-"""Seconds between two attempts to write how it ended."""
+"""Seconds between attempts to write exit.json."""
 
 
-class Account:
-    """The files of one run that are the shim's."""
+class ShimFiles:
+    """The files in the directory of a run that the shim writes."""
 
     def __init__(self, directory: str, cgroups: "list[str]") -> None:
         self._directory, self._cgroups = directory, cgroups
 
-    def open(self) -> None:
-        """Say who we are, before there is a container: from now on it may have run."""
+    def create(self) -> None:
+        """Write `shim.json` before the container is forked: from now on the container may have run."""
         descriptor = self._open_exit()
         try:
-            os.write(descriptor, b" " * _ROOM)
+            os.write(descriptor, b" " * _RESERVED)
         finally:
             os.close(descriptor)
-        write_whole(f"{self._directory}/shim.json", self._introduction(None, None), durable=True)
+        write_atomically(f"{self._directory}/shim.json", self._shim_record(None, None), durable=True)
 
-    def tell_of(self, container: int, started: "float | None") -> bytes:
-        """Say who the container is; the text, for whom it cannot reach through a full disk."""
-        text = self._introduction(container, started)
+    def record_container(self, container: int, started: "float | None") -> bytes:
+        """Add the container's process to `shim.json`.
+
+        Return the record for the daemon, in case the disk is full.
+        """
+        text = self._shim_record(container, started)
         try:
-            write_whole(f"{self._directory}/shim.json", text, durable=False)
+            write_atomically(f"{self._directory}/shim.json", text, durable=False)
         except OSError:
             return text
         return text
 
-    def close(self, fields: "dict[str, str | float | None]", message: str) -> None:
-        """Say how it ended; try again for as long as that cannot be written, and somebody could read it."""
-        text = as_json({**fields, "message": message[:_MESSAGE]})
-        while not self._written(text):
+    def record_exit(self, fields: "dict[str, str | float | None]", message: str) -> None:
+        """Write `exit.json`; retry until it is written or the run's directory is deleted."""
+        text = encode_json({**fields, "message": message[:_MAX_MESSAGE]})
+        while not self._write_exit(text):
             time.sleep(_RETRY)
 
-    def _introduction(self, container: "int | None", started: "float | None") -> bytes:
-        me = os.getpid()
-        return as_json(
+    def _shim_record(self, container: "int | None", started: "float | None") -> bytes:
+        own_pid = os.getpid()
+        return encode_json(
             {
                 "boot": process.boot_id(),
-                "pid": me,
-                "start": process.start_time(me),
+                "pid": own_pid,
+                "start": process.start_time(own_pid),
                 "container": container,
                 "containerStart": process.start_time(container) if container else None,
                 "started": started,
@@ -141,8 +146,8 @@ class Account:
     def _open_exit(self) -> int:
         return os.open(f"{self._directory}/exit.new", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def _written(self, text: bytes) -> bool:
-        """Write into the room that was kept for it."""
+    def _write_exit(self, text: bytes) -> bool:
+        """Write into the reserved space; return whether that worked or is not needed any more."""
         try:
             descriptor = self._open_exit()
             try:
@@ -152,7 +157,7 @@ class Account:
             finally:
                 os.close(descriptor)
             os.rename(f"{self._directory}/exit.new", f"{self._directory}/exit.json")
-            sync_directory(self._directory)
+            fsync_directory(self._directory)
         except OSError:
-            return not os.path.exists(self._directory)  # whoever deleted it does not want to know
+            return not os.path.exists(self._directory)  # deleted: no reader is left
         return True

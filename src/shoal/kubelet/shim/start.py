@@ -1,6 +1,6 @@
-"""The program: `python -I -S start.py run|execute|probe NAME`, with what to do on descriptor 3.
+"""Entry point of the shim: `python -I -S start.py run|execute|probe NAME`, its configuration on descriptor 3.
 
-Python keeps no compiled form of a program, only of what it imports: so this one is short.
+Python caches the compiled form of imported modules only, not of the main program: so this file is short.
 """
 
 import os
@@ -11,9 +11,9 @@ sys.path.append(__file__.rsplit("/", 4)[0])
 if sys.argv[1] == "run":
     from shoal.kubelet.shim.supervision import main
 elif sys.argv[1] == "execute":
-    from shoal.kubelet.shim.execute import main
+    from shoal.kubelet.shim.command import main
 else:
-    from shoal.kubelet.shim.probe import main
+    from shoal.kubelet.shim.mounts import probe_mounts as main
 
 main()
-os._exit(0)  # all is written: to take the interpreter apart would only cost time
+os._exit(0)  # everything is written; a regular interpreter shutdown would only cost time

@@ -1,8 +1,8 @@
-"""What a shim does: start one container, look after it until nothing is left of it, say how it ended.
+"""The main loop of a shim: start one container, supervise it until no process of it is left, record its exit.
 
-In the directory of the run it writes `shim.json` (who it is) before it forks, and `exit.json` at the end.
-The file `lock` is open on descriptor 4 and locked for as long as this process lives; through descriptor 5 the
-daemon is told who the container is, once it runs.
+In the directory of the run it writes `shim.json` (its identity) before the fork, and `exit.json` at the end.
+The file `lock` is open on descriptor 4 and stays locked while this process lives. Through descriptor 5 the
+daemon receives the identity of the container once it runs.
 """
 
 import os
@@ -10,45 +10,45 @@ import select
 import time
 
 from shoal.kubelet.shim import process, system
-from shoal.kubelet.shim.container import StartError, become, said
+from shoal.kubelet.shim.command import StartError, StartErrorContext, become_command
 from shoal.kubelet.shim.logfile import LogFile, Stream
-from shoal.kubelet.shim.records import Account, take_plan
+from shoal.kubelet.shim.records import ShimFiles, receive_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-PLAN, LOCK, READY = 3, 4, 5
+CONFIG, LOCK, READY = 3, 4, 5
 
-IDLE = 0.1
-"""Seconds after which a line without an end is written as it is."""
-_AT_MOST = 3600.0
-"""Seconds to wait at most, whatever the grace: the system counts in milliseconds and not very far."""
-_AGAIN = 0.02
-"""Seconds between two looks at processes that were killed and are not gone."""
-_NEVER_RAN = 128
+FLUSH_DELAY = 0.1
+"""Seconds after which a partial line is written to the log."""
+_MAX_POLL = 3600.0
+"""Longest wait in seconds, whatever the grace period: `poll` takes a 32-bit number of milliseconds."""
+_REAP_INTERVAL = 0.02
+"""Seconds between checks for processes that were killed but are not gone yet."""
+_START_ERROR_CODE = 128
 
 
 def main() -> None:
-    """Run one container from beginning to end."""
-    os.chdir("/")  # nobody's directory is kept in use
-    plan = take_plan(PLAN, LOCK, READY)
-    account = Account(plan["directory"], plan["cgroups"])
+    """Run one container from start to exit."""
+    os.chdir("/")  # do not keep any directory in use
+    config = receive_config(CONFIG, LOCK, READY)
+    files = ShimFiles(config["directory"], config["cgroups"])
     try:
-        account.open()
-    except OSError as problem:
-        os.write(READY, str(problem).encode())
+        files.create()
+    except OSError as error:
+        os.write(READY, str(error).encode())
         return
-    Shim(plan, account).run()
+    Shim(config, files).run()
 
 
 class Shim:
-    """One container, from the moment before it starts to the moment after it has ended."""
+    """One container, from just before its start to just after its exit."""
 
-    def __init__(self, plan: "dict[str, Any]", account: Account) -> None:
-        self._plan, self._account = plan, account
-        self._directory: str = plan["directory"]
-        self._log = LogFile(f"{self._directory}/log", plan["log_size"], plan["log_files"])
+    def __init__(self, config: "dict[str, Any]", files: ShimFiles) -> None:
+        self._config, self._files = config, files
+        self._directory: str = config["directory"]
+        self._log = LogFile(f"{self._directory}/log", config["log_size"], config["log_files"])
         self._streams: list[Stream] = []
         self._pid = 0
         self._running = False
@@ -57,27 +57,30 @@ class Shim:
         self._killed = False
         self._status: int | None = None
         self._finished = 0.0
-        self._wakeup = system.catch(self._told)
+        self._wakeup = system.catch_signals(self._on_signal)
 
     def run(self) -> None:
-        """Start it, watch it, say how it ended."""
+        """Start the container, supervise it, record its exit."""
         system.adopt_orphans()
         try:
             self._start()
-        except StartError as problem:
-            self._settle(_NEVER_RAN, None, "StartError", str(problem))
+        except StartError as error:
+            self._finish(_START_ERROR_CODE, None, "StartError", str(error))
             return
         self._running = True
-        self._tell(self._account.tell_of(self._pid, self._started))
-        if self._deadline is not None:  # told to stop before there was anything to stop
+        self._report_started(self._files.record_container(self._pid, self._started))
+        if self._deadline is not None:  # SIGTERM arrived before the container was started
             self._terminate()
         self._watch()
-        self._settle(*self._verdict())
+        self._finish(*self._exit_status())
 
-    def _tell(self, who: bytes) -> None:
-        """Tell the daemon who the container is, unless it has died: the next one reads it."""
+    def _report_started(self, record: bytes) -> None:
+        """Send the container's identity to the daemon.
+
+        If the daemon is dead, the next one reads it from the file.
+        """
         try:
-            os.write(READY, who)
+            os.write(READY, record)
         except BrokenPipeError:
             return
         finally:
@@ -86,59 +89,59 @@ class Shim:
     # --- starting ------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Fork, and wait until the command has taken over; StartError if it never does."""
+        """Fork, and wait until the command is executed; StartError if it never is."""
         readers, writers = zip(*(os.pipe2(os.O_CLOEXEC) for _ in range(3)), strict=True)
-        me = os.getpid()
+        own_pid = os.getpid()
         self._started = time.time()
         self._pid = os.fork()
         if self._pid == 0:
-            self._descend(writers, me)
+            self._run_child(writers, own_pid)
         for descriptor in writers:
             os.close(descriptor)
         for name, descriptor in (("stdout", readers[0]), ("stderr", readers[1])):
             os.set_blocking(descriptor, False)
             self._streams.append(Stream(name, descriptor, self._log))
         with open(readers[2], "rb") as file:
-            refusal = file.read().decode("utf-8", "replace")
-        if refusal:
+            failure = file.read().decode("utf-8", "replace")
+        if failure:
             os.waitpid(self._pid, 0)
             self._started = None
-            raise StartError(refusal)
+            raise StartError(failure)
 
-    def _descend(self, writers: "tuple[int, ...]", parent: int) -> "NoReturn":
-        """In the child: become the container, or say why not."""
+    def _run_child(self, writers: "tuple[int, ...]", parent: int) -> "NoReturn":
+        """In the child: become the container's command, or report the error to the shim."""
         try:
             os.setsid()
             system.die_with_parent(parent)
-            with said("cannot join its cgroups"):
-                process.join(self._plan["cgroups"])
+            with StartErrorContext("cannot join the container's cgroups"):
+                process.join_cgroups(self._config["cgroups"])
             self._mount()
             for target, descriptor in enumerate((os.open("/dev/null", os.O_RDONLY), *writers[:2])):
                 os.dup2(descriptor, target)
-            become(self._plan, parent)
-        except BaseException as problem:  # noqa: BLE001 - nothing may go on in this process
-            os.write(writers[2], (str(problem) or repr(problem)).encode("utf-8", "replace"))
-        os._exit(_NEVER_RAN)
+            become_command(self._config, parent)
+        except BaseException as error:  # noqa: BLE001 - this process must not continue
+            os.write(writers[2], (str(error) or repr(error)).encode("utf-8", "replace"))
+        os._exit(_START_ERROR_CODE)
 
     def _mount(self) -> None:
-        if not self._plan["mounts"]:
+        if not self._config["mounts"]:
             return
-        from shoal.kubelet.shim import mounts  # noqa: PLC0415 - most containers have none
+        from shoal.kubelet.shim import mounts  # noqa: PLC0415 - most containers have no mounts
 
-        with said("cannot mount its volumes"):
-            mounts.enter(self._plan["mounts"], self._directory)
+        with StartErrorContext("cannot mount the container's volumes"):
+            mounts.enter(self._config["mounts"], self._directory)
 
     # --- watching ------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Until nothing of the container is left: keep its log, and end it when it is to end."""
+        """Until all processes of the container are gone: write its log, and enforce its stop deadline."""
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
         streams = {stream.descriptor: stream for stream in self._streams}
         for descriptor in streams:
             poll.register(descriptor, select.POLLIN)
-        while not self._swept():
-            ready = [descriptor for descriptor, _ in poll.poll(self._patience())]
+        while not self._reap():
+            ready = [descriptor for descriptor, _ in poll.poll(self._poll_timeout())]
             for descriptor in ready:
                 stream = streams.get(descriptor)
                 if stream is None:
@@ -147,17 +150,17 @@ class Shim:
                     poll.unregister(descriptor)
             if not ready:
                 self._flush()
-            self._enforce()
+            self._enforce_deadline()
         for stream in self._streams:
             while stream.pump():
                 pass
         self._flush()
 
-    def _patience(self) -> float:
-        """Milliseconds until something is to be done even if nothing happens."""
-        limits = [IDLE if any(stream.waiting for stream in self._streams) else _AT_MOST]
+    def _poll_timeout(self) -> float:
+        """Milliseconds until something must be done without an event."""
+        limits = [FLUSH_DELAY if any(stream.has_partial_line for stream in self._streams) else _MAX_POLL]
         if self._status is not None:
-            limits.append(_AGAIN)
+            limits.append(_REAP_INTERVAL)
         elif self._deadline is not None and not self._killed:
             limits.append(max(0.0, self._deadline - time.monotonic()))
         return min(limits) * 1000 + 1
@@ -166,14 +169,17 @@ class Shim:
         for stream in self._streams:
             stream.flush()
 
-    def _enforce(self) -> None:
-        """Kill what has had its time."""
+    def _enforce_deadline(self) -> None:
+        """Kill the container when its stop deadline has passed."""
         if self._deadline is not None and not self._killed and time.monotonic() >= self._deadline:
             self._killed = True
             self._kill()
 
-    def _swept(self) -> bool:
-        """Ask after the dead; once the first process is one, the others follow. True if nobody is left."""
+    def _reap(self) -> bool:
+        """Reap dead children; after the first process has ended kill the rest.
+
+        Return True if none is left.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -188,46 +194,46 @@ class Shim:
         return False
 
     def _kill(self) -> None:
-        """Kill the group, everybody we are the parent of, and who else is in the cgroup."""
+        """Kill the process group, all children including adopted ones, and all members of the cgroups."""
         if self._status is None:
-            system.kill_quietly(-self._pid, system.SIGKILL)
-        for pid in {*process.children(os.getpid()), *process.members(self._plan["cgroups"])}:
-            system.kill_quietly(pid, system.SIGKILL)
+            system.send_signal(-self._pid, system.SIGKILL)
+        for pid in {*process.children(os.getpid()), *process.cgroup_members(self._config["cgroups"])}:
+            system.send_signal(pid, system.SIGKILL)
 
-    def _told(self, number: int) -> None:
-        """A signal has come: begin to end the container, or make it quicker."""
+    def _on_signal(self, number: int) -> None:
+        """Handle SIGTERM: start to stop the container, or bring the deadline forward."""
         if number != system.SIGTERM:
             return
-        wanted, known = self._wanted_deadline(), self._deadline
-        self._deadline = wanted if known is None else min(wanted, known)
-        if known is None:  # whoever repeats it may only hurry: many programs take a second SIGTERM for panic
+        requested, current = self._requested_deadline(), self._deadline
+        self._deadline = requested if current is None else min(requested, current)
+        if current is None:  # send SIGTERM once: many programs abort on the second
             self._terminate()
 
     def _terminate(self) -> None:
         if self._running and self._status is None:
-            system.kill_quietly(-self._pid, system.SIGTERM)
+            system.send_signal(-self._pid, system.SIGTERM)
 
-    def _wanted_deadline(self) -> float:
+    def _requested_deadline(self) -> float:
         try:
             with open(f"{self._directory}/stop.json", encoding="ascii") as file:
                 return float(file.read())
-        except (OSError, ValueError):  # not from the daemon: the container's own grace counts
-            return time.monotonic() + float(self._plan["grace"])
+        except (OSError, ValueError):  # not sent by the daemon: use the container's own grace period
+            return time.monotonic() + float(self._config["grace"])
 
-    # --- the end -------------------------------------------------------------------------------------------
+    # --- exit ----------------------------------------------------------------------------------------------
 
-    def _verdict(self) -> "tuple[int, int | None, str]":
-        """Exit code, signal and reason, as Kubernetes has them."""
-        assert self._status is not None  # noqa: S101 - for types: nothing is left once the first has ended
+    def _exit_status(self) -> "tuple[int, int | None, str]":
+        """Exit code, signal and reason, as Kubernetes reports them."""
+        assert self._status is not None  # noqa: S101 - for mypy: set before the last process is gone
         code = os.waitstatus_to_exitcode(self._status)
         number = -code if code < 0 else None
         code = 128 - code if code < 0 else code
-        if code and process.ran_out_of_memory(self._plan["cgroups"]):
+        if code and process.oom_killed(self._config["cgroups"]):
             return code, number, "OOMKilled"
         return code, number, "Error" if code else "Completed"
 
-    def _settle(self, code: int, number: "int | None", reason: str, message: str = "") -> None:
-        if self._log.dropped_ever:
-            message = f"{self._log.dropped_ever} lines of its log were dropped: {self._log.problem}"
+    def _finish(self, code: int, number: "int | None", reason: str, message: str = "") -> None:
+        if self._log.dropped_total:
+            message = f"{self._log.dropped_total} lines of the log were dropped: {self._log.error}"
         times = {"started": self._started, "finished": self._finished or time.time()}
-        self._account.close({"code": code, "signal": number, **times, "reason": reason}, message)
+        self._files.record_exit({"code": code, "signal": number, **times, "reason": reason}, message)

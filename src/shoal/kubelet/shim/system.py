@@ -1,6 +1,6 @@
-"""Calls of the system that Python 3.11 has no words for.
+"""System calls that Python 3.11 does not offer, and signal handling without the `signal` module's enums.
 
-Signals: the module without its enums, which take longer to make than the interpreter to start.
+Creating those enums takes longer than starting the interpreter.
 """
 
 import ctypes
@@ -34,34 +34,34 @@ def _call(name: str, *arguments: "int | bytes | None") -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent dies, which it may have done already."""
+    """Have the kernel kill this process when its parent dies; exit now if the parent is already dead."""
     _call("prctl", _PR_SET_PDEATHSIG, 9, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(137)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies."""
+    """Become the parent (subreaper) of every descendant whose own parent dies."""
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces for new ones."""
+    """Move this process into new namespaces."""
     _call("unshare", flags)
 
 
 def setns(descriptor: int, flags: int) -> None:
-    """Join namespaces of a process, given by its pidfd."""
+    """Join the namespaces of a process, given by its pidfd."""
     _call("setns", descriptor, flags)
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """Put a file system, or a part of one, somewhere."""
+    """Mount a file system, or bind a part of one."""
     _call("mount", *(os.fsencode(text) for text in (source, target, kind)), flags, os.fsencode(data))
 
 
 def unmount(target: str, flags: int) -> None:
-    """Take it away again."""
+    """Unmount a file system."""
     _call("umount2", os.fsencode(target), flags)
 
 
@@ -83,28 +83,28 @@ SIGTERM = signal.SIGTERM
 _CAUGHT = (signal.SIGTERM, signal.SIGCHLD)
 
 
-def catch(told: "Callable[[int], None]") -> int:
-    """Call `told` for what concerns a shim; a descriptor becomes readable whenever it was."""
+def catch_signals(handler: "Callable[[int], None]") -> int:
+    """Call `handler` on SIGTERM and SIGCHLD; return a descriptor that becomes readable after each signal."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in _CAUGHT:
-        signal.signal(number, lambda number, _: told(number))
+        signal.signal(number, lambda number, _: handler(number))
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return reader
 
 
-def restore() -> None:
-    """Leave every signal as a program expects to find it."""
+def restore_signals() -> None:
+    """Reset all signals to the defaults that a program expects at its start."""
     signal.set_wakeup_fd(-1)
     for number in (*_CAUGHT, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def kill_quietly(pid: int, number: int) -> None:
-    """Send a signal to a process, or to a group if negative; whoever is gone is gone."""
+def send_signal(pid: int, number: int) -> None:
+    """Send a signal to a process, or to a process group if negative; ignore processes that are gone."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
