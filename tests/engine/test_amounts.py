@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, brief, counted, shown
+from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, format_amount, format_short, parse_amount
 
 GI = 2**30
 
@@ -30,9 +30,9 @@ BRIEF: list[tuple[str, str, int, str]] = [
 
 @pytest.mark.parametrize("sentence, resource, amount, text", BRIEF, ids=[row[0] for row in BRIEF])
 def test_brief(sentence: str, resource: str, amount: int, text: str) -> None:
-    assert brief(resource, amount) == text, sentence
+    assert format_short(resource, amount) == text, sentence
 
 
 @given(st.sampled_from([CPU, MEMORY, PODS, "nvidia.com/gpu"]), st.integers(0, 2**80))
 def test_what_a_report_writes_is_read_back_however_much_it_is(resource: str, amount: int) -> None:
-    assert counted(resource, shown(resource, amount)) == amount
+    assert parse_amount(resource, format_amount(resource, amount)) == amount

@@ -14,8 +14,8 @@ from shoal.engine import scores
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from shoal.engine.ledger import Demand, Ledger
-from shoal.engine.nodes import Mask, Span
-from shoal.engine.placement import Outcome, Placer
+from shoal.engine.nodes import Mask, NodeSpan
+from shoal.engine.placement import PlaceOutcome, Placer
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Task
 from tests.builders import node, pod, priority_class, template, tyjob
@@ -65,7 +65,7 @@ def test_all_nodes_are_rated_once_for_tasks_that_are_alike(
     rated: list[int] = []
     fitting = Ledger.fitting
 
-    def counted(self: Ledger, demand: Demand, span: Span) -> Mask:
+    def counted(self: Ledger, demand: Demand, span: NodeSpan) -> Mask:
         rated.append(1)
         return fitting(self, demand, span)
 
@@ -110,13 +110,13 @@ def test_a_difference_that_floats_cannot_see_is_still_a_difference() -> None:
 
 def test_nodes_that_are_alike_in_what_counts_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    exactly = scores.Fullness.exactly
+    exact_score = scores.AllocationScore.exact_score
 
-    def counted(self: scores.Fullness, ledger: Ledger, demand: Demand, column: int) -> Fraction:
+    def counted(self: scores.AllocationScore, ledger: Ledger, demand: Demand, column: int) -> Fraction:
         compared.append(column)
-        return exactly(self, ledger, demand, column)
+        return exact_score(self, ledger, demand, column)
 
-    monkeypatch.setattr(scores.Fullness, "exactly", counted)
+    monkeypatch.setattr(scores.AllocationScore, "exact_score", counted)
     cycle(snapshot(*(node(f"n{i:03}", cpu=9, memory=1000 + i) for i in range(100)), pod("new")), CONFIG)
     assert len(compared) == 1
 
@@ -125,7 +125,9 @@ def test_a_gang_is_not_placed_anew_for_every_victim(monkeypatch: pytest.MonkeyPa
     tried: list[int] = []
     place = Placer.place
 
-    def counted(self: Placer, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
+    def counted(
+        self: Placer, tasks: Sequence[Task], need: int, *, minimum_only: bool = False
+    ) -> PlaceOutcome:
         tried.append(1)
         return place(self, tasks, need, minimum_only=minimum_only)
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.api.podspec import HostPort
-from shoal.engine.affinity import Neighbours, Occupant
+from shoal.engine.affinity import InterPodRules, Occupant
 from shoal.engine.filters import Filters
 from shoal.engine.ledger import Ledger
-from shoal.engine.nodes import NodeFacts, Nodes, Span
-from shoal.engine.resources import Layout
+from shoal.engine.nodes import NodeRecord, Nodes, NodeSpan
+from shoal.engine.resources import ResourceLayout
 from shoal.engine.workload import Identity, NodeRules, Shape, Task
 
 GPU = "nvidia.com/gpu"
@@ -25,13 +25,13 @@ SHAPES = [
     Shape(requests={"cpu": 500, GPU: 1}, nodes=ANYWHERE, ports=(HostPort(port=80),)),
     Shape(requests={}, nodes=ANYWHERE),
 ]
-ALL, FEW = Span(0, 4), Span(1, 3)
+ALL, FEW = NodeSpan(0, 4), NodeSpan(1, 3)
 
 
 def ledger() -> Ledger:
-    facts = [NodeFacts(name=f"n{i}", pool="default", allocatable=HAVE, capacity=HAVE) for i in range(4)]
-    nodes = Nodes(facts, Layout([GPU]))
-    made = Ledger(nodes, np.zeros_like(nodes.alloc), Neighbours(nodes))
+    facts = [NodeRecord(name=f"n{i}", pool="default", allocatable=HAVE, capacity=HAVE) for i in range(4)]
+    nodes = Nodes(facts, ResourceLayout([GPU]))
+    made = Ledger(nodes, np.zeros_like(nodes.alloc), InterPodRules(nodes))
     made.loads(WEIGHTS)
     return made
 
@@ -72,9 +72,9 @@ def act(made: Ledger, todo: list[tuple[str, int, Shape, int]]) -> None:
             case "release":
                 made.release(occupant)
             case "vacate":
-                made.vacate(FEW)
+                made.clear(FEW)
             case "forget":
-                made.forget_reservations(FEW)
+                made.drop_reservations(FEW)
             case _:
                 with made.attempt() as attempt:
                     act(made, todo[i + 1 :])

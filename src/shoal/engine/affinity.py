@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 
 from shoal.api.podspec import HostPort
-from shoal.engine.nodes import Mask, Nodes, Span
+from shoal.engine.nodes import Mask, Nodes, NodeSpan
 from shoal.engine.resources import UNLIMITED, Amounts
-from shoal.engine.workload import Identity, NeighbourTerm, Shape, SpreadTerm
+from shoal.engine.workload import AffinityTerm, Identity, Shape, SpreadConstraint
 
 Columns = Counter[int]
 """How many pods are on each node."""
 
 Label = tuple[str, str]
-Terms = tuple[NeighbourTerm, ...]
+Terms = tuple[AffinityTerm, ...]
 
 
 class TermIndex:
@@ -36,17 +36,17 @@ class TermIndex:
 
     def add(self, terms: Terms) -> None:
         """Take a group in; a second time changes nothing."""
-        self._by_pivot[pivot(terms)][terms] = None
+        self._by_pivot[required_label(terms)][terms] = None
 
-    def about(self, identity: Identity) -> Iterator[Terms]:
+    def matching(self, identity: Identity) -> Iterator[Terms]:
         """The groups that speak of a pod."""
         for key in (None, *identity.labels.items()):
             for terms in self._by_pivot.get(key, ()):
-                if speaks(terms, identity):
+                if all_match(terms, identity):
                     yield terms
 
 
-class Census:
+class PodCounts:
     """Pods by identity, and where those are that a group of terms speaks of."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Census:
             for label in identity.labels.items():
                 self._by_label[label][identity] = None
         self._where[identity][column] += change
-        for terms in self._index.about(identity):
+        for terms in self._index.matching(identity):
             self._answers[terms][column] += change
 
     def where(self, terms: Terms) -> Columns:
@@ -70,23 +70,23 @@ class Census:
         if terms not in self._answers:
             found: Columns = Counter()
             for identity in self._candidates(terms):
-                if speaks(terms, identity):
+                if all_match(terms, identity):
                     found.update(self._where[identity])
             self._answers[terms] = found
             self._index.add(terms)
         return +self._answers[terms]
 
     def _candidates(self, terms: Terms) -> Iterable[Identity]:
-        key = pivot(terms)
+        key = required_label(terms)
         return self._where if key is None else self._by_label.get(key, ())
 
 
-def speaks(terms: Terms, identity: Identity) -> bool:
+def all_match(terms: Terms, identity: Identity) -> bool:
     """Whether all terms speak of a pod."""
     return all(term.matches(identity) for term in terms)
 
 
-def pivot(terms: Terms) -> Label | None:
+def required_label(terms: Terms) -> Label | None:
     """A label that every pod has of which all these terms speak; None where they name none."""
     for term in terms:
         for requirement in term.selector.requirements() if term.selector else ():
@@ -105,10 +105,10 @@ class Occupant(msgspec.Struct, frozen=True, eq=False, gc=False):
     column: int
     shape: Shape
     identity: Identity
-    leaving: bool = False
+    terminating: bool = False
 
 
-def amounts_of(occupants: Sequence[Occupant], nodes: Nodes) -> Amounts:
+def usage_of(occupants: Sequence[Occupant], nodes: Nodes) -> Amounts:
     """What occupants take of each node; where that is more than numbers hold, it is just very much."""
     used = np.zeros_like(nodes.alloc)
     if not occupants:
@@ -125,15 +125,17 @@ def amounts_of(occupants: Sequence[Occupant], nodes: Nodes) -> Amounts:
     return used
 
 
-class Neighbours:
+class InterPodRules:
     """Who is where, as far as somebody minds."""
 
-    def __init__(self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, hopeful: bool = False) -> None:
+    def __init__(
+        self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, affinity_met: bool = False
+    ) -> None:
         """Begin with those who are there; `hopeful`: who is wanted near and is not there may still come."""
         self._nodes = nodes
-        self._hopeful = hopeful
-        self._everybody = Census()
-        self._staying = Census()
+        self._hopeful = affinity_met
+        self._everybody = PodCounts()
+        self._staying = PodCounts()
         self._ports: defaultdict[Ports, Columns] = defaultdict(Counter)
         self._clashes: dict[tuple[Ports, Ports], bool] = {}
         self._guards: defaultdict[Terms, Columns] = defaultdict(Counter)
@@ -141,41 +143,41 @@ class Neighbours:
         for occupant in occupants:
             self.count(occupant, 1)
 
-    def emptied(self) -> "Neighbours":
+    def emptied(self) -> "InterPodRules":
         """The same nodes with nobody there."""
-        return Neighbours(self._nodes, hopeful=True)
+        return InterPodRules(self._nodes, affinity_met=True)
 
     def count(self, occupant: Occupant, change: int) -> None:
         """Note pods that come to a node, or leave it."""
         column, shape, identity = occupant.column, occupant.shape, occupant.identity
         self._everybody.count(column, identity, change)
-        if not occupant.leaving:
+        if not occupant.terminating:
             self._staying.count(column, identity, change)
         if shape.ports:
             self._ports[shape.ports][column] += change
-        for term in shape.apart:
+        for term in shape.pod_anti_affinity:
             self._guard_index.add((term,))
             self._guards[(term,)][column] += change
 
-    def concerns(self, shape: Shape, identity: Identity) -> bool:
+    def apply_to(self, shape: Shape, identity: Identity) -> bool:
         """Whether any rule could keep a task off a node."""
-        return shape.minds_neighbours or any(True for _ in self._guard_index.about(identity))
+        return shape.has_inter_pod_rules or any(True for _ in self._guard_index.matching(identity))
 
-    def rules(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
+    def rules(self, shape: Shape, identity: Identity, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
         """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
-        yield from self.barriers(shape, identity, span)
-        if shape.near and not self._hopeful:
-            yield "without the pods it wants near", self._near(shape.near, identity, span)
+        yield from self.exclusions(shape, identity, span)
+        if shape.pod_affinity and not self._hopeful:
+            yield "without the pods it wants near", self._near(shape.pod_affinity, identity, span)
         for spread in shape.spread:
             yield "too full for its topology spread", self._even(spread, shape, identity, span)
 
-    def barriers(self, shape: Shape, identity: Identity, span: Span) -> Iterator[tuple[str, Mask]]:
+    def exclusions(self, shape: Shape, identity: Identity, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
         """Those of the rules by which somebody who is there keeps a task away."""
         if shape.ports:
             yield "with the host port taken", self._free_ports(shape, span)
         yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
 
-    def _free_ports(self, shape: Shape, span: Span) -> Mask:
+    def _free_ports(self, shape: Shape, span: NodeSpan) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)
         for taken, columns in self._ports.items():
             if self._clash(taken, shape.ports):
@@ -191,25 +193,25 @@ class Neighbours:
             self._clashes[key] = any(port.conflicts(other) for port in possible for other in taken)
         return self._clashes[key]
 
-    def _near(self, terms: Terms, identity: Identity, span: Span) -> Mask:
+    def _near(self, terms: Terms, identity: Identity, span: NodeSpan) -> Mask:
         """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""
         friends = self._everybody.where(terms)
-        first = not friends and speaks(terms, identity)
+        first = not friends and all_match(terms, identity)
         mask = np.ones(len(span), dtype=bool)
         for term in terms:
             codes, _ = self._nodes.domains(term.topology_key)
             mask &= (codes[span.columns] >= 0) & (first | self._in_domains(term.topology_key, friends, span))
         return mask
 
-    def _unwanted(self, shape: Shape, identity: Identity, span: Span) -> Mask:
+    def _unwanted(self, shape: Shape, identity: Identity, span: NodeSpan) -> Mask:
         mask = np.ones(len(span), dtype=bool)
-        for term in shape.apart:
+        for term in shape.pod_anti_affinity:
             mask &= ~self._in_domains(term.topology_key, self._everybody.where((term,)), span)
-        for terms in self._guard_index.about(identity):
+        for terms in self._guard_index.matching(identity):
             mask &= ~self._in_domains(terms[0].topology_key, +self._guards[terms], span)
         return mask
 
-    def _even(self, spread: SpreadTerm, shape: Shape, identity: Identity, span: Span) -> Mask:
+    def _even(self, spread: SpreadConstraint, shape: Shape, identity: Identity, span: NodeSpan) -> Mask:
         """Nodes in whose domain one more leaves the skew within bounds, counted over the span."""
         codes = self._nodes.domains(spread.term.topology_key)[0][span.columns]
         counted = self._counted(spread, shape, span)
@@ -227,7 +229,7 @@ class Neighbours:
         within: Mask = totals[np.maximum(codes, 0)] + own - least <= spread.max_skew
         return counted & within
 
-    def _counted(self, spread: SpreadTerm, shape: Shape, span: Span) -> Mask:
+    def _counted(self, spread: SpreadConstraint, shape: Shape, span: NodeSpan) -> Mask:
         """Nodes whose pods and domains count in a spread."""
         counted = np.ones(len(span), dtype=bool)
         for other in shape.spread:
@@ -238,7 +240,7 @@ class Neighbours:
             counted &= self._nodes.tolerated(shape.nodes)[span.columns]
         return counted
 
-    def _in_domains(self, key: str, columns: Columns, span: Span) -> Mask:
+    def _in_domains(self, key: str, columns: Columns, span: NodeSpan) -> Mask:
         """Nodes of a span that share a domain with one of these columns."""
         codes, _ = self._nodes.domains(key)
         taken = codes[list(columns)]

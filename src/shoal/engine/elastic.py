@@ -12,19 +12,19 @@ from itertools import islice
 from operator import attrgetter
 
 from shoal.api.podspec import is_gpu
-from shoal.engine.nodes import Span
+from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Placed
 from shoal.engine.resources import CPU, MEMORY
-from shoal.engine.workload import NOWHERE, Shape, Task, Workload
+from shoal.engine.workload import NO_NODE, Shape, Task, Workload
 
 
-def score(workload: Workload, size: int) -> float:
+def fulfilment(workload: Workload, size: int) -> float:
     """How fulfilled a workload is at a size."""
     most = workload.ceiling - workload.minimum
     return (size - workload.minimum) / most if most > 0 else 1.0
 
 
-def ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
+def growth_ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
     """Whose turn it is to grow among equally fulfilled ones: the place of each workload in that order.
 
     Who asks for little goes first: fewer GPUs an instance, less CPU, less memory; then the older.
@@ -41,7 +41,7 @@ def ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
     return {workload: place for place, workload in enumerate(sorted(workloads, key=key))}
 
 
-def followers(workload: Workload, size: int) -> int:
+def follower_count(workload: Workload, size: int) -> int:
     """How many tasks are to follow those that vary, at a size."""
     following = workload.growth.following if workload.growth else None
     if following is None:
@@ -51,7 +51,7 @@ def followers(workload: Workload, size: int) -> int:
     return round(following.least + fulfilled * (following.most - following.least))
 
 
-def varying(tasks: Iterable[Task]) -> list[Task]:
+def varying_tasks(tasks: Iterable[Task]) -> list[Task]:
     """Those of the role whose number may vary, the highest number last."""
     return sorted([task for task in tasks if task.varying], key=attrgetter("number"))
 
@@ -62,7 +62,7 @@ def _amounts(shape: Shape) -> tuple[int, int, int]:
     return gpus, asked.get(CPU, 0), asked.get(MEMORY, 0)
 
 
-class Grower:
+class ElasticState:
     """An elastic workload whose minimum is whole.
 
     `size` counts its instances, `next` is what it would grow by, `seated` are the instances that have had
@@ -72,7 +72,12 @@ class Grower:
     """
 
     def __init__(
-        self, workload: Workload, span: Span, rank: int, tasks: list[Task], promised: tuple[Placed, Placed]
+        self,
+        workload: Workload,
+        span: NodeSpan,
+        rank: int,
+        tasks: list[Task],
+        promised: tuple[Placed, Placed],
     ) -> None:
         """Begin with `tasks`, those of its minimum that are new too, and what it had been promised."""
         growth = workload.growth
@@ -80,8 +85,8 @@ class Grower:
             raise ValueError(f"{workload.key} is not elastic")
         self.workload, self.span, self.rank, self._growth = workload, span, rank, growth
         placed, self.nominated = promised[0], list(promised[1])
-        self.gained = bool(placed)
-        self.seated = varying(task for task in tasks if task.column != NOWHERE)
+        self.grew = bool(placed)
+        self.bound = varying_tasks(task for task in tasks if task.column != NO_NODE)
         got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
         self.size = workload.done + sum([task.varying for task in got])
         self._tasks = tasks
@@ -93,25 +98,25 @@ class Grower:
         self._instances = growth.series.instances(dropped)
         self._followers = following.series.instances() if following else iter(())
         self._ready: list[Task] = []
-        self.is_followed, self.is_blocked = following is not None, False
-        self.next = self._another()
+        self.has_followers, self.name_taken = following is not None, False
+        self.next_task = self._another()
 
     @property
-    def score(self) -> float:
+    def fulfilment(self) -> float:
         """How fulfilled it is."""
-        return score(self.workload, self.size)
+        return fulfilment(self.workload, self.size)
 
     @property
-    def lags(self) -> bool:
+    def lacks_followers(self) -> bool:
         """Whether fewer follow its instances than are to."""
-        return self.is_followed and followers(self.workload, self.size) > self._following
+        return self.has_followers and follower_count(self.workload, self.size) > self._following
 
     @property
     def may_grow(self) -> bool:
         """Whether there is a step to take, if only there is room."""
-        return self.next is not None or self.lags
+        return self.next_task is not None or self.lacks_followers
 
-    def absent(self, size: int) -> list[Task]:
+    def missing_below(self, size: int) -> list[Task]:
         """The instances with numbers below a size that have no node and have not ended, if names allow."""
         series = self._growth.series
         promised = {task.number for task in self.workload.nominated if task.varying}
@@ -119,54 +124,54 @@ class Grower:
         made = (series.instance(number) for number in range(size) if number not in there)
         return [task for task in made if task]
 
-    def step(self) -> list[Task] | None:
+    def next_step(self) -> list[Task] | None:
         """All that one step takes: an instance and what must follow it, or what should have followed before.
 
         None if it may not grow.
         """
-        instance = [] if self.lags else [self.next]
-        lacking = max(followers(self.workload, self.size + len(instance)) - self._following, 0)
+        instance = [] if self.lacks_followers else [self.next_task]
+        lacking = max(follower_count(self.workload, self.size + len(instance)) - self._following, 0)
         self._ready += islice(self._followers, max(lacking - len(self._ready), 0))
         if None in instance or len(self._ready) < lacking:
             return None
         return [*(task for task in instance if task), *self._ready[:lacking]]
 
-    def grow(self, step: Sequence[Task] = ()) -> None:
+    def grow(self, next_step: Sequence[Task] = ()) -> None:
         """Take a step whose tasks have found their nodes; by itself it is one instance."""
-        following = sum(task.follows for task in step)
+        following = sum(task.follows for task in next_step)
         self._following += following
         self._ready = self._ready[following:]
-        self.gained = True
-        if following < len(step) or not step:
+        self.grew = True
+        if following < len(next_step) or not next_step:
             self._count_one()
 
-    def unled(self) -> list[Task]:
+    def surplus_followers(self) -> list[Task]:
         """Those that follow more instances than there are, the highest number first."""
-        over = self._following - followers(self.workload, self.size) if self.is_followed else 0
+        over = self._following - follower_count(self.workload, self.size) if self.has_followers else 0
         led = sorted((task for task in self._tasks if task.follows), key=lambda task: -task.number)
         return led[: max(over, 0)]
 
-    def promise(self, column: int) -> Task:
+    def nominate(self, column: int) -> Task:
         """Take a step once a node has room for it."""
-        if self.next is None:
+        if self.next_task is None:
             raise ValueError(f"{self.workload.key} may not grow")
-        task = self.next
+        task = self.next_task
         self.nominated.append((task, column))
         self._count_one()
         return task
 
-    def give(self) -> Task:
+    def shrink(self) -> Task:
         """Lose the instance with the highest number."""
         self.size -= 1
-        return self.seated.pop()
+        return self.bound.pop()
 
     def _count_one(self) -> None:
         self.size += 1
-        self.next = self._another()
+        self.next_task = self._another()
 
     def _another(self) -> Task | None:
         if self.size >= self.workload.ceiling:
             return None
         task = next(self._instances, None)
-        self.is_blocked = task is None
+        self.name_taken = task is None
         return task

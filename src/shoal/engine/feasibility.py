@@ -8,6 +8,7 @@ to it: what is not excluded fits.
 Feasibility: what could run if only there were room, told apart from what never can.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -15,8 +16,8 @@ from typing import Final
 import numpy as np
 
 from shoal.engine.filters import Filters
-from shoal.engine.nodes import Span
-from shoal.engine.placement import Misfit, Placer, runs_of
+from shoal.engine.nodes import NodeSpan
+from shoal.engine.placement import Misfit, Placed, Placer, equivalence_runs
 from shoal.engine.queues import by_pool
 from shoal.engine.ranking import Indices
 from shoal.engine.resources import UNLIMITED, Amounts, exact_sums
@@ -27,13 +28,13 @@ _LARGE: Final = 2 * UNLIMITED
 """What comes to more than this is not counted, so that no sum overflows."""
 
 
-class Bound:
+class CapacityBound:
     """The most that the nodes of a span could take of a gang's minimum, and what it needs.
 
     Counted are pods of each shape, and then units of each resource that the shapes ask for.
     """
 
-    def __init__(self, filters: Filters, span: Span, workload: Workload) -> None:
+    def __init__(self, filters: Filters, span: NodeSpan, workload: Workload) -> None:
         """Look at every node."""
         self._ledger, self._span = filters.ledger, span
         tasks = workload.missing
@@ -86,28 +87,28 @@ class Feasibility:
     def __init__(self, snapshot: Snapshot, filters: Filters) -> None:
         """Judge by what the filters let through."""
         self._snapshot, self._filters = snapshot, filters
-        self._judged: set[Workload] = set()
+        self._evaluated: set[Workload] = set()
         self._fitting: set[tuple[Workload, int]] = set()
         self._misfits: dict[tuple[Workload, int], Misfit] = {}
         self._alike: dict[tuple[object, ...], tuple[int, str] | None] = {}
 
-    def judge(self, workloads: Collection[Workload]) -> None:
+    def evaluate(self, workloads: Collection[Workload]) -> None:
         """Judge workloads by their home pools, and what does not fit there by who may lend to it."""
-        fresh = [workload for workload in workloads if workload not in self._judged]
-        self._judged.update(fresh)
-        self._judge(by_pool(fresh))
+        fresh = [workload for workload in workloads if workload not in self._evaluated]
+        self._evaluated.update(fresh)
+        self._evaluate(by_pool(fresh))
         asking: defaultdict[int, list[Workload]] = defaultdict(list)
         for workload in fresh:
             if not self.fits_home(workload):
                 for lender in self._lenders(workload):
                     asking[lender].append(workload)
-        self._judge(asking)
+        self._evaluate(asking)
 
     def fits_home(self, workload: Workload) -> bool:
         """Whether its minimum would fit its home pool, were that empty."""
         return (workload, workload.pool) in self._fitting
 
-    def never(self, workload: Workload) -> Misfit | None:
+    def never_fits(self, workload: Workload) -> Misfit | None:
         """The task that no pool open to the workload could ever take; None while there is hope."""
         pools = (workload.pool, *self._lenders(workload))
         if any((workload, pool) in self._fitting for pool in pools):
@@ -118,17 +119,17 @@ class Feasibility:
     def _lenders(self, workload: Workload) -> tuple[int, ...]:
         return self._snapshot.pools[workload.pool].lenders if workload.may_borrow else ()
 
-    def _judge(self, asking: Mapping[int, list[Workload]]) -> None:
+    def _evaluate(self, asking: Mapping[int, list[Workload]]) -> None:
         """Judge workloads by pools; each pool is emptied once for all that ask for it."""
         ledger = self._filters.ledger
         for number, workloads in asking.items():
             pool = self._snapshot.pools[number]
             with ledger.attempt():
-                ledger.vacate(pool.span)
+                ledger.clear(pool.span)
                 for workload in workloads if len(pool.span) else ():
-                    self._judge_one(workload, number)
+                    self._evaluate_one(workload, number)
 
-    def _judge_one(self, workload: Workload, pool: int) -> None:
+    def _evaluate_one(self, workload: Workload, pool: int) -> None:
         """A workload whose pods do not all exist yet is not judged."""
         least = max(workload.minimum - workload.done, 0)
         if sum(task.varying for task in workload.tasks) < least:
@@ -142,10 +143,10 @@ class Feasibility:
     def _misfit_of(self, workload: Workload, pool: int, least: int) -> Misfit | None:
         """Workloads that are alike are judged once: in an empty pool nobody else matters."""
         tasks = [task for task in workload.tasks if not task.follows]
-        key = (pool, workload.placement, least, runs_of(tasks, self._filters))
+        key = (pool, workload.placement, least, equivalence_runs(tasks, self._filters))
         if key not in self._alike:
             misfit = self._misfit(tasks, least, workload.placement, pool)
-            self._alike[key] = (tasks.index(misfit.task), misfit.complaint) if misfit else None
+            self._alike[key] = (tasks.index(misfit.task), misfit.message) if misfit else None
         known = self._alike[key]
         return Misfit(tasks[known[0]], known[1]) if known else None
 
@@ -154,3 +155,94 @@ class Feasibility:
         with self._filters.ledger.attempt():
             outcome = placer.place(tasks, least, minimum_only=True)
         return outcome.misfit if outcome.placed is None else None
+
+
+class FitTest(ABC):
+    """Whether what is wanted still fits, as victims are put back one by one.
+
+    `standing` is where it was last seen to fit, if the test remembers that.
+    """
+
+    last_fit: Placed = []
+
+    @abstractmethod
+    def fits(self) -> bool:
+        """Whether it fits now."""
+
+    @abstractmethod
+    def placed(self) -> Placed:
+        """Where it goes, once nobody more can be put back."""
+
+    def refresh(self, columns: Sequence[int]) -> None:  # noqa: B027 - who looks anew each time need not know
+        """Learn that something changed on these nodes."""
+
+
+class NodeFitTest(FitTest):
+    """One task on one node."""
+
+    def __init__(self, filters: Filters, span: NodeSpan, task: Task, column: int) -> None:
+        self._filters, self._span, self._task, self._column = filters, span, task, column
+
+    def fits(self) -> bool:
+        return self._filters.fits_on(self._task, self._column, self._span)
+
+    def placed(self) -> Placed:
+        return [(self._task, self._column)]
+
+
+class GangFitTest(FitTest):
+    """A gang in a pool: where a bound does not tell, it is placed to see, or stands where it stood."""
+
+    def __init__(self, filters: Filters, span: NodeSpan, workload: Workload) -> None:
+        self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
+        self._bound = CapacityBound(filters, span, workload)
+        self._has_inter_pod_rules = any(filters.has_inter_pod_rules(task) for task in workload.minimum_tasks)
+        self._is_counted = is_uniform(workload) and not self._has_inter_pod_rules
+        self._taken: tuple[Placed, dict[int, Amounts]] = ([], {})
+        self._changed: Sequence[int] = ()
+
+    def fits(self) -> bool:
+        if self._bound.excludes():
+            return False
+        if self._is_counted or (self.last_fit and not self._has_inter_pod_rules and self._is_undisturbed()):
+            return True
+        placed = self._place()
+        self.last_fit = placed or self.last_fit
+        return placed is not None
+
+    def refresh(self, columns: Sequence[int]) -> None:
+        self._changed = columns
+        self._bound.refresh(columns)
+
+    def placed(self) -> Placed:
+        """See `RoomTest`; where it stood last, should it not find its way again."""
+        return self._place() or self.last_fit
+
+    def _place(self) -> Placed | None:
+        placer = Placer(self._filters, self._span, self._workload.placement)
+        with self._ledger.attempt():
+            return placer.place(self._workload.missing, self._workload.lacking, minimum_only=True).placed
+
+    def _is_undisturbed(self) -> bool:
+        """Whether nodes that have changed still have room for what the gang takes of them."""
+        taken = self._amounts()
+        return not any(
+            ((taken[column] > self._ledger.room[:, column]) & (taken[column] > 0)).any()
+            for column in self._changed
+            if column in taken
+        )
+
+    def _amounts(self) -> dict[int, Amounts]:
+        """What the gang takes of each node where it stands."""
+        if self._taken[0] is not self.last_fit:
+            amounts: dict[int, Amounts] = {}
+            for task, column in self.last_fit:
+                vector = self._ledger.demand(task.shape).vector
+                amounts[column] = amounts[column] + vector if column in amounts else vector
+            self._taken = self.last_fit, amounts
+        return self._taken[1]
+
+
+def is_uniform(workload: Workload) -> bool:
+    """Whether all that a workload misses is of one kind."""
+    return len({(task.shape, task.identity) for task in workload.missing}) == 1

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from shoal.engine.affinity import Neighbours, Occupant
-from shoal.engine.nodes import Mask, Nodes, Span
-from shoal.engine.resources import Amounts, Layout
+from shoal.engine.affinity import InterPodRules, Occupant
+from shoal.engine.nodes import Mask, Nodes, NodeSpan
+from shoal.engine.resources import Amounts, ResourceLayout
 from shoal.engine.workload import Shape
 
 Scores = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ class Demand:
 
     __slots__ = ("amounts", "floats", "rows", "vector")
 
-    def __init__(self, shape: Shape, layout: Layout) -> None:
+    def __init__(self, shape: Shape, layout: ResourceLayout) -> None:
         """Note which rows are asked for at all: the others are never short."""
         asked = shape.amounts
         self.rows = [layout.rows[name] for name in asked]
@@ -61,16 +61,16 @@ class Ledger:
     ledger: where it is what it was before, everything is as it was.
     """
 
-    def __init__(self, nodes: Nodes, used: Amounts, neighbours: Neighbours | None) -> None:
+    def __init__(self, nodes: Nodes, used: Amounts, inter_pod: InterPodRules | None) -> None:
         """Begin from what is used; without `neighbours`, no task minds any."""
         self.nodes = nodes
         self.used = used.copy()
         self.reserved = np.zeros_like(used)
         self.room = nodes.alloc - used
-        self.neighbours = neighbours
-        self.promised = Neighbours(nodes) if neighbours is not None else None
-        self.changes: list[int] = []
-        self.state = self._states = 0
+        self.inter_pod = inter_pod
+        self.inter_pod_nominated = InterPodRules(nodes) if inter_pod is not None else None
+        self.changed_columns: list[int] = []
+        self.version = self._states = 0
         self._journal: list[tuple[int, Callable[[], None]]] = []
         self._demands: dict[Shape, Demand] = {}
         self._weighted: dict[tuple[int, ...], tuple[Scores, Scores]] = {}
@@ -112,27 +112,27 @@ class Ledger:
         self._hold(occupant, -1)
         self._write(lambda: self._hold(occupant, 1))
 
-    def remove_amounts(self, span: Span, amounts: Amounts) -> None:
+    def remove_amounts(self, span: NodeSpan, amounts: Amounts) -> None:
         """Take amounts off the nodes of a span at once, whoever's they are; nobody there may mind."""
         self._overlay(span, self.used[:, span.columns] - amounts, self.reserved[:, span.columns].copy())
 
-    def forget_reservations(self, span: Span) -> None:
+    def drop_reservations(self, span: NodeSpan) -> None:
         """Free all room of a span that is only kept, and mind nobody who is still to come."""
         used = self.used[:, span.columns].copy()
-        self._swap("promised", None)
+        self._swap("inter_pod_nominated", None)
         self._overlay(span, used, np.zeros_like(used))
 
-    def vacate(self, span: Span) -> None:
+    def clear(self, span: NodeSpan) -> None:
         """Empty nodes as if nobody had ever used them, and let nobody anywhere mind their neighbours."""
         nothing = np.zeros_like(self.used[:, span.columns])
-        self._swap("neighbours", self.neighbours.emptied() if self.neighbours is not None else None)
-        self._swap("promised", None)
+        self._swap("inter_pod", self.inter_pod.emptied() if self.inter_pod is not None else None)
+        self._swap("inter_pod_nominated", None)
         self._overlay(span, nothing, nothing)
 
-    def _swap(self, which: str, neighbours: Neighbours | None) -> None:
+    def _swap(self, which: str, inter_pod: InterPodRules | None) -> None:
         """See others, or nobody."""
         before = getattr(self, which)
-        setattr(self, which, neighbours)
+        setattr(self, which, inter_pod)
         self._write(lambda: setattr(self, which, before))
 
     @contextlib.contextmanager
@@ -145,10 +145,10 @@ class Ledger:
         finally:
             if not attempt.kept:
                 while len(self._journal) > start:
-                    self.state, undo = self._journal.pop()
+                    self.version, undo = self._journal.pop()
                     undo()
 
-    def fitting(self, demand: Demand, span: Span) -> Mask:
+    def fitting(self, demand: Demand, span: NodeSpan) -> Mask:
         """Nodes of a span with room for a demand."""
         asked = zip(demand.rows, demand.amounts, strict=True)
         enough: Mask = np.logical_and.reduce([self.room[row, span.columns] >= n for row, n in asked])
@@ -159,7 +159,7 @@ class Ledger:
         room = self.room[:, column].tolist()
         return all(map(ge, [room[row] for row in demand.rows], demand.amounts))
 
-    def times(self, demand: Demand, column: int) -> int:
+    def max_count(self, demand: Demand, column: int) -> int:
         """How often a demand fits a node."""
         room: list[int] = self.room[:, column].tolist()
         return min([room[row] // n for row, n in zip(demand.rows, demand.amounts, strict=True)])
@@ -183,8 +183,8 @@ class Ledger:
 
     def _write(self, undo: Callable[[], None]) -> None:
         """Write down how to take a change back; the change makes a new state."""
-        self._journal.append((self.state, undo))
-        self.state = self._states = self._states + 1
+        self._journal.append((self.version, undo))
+        self.version = self._states = self._states + 1
 
     def _move(self, occupant: Occupant, count: int) -> None:
         column = occupant.column
@@ -194,13 +194,13 @@ class Ledger:
         self.room[:, column] -= change
         for load, share in self._weighted.values():
             load[column] = used @ share[:, column]
-        if self.neighbours is not None:
-            self.neighbours.count(occupant, count)
-        self.changes.append(column)
+        if self.inter_pod is not None:
+            self.inter_pod.count(occupant, count)
+        self.changed_columns.append(column)
 
     def _move_all(self, occupants: Sequence[Occupant], count: int) -> None:
         """Move tasks one by one, or many at once where nobody minds."""
-        if len(occupants) < _MANY or self.neighbours is not None:
+        if len(occupants) < _MANY or self.inter_pod is not None:
             for occupant in occupants:
                 self._move(occupant, count)
             return
@@ -210,27 +210,27 @@ class Ledger:
         self.used += change
         self.room -= change
         self._reload(np.unique(columns))
-        self.changes = []
+        self.changed_columns = []
 
     def _hold(self, occupant: Occupant, count: int) -> None:
         column, change = occupant.column, self.demand(occupant.shape).vector * count
         self.reserved[:, column] += change
         self.room[:, column] -= change
-        if self.promised is not None:
-            self.promised.count(occupant, count)
-        self.changes.append(column)
+        if self.inter_pod_nominated is not None:
+            self.inter_pod_nominated.count(occupant, count)
+        self.changed_columns.append(column)
 
-    def _overlay(self, span: Span, used: Amounts, reserved: Amounts) -> None:
+    def _overlay(self, span: NodeSpan, used: Amounts, reserved: Amounts) -> None:
         before = self.used[:, span.columns].copy(), self.reserved[:, span.columns].copy()
         self._set(span, used, reserved)
         self._write(lambda: self._set(span, *before))
 
-    def _set(self, span: Span, used: Amounts, reserved: Amounts) -> None:
+    def _set(self, span: NodeSpan, used: Amounts, reserved: Amounts) -> None:
         self.used[:, span.columns] = used
         self.reserved[:, span.columns] = reserved
         self.room[:, span.columns] = self.nodes.alloc[:, span.columns] - used - reserved
         self._reload(span.columns)
-        self.changes = []
+        self.changed_columns = []
 
     def _reload(self, columns: slice | npt.NDArray[np.intp]) -> None:
         for load, share in self._weighted.values():

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.api.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, Taint, Toleration, compares
-from shoal.engine.resources import PODS, UNLIMITED, Amounts, Layout
+from shoal.engine.resources import PODS, UNLIMITED, Amounts, ResourceLayout
 from shoal.engine.workload import NodeRules
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 _ABSENT = -1
 
 
-class Span(msgspec.Struct, frozen=True):
+class NodeSpan(msgspec.Struct, frozen=True):
     """Neighbouring columns: the nodes of a pool, or one node."""
 
     start: int
@@ -49,7 +49,7 @@ class Span(msgspec.Struct, frozen=True):
         return not columns or (self.start <= min(columns) and max(columns) < self.stop)
 
 
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the engine is told of it, in counted units."""
 
     name: str
@@ -65,7 +65,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Nodes:
     """All nodes of a cluster, column by column."""
 
-    def __init__(self, facts: Sequence[NodeFacts], layout: Layout) -> None:
+    def __init__(self, facts: Sequence[NodeRecord], layout: ResourceLayout) -> None:
         """Lay the nodes out; `facts` in any order."""
         ordered = sorted(facts, key=lambda node: (node.pool, node.name))
         self.layout = layout
@@ -75,12 +75,12 @@ class Nodes:
         self.alloc = self._amounts([_allocatable(node) for node in ordered])
         self.capacity = self._amounts([node.capacity for node in ordered])
         self.ready = np.array([node.ready for node in ordered], dtype=bool)
-        self.open = np.array([not node.unschedulable for node in ordered], dtype=bool)
+        self.schedulable = np.array([not node.unschedulable for node in ordered], dtype=bool)
         self.labels = tuple(node.labels for node in ordered)
         self._taints = tuple(_hard(node.taints) for node in ordered)
         self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
 
-    def changed(self, facts: Mapping[int, NodeFacts]) -> "Nodes":
+    def changed(self, facts: Mapping[int, NodeRecord]) -> "Nodes":
         """The same nodes where some columns are told of anew; names, pools and resources stay as they are.
 
         What is not different is shared, so it costs what has changed, and copies of arrays.
@@ -89,12 +89,14 @@ class Nodes:
         nodes._retell(facts)  # noqa: SLF001 - it is one of us
         return nodes
 
-    def _retell(self, facts: Mapping[int, NodeFacts]) -> None:
+    def _retell(self, facts: Mapping[int, NodeRecord]) -> None:
         columns, told = list(facts), list(facts.values())
         self.alloc = _replaced(self.alloc, columns, self._amounts([_allocatable(node) for node in told]))
         self.capacity = _replaced(self.capacity, columns, self._amounts([node.capacity for node in told]))
         self.ready = _replaced(self.ready, columns, np.array([node.ready for node in told]))
-        self.open = _replaced(self.open, columns, np.array([not node.unschedulable for node in told]))
+        self.schedulable = _replaced(
+            self.schedulable, columns, np.array([not node.unschedulable for node in told])
+        )
         labels, taints = self.labels, self._taints
         self.labels = _with(labels, {column: node.labels for column, node in facts.items()})
         self._taints = _with(taints, {column: _hard(node.taints) for column, node in facts.items()})
@@ -103,9 +105,9 @@ class Nodes:
         if self._taints is not taints:
             vars(self).pop("_taint_sets", None)
 
-    def span(self, pool: str) -> Span:
+    def span(self, pool: str) -> NodeSpan:
         """The columns of a pool."""
-        return Span(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
+        return NodeSpan(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
 
     def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
         """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
@@ -123,13 +125,16 @@ class Nodes:
             mask &= self._requirement(key, "In", (value,))
         return mask & self._affinity(rules.affinity) if rules.affinity else mask
 
-    def tolerated(self, rules: NodeRules, *, ever: bool = False) -> Mask:
+    def tolerated(self, rules: NodeRules, *, ignore_transient: bool = False) -> Mask:
         """Nodes without a taint that the tolerations do not cover.
 
         With `ever`, taints that come and go with the state of a node are overlooked.
         """
         kinds, numbers = self._taint_sets
-        good = [all(_covered(taint, rules.tolerations, ever=ever) for taint in taints) for taints in kinds]
+        good = [
+            all(_covered(taint, rules.tolerations, ignore_transient=ignore_transient) for taint in taints)
+            for taints in kinds
+        ]
         return np.array(good, dtype=bool)[numbers]
 
     @functools.cached_property
@@ -179,7 +184,7 @@ class Nodes:
         return ~mask if operator == "NotIn" else mask
 
 
-def _allocatable(node: NodeFacts) -> Mapping[str, int]:
+def _allocatable(node: NodeRecord) -> Mapping[str, int]:
     return {PODS: UNLIMITED, **node.allocatable}
 
 
@@ -207,7 +212,7 @@ def _with(values: tuple[T, ...], changes: Mapping[int, T]) -> tuple[T, ...]:
     return tuple(changed)
 
 
-def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ever: bool) -> bool:
-    if ever and taint.key.startswith("node.kubernetes.io/"):
+def _covered(taint: Taint, tolerations: tuple[Toleration, ...], *, ignore_transient: bool) -> bool:
+    if ignore_transient and taint.key.startswith("node.kubernetes.io/"):
         return True
     return any(toleration.tolerates(taint) for toleration in tolerations)

@@ -12,11 +12,11 @@ import numpy as np
 
 from shoal.engine.affinity import Occupant
 from shoal.engine.filters import Filters
-from shoal.engine.nodes import Span
-from shoal.engine.ranking import Levels, Ranking
+from shoal.engine.nodes import NodeSpan
+from shoal.engine.ranking import Levels, NodeRanking
 from shoal.engine.resources import exact_sums
 from shoal.engine.scores import score_for, sibling_sign
-from shoal.engine.workload import NOWHERE, Identity, PlacementPolicy, Shape, Task
+from shoal.engine.workload import NO_NODE, Identity, PlacementPolicy, Shape, Task
 
 Placed = list[tuple[Task, int]]
 """Tasks and the columns they were put on, in the order decided."""
@@ -29,10 +29,10 @@ class Misfit(msgspec.Struct, frozen=True, eq=False):
     """A task that found no node, and why."""
 
     task: Task
-    complaint: str
+    message: str
 
 
-class Outcome(msgspec.Struct, frozen=True, eq=False):
+class PlaceOutcome(msgspec.Struct, frozen=True, eq=False):
     """What was put (None: less than the minimum, so nothing), and the first that fitted nowhere."""
 
     placed: Placed | None
@@ -43,19 +43,23 @@ class Placer:
     """Places tasks of one workload on the nodes of one pool."""
 
     def __init__(
-        self, filters: Filters, span: Span, policy: PlacementPolicy, present: Iterable[tuple[Task, int]] = ()
+        self,
+        filters: Filters,
+        span: NodeSpan,
+        policy: PlacementPolicy,
+        present: Iterable[tuple[Task, int]] = (),
     ) -> None:
         """Place by `policy` within `span`; `present` are tasks of the workload that have columns."""
         self._filters, self._ledger, self._span, self._policy = filters, filters.ledger, span, policy
         self._present = tuple(present)
 
-    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> Outcome:
+    def place(self, tasks: Sequence[Task], need: int, *, minimum_only: bool = False) -> PlaceOutcome:
         """Put tasks on nodes: all that do not vary and at least `need` of those that do, or none at all.
 
         With `minimum_only`, no more than that. What was put stays in the ledger.
         """
         if sum(task.varying for task in tasks) < need:
-            return Outcome(None)
+            return PlaceOutcome(None)
         most = need if minimum_only else len(tasks)
         least = list(_least(tasks, need))
         first = self._in_order(tasks, least, most)
@@ -64,25 +68,25 @@ class Placer:
             return first if second.placed is None else second
         return first
 
-    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
+    def _in_order(self, tasks: Sequence[Task], least: list[Task], most: int) -> PlaceOutcome:
         with self._ledger.attempt() as attempt:
             placed, misfit = self._put(tasks, self._policy, most, [])
             if not _enough(placed, least):
-                return Outcome(None, misfit)
+                return PlaceOutcome(None, misfit)
             attempt.keep()
-            return Outcome(placed, misfit)
+            return PlaceOutcome(placed, misfit)
 
-    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> Outcome:
+    def _largest_first(self, tasks: Sequence[Task], least: list[Task], most: int) -> PlaceOutcome:
         """The minimum by dominant share of the pool, largest first, by BinPack; then the rest as usual."""
         with self._ledger.attempt() as attempt:
             placed, misfit = self._put(self._by_share(least), "BinPack", len(least), [])
             if misfit:
-                return Outcome(None, misfit)
+                return PlaceOutcome(None, misfit)
             chosen = set(least)
             rest = [task for task in tasks if task not in chosen]
             more, misfit = self._put(rest, self._policy, most - sum(task.varying for task in least), placed)
             attempt.keep()
-            return Outcome(placed + more, misfit)
+            return PlaceOutcome(placed + more, misfit)
 
     def _put(
         self, tasks: Iterable[Task], policy: PlacementPolicy, most: int, before: Placed
@@ -94,7 +98,7 @@ class Placer:
         placed: Placed = []
         misfit = None
         siblings = self._siblings(before)
-        for _, alike in groupby(tasks, key=_likeness):
+        for _, alike in groupby(tasks, key=_equivalence_key):
             run = list(alike)
             varying = run[0].varying
             run = run[:most] if varying else run
@@ -112,14 +116,14 @@ class Placer:
         placed: Placed = []
         if not run:
             return placed
-        chooser = Chooser(self._filters, self._span, run[0], policy, siblings)
-        while len(placed) < len(run) and (column := chooser.choose()) != NOWHERE:
+        chooser = NodeChooser(self._filters, self._span, run[0], policy, siblings)
+        while len(placed) < len(run) and (column := chooser.choose()) != NO_NODE:
             count = chooser.put(column, len(run) - len(placed))
             placed += [(task, column) for task in run[len(placed) : len(placed) + count]]
         return placed
 
     def _misfit(self, task: Task) -> Misfit:
-        return Misfit(task, self._filters.complaint(task, self._span))
+        return Misfit(task, self._filters.describe_misfit(task, self._span))
 
     def _siblings(self, placed: Placed) -> Siblings:
         """How many of the workload's tasks each node has."""
@@ -131,7 +135,9 @@ class Placer:
 
     def _may_still_fit(self, least: list[Task]) -> bool:
         """Whether another order could help: not if all are alike, nor if the pool has too little in all."""
-        if len({task.shape for task in least}) <= 1 and not any(map(self._filters.minds, least[:1])):
+        if len({task.shape for task in least}) <= 1 and not any(
+            map(self._filters.has_inter_pod_rules, least[:1])
+        ):
             return False
         layout = self._ledger.nodes.layout
         room = exact_sums(np.maximum(self._ledger.room[:, self._span.columns], 0))
@@ -152,16 +158,16 @@ class Placer:
         return sorted(tasks, key=share, reverse=True)
 
 
-def runs_of(tasks: Iterable[Task], filters: Filters) -> tuple[object, ...]:
+def equivalence_runs(tasks: Iterable[Task], filters: Filters) -> tuple[object, ...]:
     """What a row of tasks is made of: whoever has the same is placed the same."""
 
     def like(task: Task) -> tuple[object, ...]:
-        return task.shape, filters.minds(task) and task.identity, task.varying, task.leads
+        return task.shape, filters.has_inter_pod_rules(task) and task.identity, task.varying, task.leads
 
     return tuple((*kind, len(list(run))) for kind, run in groupby(tasks, key=like))
 
 
-def _likeness(task: Task) -> tuple[Shape, Identity, bool, bool]:
+def _equivalence_key(task: Task) -> tuple[Shape, Identity, bool, bool]:
     """What tasks share that are rated together."""
     return task.shape, task.identity, task.varying, task.leads
 
@@ -183,22 +189,22 @@ def _enough(placed: Placed, least: list[Task]) -> bool:
     return varying >= needed and len(placed) - varying >= len(least) - needed
 
 
-class Chooser:
+class NodeChooser:
     """Chooses nodes for tasks that are alike, one after another.
 
     `siblings` has the number of the job's pods on each node of the span, and is kept up to date.
     """
 
     def __init__(
-        self, filters: Filters, span: Span, task: Task, policy: PlacementPolicy, siblings: Siblings
+        self, filters: Filters, span: NodeSpan, task: Task, policy: PlacementPolicy, siblings: Siblings
     ) -> None:
         """Choose by a policy."""
         self._filters, self._ledger, self._span, self._task = filters, filters.ledger, span, task
         self._demand = self._ledger.demand(task.shape)
         self._score = score_for(policy, task)
         self._siblings, self._sign = siblings, sibling_sign(policy)
-        self._minds = filters.minds(task)
-        shared = not self._minds and not self._sign
+        self._has_inter_pod_rules = filters.has_inter_pod_rules(task)
+        shared = not self._has_inter_pod_rules and not self._sign
         self._ranking = filters.ranking(task, span, self._score) if shared else None
 
     def choose(self) -> int:
@@ -209,20 +215,20 @@ class Chooser:
 
     def put(self, column: int, most: int) -> int:
         """Put as many of the tasks on a node as would go there one after another; how many."""
-        settles = self._score.settles and not self._minds
-        count = min(most, self._ledger.times(self._demand, column)) if settles else 1
+        stays_best = self._score.stays_best and not self._has_inter_pod_rules
+        count = min(most, self._ledger.max_count(self._demand, column)) if stays_best else 1
         self._ledger.add(Occupant(column, self._task.shape, self._task.identity), count)
         self._siblings[column - self._span.start] += count
-        if self._minds:
+        if self._has_inter_pod_rules:
             self._ranking = None
         elif self._ranking and self._ranking.levels is not None:
             self._ranking.levels[column - self._span.start] += count * self._sign
         return count
 
-    def _rank(self) -> Ranking:
+    def _rank(self) -> NodeRanking:
         """Nodes as they are for tasks of this workload, as long as nobody comes whom they mind."""
         allowed = self._filters.allowed(self._task, self._span)
-        ranking = Ranking(self._ledger, self._demand, self._span, self._score, allowed)
+        ranking = NodeRanking(self._ledger, self._demand, self._span, self._score, allowed)
         if self._sign:
             ranking.levels = self._siblings * self._sign
         return ranking

@@ -17,31 +17,31 @@ import msgspec
 from shoal.api.fields import shown
 from shoal.engine.nodes import Nodes
 from shoal.engine.snapshot import Snapshot
-from shoal.engine.workload import NOWHERE, Workload
+from shoal.engine.workload import NO_NODE, Workload
 
 
-class Advice(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """Node names by rank for workloads, by their keys; and why there are none for others."""
 
     allocations: Mapping[str, tuple[str, ...]] = {}
     refusals: Mapping[str, str] = {}
 
 
-NO_ADVICE: Final = Advice()
+NO_ANSWERS: Final = PolicyAnswers()
 
 
-class Counsel:
+class CheckedAnswers:
     """Advice for the workloads of a snapshot: the columns of each rank, as far as it is sound."""
 
-    def __init__(self, snapshot: Snapshot, advice: Advice) -> None:
+    def __init__(self, snapshot: Snapshot, answers: PolicyAnswers) -> None:
         """Check what can be checked without knowing what is free."""
         self._columns: dict[Workload, list[int]] = {}
         self.refusals: dict[Workload, str] = {}
         for workload in _advised(snapshot):
-            if workload.key in advice.refusals:
-                self.refusals[workload] = advice.refusals[workload.key]
-            elif workload.key in advice.allocations:
-                self._take(workload, advice.allocations[workload.key], snapshot)
+            if workload.key in answers.refusals:
+                self.refusals[workload] = answers.refusals[workload.key]
+            elif workload.key in answers.allocations:
+                self._take(workload, answers.allocations[workload.key], snapshot)
 
     def of(self, workload: Workload) -> list[int] | None:
         """The column of each rank, NOWHERE for one that is to have none; None without advice to follow."""
@@ -57,11 +57,11 @@ class Counsel:
             self.refuse(workload, problem)
         else:
             columns = snapshot.nodes.columns
-            self._columns[workload] = [columns.get(name, NOWHERE) for name in names[: workload.ceiling]]
+            self._columns[workload] = [columns.get(name, NO_NODE) for name in names[: workload.ceiling]]
 
 
 def _advised(snapshot: Snapshot) -> Iterable[Workload]:
-    return (w for w in snapshot.elastic if w.growth and w.growth.advised)
+    return (w for w in snapshot.elastic if w.growth and w.growth.sized_by_policy)
 
 
 def _problem(workload: Workload, names: tuple[str, ...], snapshot: Snapshot) -> str:
@@ -69,8 +69,8 @@ def _problem(workload: Workload, names: tuple[str, ...], snapshot: Snapshot) -> 
     least, most, pool = workload.minimum, workload.maximum, snapshot.pools[workload.pool]
     if not least <= len(names) <= most:
         return f"it asks for {len(names)} replicas, and there must be {least} to {most}"
-    seated = {task.number for task in workload.placed}
-    emptied = [rank for rank, name in enumerate(names) if not name and (rank in seated or not seated)]
+    bound = {task.number for task in workload.placed}
+    emptied = [rank for rank, name in enumerate(names) if not name and (rank in bound or not bound)]
     if emptied:
         return f"it leaves rank {emptied[0]} without a node"
     strange = sorted({name for name in names if name and not _is_in(name, snapshot.nodes, pool.name)})

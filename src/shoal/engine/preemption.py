@@ -15,137 +15,141 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.engine.affinity import Occupant
-from shoal.engine.elastic import ranks
+from shoal.engine.elastic import growth_ranks
+from shoal.engine.feasibility import FitTest, GangFitTest, NodeFitTest, is_uniform
 from shoal.engine.filters import Filters
-from shoal.engine.nodes import Span
+from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Placed
-from shoal.engine.releasing import Departures
-from shoal.engine.room_tests import Gang, OneNode, RoomTest, are_alike
+from shoal.engine.releasing import Releasing
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.victims import (
-    NO_TURN,
-    Candidate,
-    Level,
-    Likeness,
-    Place,
-    Places,
-    Residents,
-    Turn,
-    Unit,
-    extras_of,
-    in_order,
+    NO_RECLAIM_ORDER,
+    CandidateIndex,
+    Candidates,
+    CostKey,
+    EvictionUnit,
+    NodeCandidates,
+    ReclaimOrder,
+    VictimCandidate,
+    VictimLevel,
+    eviction_units,
     keeps_minimum,
-    units_of,
+    reprieve_order,
+    surplus_of,
 )
-from shoal.engine.workload import NOWHERE, Shape, Task, Workload
+from shoal.engine.workload import NO_NODE, Shape, Task, Workload
 
-Cost = tuple[int, int, int, int, int, Turn, int]
+Cost = tuple[int, int, int, int, int, ReclaimOrder, int]
 """What victims cost, cheaper first: violated budgets, the highest level, the highest priority at home, the
 sum of priorities, their number, the last turn of an extra instance, and the node's column."""
 
 
-class Clearance(msgspec.Struct, frozen=True, eq=False):
+class PreemptionResult(msgspec.Struct, frozen=True, eq=False):
     """Who must leave, and where the tasks go that they make room for."""
 
-    victims: list[Unit]
+    victims: list[EvictionUnit]
     placed: Placed
 
 
 class Preemption:
     """Finds room for workloads in their home pools."""
 
-    def __init__(self, snapshot: Snapshot, filters: Filters, departures: Departures) -> None:
+    def __init__(self, snapshot: Snapshot, filters: Filters, releasing: Releasing) -> None:
         """Make room in what the filters let through."""
         self._snapshot, self._filters, self._ledger = snapshot, filters, filters.ledger
-        self._departures, self._budgets = departures, departures.budgets
-        self._places: dict[tuple[int, int, bool], Places] = {}
+        self._releasing, self._budgets = releasing, releasing.budgets
+        self._candidates_of: dict[tuple[int, int, bool], NodeCandidates] = {}
         self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
-        self._costs: defaultdict[Shape, dict[Likeness, Cost | None]] = defaultdict(dict)
+        self._costs: defaultdict[Shape, dict[CostKey, Cost | None]] = defaultdict(dict)
         self._versions = count()
 
     def clear(
-        self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
-    ) -> Clearance | None:
+        self, workload: Workload, protected: Collection[Workload], *, surplus_only: bool
+    ) -> PreemptionResult | None:
         """Room for the minimum of a workload, if anybody may have to leave for it.
 
         With `extras_only` nobody loses what it is entitled to. Nobody leaves for a gang that could not start.
         """
         if workload.incomplete:
             return None
-        places = self._places_for(workload, untouchable, extras_only=extras_only)
+        places = self._candidates_for(workload, protected, surplus_only=surplus_only)
         if len(workload.minimum_tasks) == 1:
-            return self._clear_node(workload, places)
-        return self._clear_pool(workload, places.everybody())
+            return self._preempt_on_best_node(workload, places)
+        return self._preempt_gang(workload, places.all_candidates())
 
-    def _places_for(
-        self, workload: Workload, untouchable: Collection[Workload], *, extras_only: bool
-    ) -> Places:
+    def _candidates_for(
+        self, workload: Workload, protected: Collection[Workload], *, surplus_only: bool
+    ) -> NodeCandidates:
         """Who could leave for a workload; those who lost or got something since are looked at again."""
-        key = (workload.pool, workload.priority, extras_only)
-        lost = len(self._departures.evictions)
-        if key not in self._places:
-            judge = partial(self._judge, workload.priority, untouchable, extras_only=extras_only)
+        key = (workload.pool, workload.priority, surplus_only)
+        lost = len(self._releasing.evictions)
+        if key not in self._candidates_of:
+            judge = partial(self._judge, workload.priority, protected, surplus_only=surplus_only)
             span, residents = self._snapshot.pools[workload.pool].span, self._residents.of(workload.pool)
-            self._places[key] = Places(span, residents, judge)
-        elif self._seen[key] != (lost, len(untouchable)):
-            evicted = (eviction.workload for eviction in self._departures.evictions[self._seen[key][0] :])
-            self._places[key].judge({*evicted, *untouchable})
-        self._seen[key] = lost, len(untouchable)
-        return self._places[key]
+            self._candidates_of[key] = NodeCandidates(span, residents, judge)
+        elif self._seen[key] != (lost, len(protected)):
+            evicted = (eviction.workload for eviction in self._releasing.evictions[self._seen[key][0] :])
+            self._candidates_of[key].judge({*evicted, *protected})
+        self._seen[key] = lost, len(protected)
+        return self._candidates_of[key]
 
     def _judge(
-        self, priority: int, untouchable: Collection[Workload], one: Candidate, *, extras_only: bool
-    ) -> Candidate | None:
+        self, priority: int, protected: Collection[Workload], one: VictimCandidate, *, surplus_only: bool
+    ) -> VictimCandidate | None:
         """What a resident could lose to somebody of a priority."""
         victim = one.workload
-        if victim in untouchable:
+        if victim in protected:
             return None
-        free = not extras_only and (one.foreign or victim.priority < priority)
+        free = not surplus_only and (one.foreign or victim.priority < priority)
         lends = victim.elastic and not one.foreign and victim.priority <= priority
-        extras = self._extras(victim) if lends else ()
-        if free and not extras and victim not in self._departures:
+        surplus = self._surplus(victim) if lends else ()
+        if free and not surplus and victim not in self._releasing:
             return one
-        tasks = tuple(task for task in one.tasks if task not in self._departures.tasks) if free else ()
-        return replace(one, tasks=tasks, extras=extras) if tasks or extras else None
+        tasks = tuple(task for task in one.tasks if task not in self._releasing.tasks) if free else ()
+        return replace(one, tasks=tasks, surplus=surplus) if tasks or surplus else None
 
-    def _extras(self, victim: Workload) -> tuple[tuple[Turn, Task], ...]:
+    def _surplus(self, victim: Workload) -> tuple[tuple[ReclaimOrder, Task], ...]:
         """What an elastic workload at home could give, from the top, as far as it stands in its pool."""
         span = self._snapshot.pools[victim.pool].span
-        extras = extras_of(victim, self._departures, self._ranks[victim])
-        return tuple(takewhile(lambda extra: extra[1].column in span, extras))
+        surplus = surplus_of(victim, self._releasing, self._ranks[victim])
+        return tuple(takewhile(lambda extra: extra[1].column in span, surplus))
 
     @cached_property
     def _ranks(self) -> dict[Workload, int]:
-        return ranks(workload for workload in self._snapshot.workloads if workload.elastic)
+        return growth_ranks(workload for workload in self._snapshot.workloads if workload.elastic)
 
     @cached_property
-    def _residents(self) -> Residents:
-        return Residents(self._snapshot)
+    def _residents(self) -> CandidateIndex:
+        return CandidateIndex(self._snapshot)
 
-    def _clear_node(self, workload: Workload, places: Places) -> Clearance | None:
+    def _preempt_on_best_node(self, workload: Workload, places: NodeCandidates) -> PreemptionResult | None:
         """One node for one task: the one whose victims cost least."""
         span = self._snapshot.pools[workload.pool].span
         places.sort(self._ledger.room[:, span.columns], partial(self._sign, places))
-        costs = self._weigh_sorts(workload, places) if are_alike(workload) else self._weigh(workload, places)
+        costs = (
+            self._costs_by_key(workload, places)
+            if is_uniform(workload)
+            else self._node_costs(workload, places)
+        )
         best = min(costs, default=None)
-        return None if best is None else self._clear_one(workload, places, best[-1])
+        return None if best is None else self._preempt_on_node(workload, places, best[-1])
 
-    def _weigh(self, workload: Workload, places: Places) -> Iterator[Cost]:
+    def _node_costs(self, workload: Workload, places: NodeCandidates) -> Iterator[Cost]:
         """What it costs to clear each node for a workload."""
-        for column in chain.from_iterable(places.sorts.values()):
+        for column in chain.from_iterable(places.by_cost_key.values()):
             cost = self._cost_of(workload, places, column)
             if cost:
                 yield cost
 
-    def _weigh_sorts(self, workload: Workload, places: Places) -> Iterator[Cost]:
+    def _costs_by_key(self, workload: Workload, places: NodeCandidates) -> Iterator[Cost]:
         """What it costs to clear the first node of each sort; that is kept, where nobody else matters."""
         task = workload.missing[0]
         suitable = self._filters.suitable(task)
-        lasting = not self._budgets and self._ledger.neighbours is None
+        lasting = not self._budgets and self._ledger.inter_pod is None
         known = self._costs[task.shape] if lasting else {}
-        for likeness, columns in places.sorts.items():
-            column = next((column for column in columns if suitable[column]), NOWHERE)
-            if column == NOWHERE:
+        for likeness, columns in places.by_cost_key.items():
+            column = next((column for column in columns if suitable[column]), NO_NODE)
+            if column == NO_NODE:
                 continue
             if likeness not in known:
                 known[likeness] = self._cost_of(workload, places, column)
@@ -153,106 +157,110 @@ class Preemption:
             if cost:
                 yield (*cost[:-1], column)
 
-    def _cost_of(self, workload: Workload, places: Places, column: int) -> Cost | None:
+    def _cost_of(self, workload: Workload, places: NodeCandidates, column: int) -> Cost | None:
         place = places.at(column)
         if not any(self._could_help(task, column, place) for task in workload.missing):
             return None
-        clearance = self._clear_one(workload, places, column)
+        clearance = self._preempt_on_node(workload, places, column)
         return self._cost(clearance.victims, column) if clearance else None
 
-    def _clear_one(self, workload: Workload, places: Places, column: int) -> Clearance | None:
+    def _preempt_on_node(
+        self, workload: Workload, places: NodeCandidates, column: int
+    ) -> PreemptionResult | None:
         """Room on one node."""
         test = partial(self._node_test, workload, column)
-        return self._clear(places.at(column), Span(column, column + 1), test)
+        return self._clear(places.at(column), NodeSpan(column, column + 1), test)
 
-    def _clear_pool(self, workload: Workload, everybody: Place) -> Clearance | None:
+    def _preempt_gang(self, workload: Workload, all_candidates: Candidates) -> PreemptionResult | None:
         """Room anywhere in the pool for all of a gang's minimum."""
         span = self._snapshot.pools[workload.pool].span
-        test = partial(Gang, self._filters, span, workload)
-        return self._clear(everybody, span, test) if everybody else None
+        test = partial(GangFitTest, self._filters, span, workload)
+        return self._clear(all_candidates, span, test) if all_candidates else None
 
-    def _clear(self, place: Place, span: Span, make_test: Callable[[], RoomTest]) -> Clearance | None:
+    def _clear(
+        self, place: Candidates, span: NodeSpan, make_test: Callable[[], FitTest]
+    ) -> PreemptionResult | None:
         """Who must leave a place; an elastic workload gives nothing below an instance that does not help."""
         given: dict[Workload, int] = {}
         while True:
             units, test = self._units(place, span, given), make_test()
             with self._ledger.attempt():
-                victims = self._spare(units, test)
+                victims = self._reprieve(units, test)
                 if victims is None:
                     return None
-                useless = _cut_short(units, victims)
+                useless = _misordered_surplus(units, victims)
                 if not useless:
-                    return Clearance(victims, test.placed())
+                    return PreemptionResult(victims, test.placed())
             given |= useless
 
-    def _units(self, place: Place, span: Span, given: dict[Workload, int]) -> list[Unit]:
+    def _units(self, place: Candidates, span: NodeSpan, given: dict[Workload, int]) -> list[EvictionUnit]:
         """What could leave a place, in the order of being put back; `given` limits who gives what extras."""
-        units: list[Unit] = []
+        units: list[EvictionUnit] = []
         for candidate, tasks in place:
-            most = given.get(candidate.workload, len(candidate.extras))
-            run = list(takewhile(lambda extra: extra[1].column in span, candidate.extras[:most]))
-            units += units_of(candidate, tasks, run, self._departures)
-        return in_order(units)
+            most = given.get(candidate.workload, len(candidate.surplus))
+            run = list(takewhile(lambda extra: extra[1].column in span, candidate.surplus[:most]))
+            units += eviction_units(candidate, tasks, run, self._releasing)
+        return reprieve_order(units)
 
-    def _sign(self, places: Places, column: int) -> Likeness:
+    def _sign(self, places: NodeCandidates, column: int) -> CostKey:
         """What the cost of clearing a node depends on; the node as it is now, if that is more than room."""
-        units = self._units(places.at(column), Span(column, column + 1), {})
-        special = self._budgets or self._ledger.neighbours is not None
+        units = self._units(places.at(column), NodeSpan(column, column + 1), {})
+        special = self._budgets or self._ledger.inter_pod is not None
         if special or any(len(unit.tasks) > 1 for unit in units):
             return (next(self._versions),)
-        victims = ((u.level, u.turn, u.workload.priority, u.tasks[0].shape) for u in units)
+        victims = ((u.level, u.order, u.workload.priority, u.tasks[0].shape) for u in units)
         return (self._ledger.room[:, column].tobytes(), *victims)
 
-    def _node_test(self, workload: Workload, column: int) -> RoomTest:
-        if are_alike(workload):
+    def _node_test(self, workload: Workload, column: int) -> FitTest:
+        if is_uniform(workload):
             span = self._snapshot.pools[workload.pool].span
-            return OneNode(self._filters, span, workload.missing[0], column)
-        return Gang(self._filters, Span(column, column + 1), workload)
+            return NodeFitTest(self._filters, span, workload.missing[0], column)
+        return GangFitTest(self._filters, NodeSpan(column, column + 1), workload)
 
-    def _could_help(self, task: Task, column: int, place: Place) -> bool:
+    def _could_help(self, task: Task, column: int, place: Candidates) -> bool:
         """Whether a node could have room for a task, were these gone."""
         leaving = {other for _, tasks in place for other in tasks}
-        leaving |= {e for candidate, _ in place for _, e in candidate.extras if e.column == column}
+        leaving |= {e for candidate, _ in place for _, e in candidate.surplus if e.column == column}
         demand = self._ledger.demand(task.shape)
-        gained = sum(self._ledger.demand(other.shape).vector for other in leaving)
-        room = self._ledger.room[:, column] + gained
+        grew = sum(self._ledger.demand(other.shape).vector for other in leaving)
+        room = self._ledger.room[:, column] + grew
         enough = all(room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True))
         return enough and bool(self._filters.suitable(task)[column])
 
-    def _spare(self, units: list[Unit], test: RoomTest) -> list[Unit] | None:
+    def _reprieve(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit] | None:
         """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
         tasks = [task for unit in units for task in unit.tasks]
         self._ledger.remove_all(_occupants(tasks))
         test.refresh([task.column for task in tasks])
-        if not test.holds():
+        if not test.fits():
             return None
-        gone = set(self._put_back_all(self._guarded_first(units), test))
+        gone = set(self._reprieve_in_order(self._budget_violations_first(units), test))
         ruined = {unit.workload: unit for unit in units if unit.whole and unit in gone}
-        extras = [unit for unit in units if unit.workload in ruined and not unit.whole]
+        surplus = [unit for unit in units if unit.workload in ruined and not unit.whole]
         victims = []
         for unit in units:
             if unit in gone and ruined.get(unit.workload, unit) is unit:
-                victims += self._spare_singly(_with_extras(unit, extras), test) if unit.whole else [unit]
-        return sorted(victims, key=lambda unit: (-unit.level, unit.turn))
+                victims += self._reprieve_tasks(_with_surplus(unit, surplus), test) if unit.whole else [unit]
+        return sorted(victims, key=lambda unit: (-unit.level, unit.order))
 
-    def _guarded_first(self, units: list[Unit]) -> list[Unit]:
+    def _budget_violations_first(self, units: list[EvictionUnit]) -> list[EvictionUnit]:
         """Units whose leaving would violate a budget, then the others; a whole workload before its extras."""
         over = self._budgets.violating(task for unit in units for task in unit.tasks)
         guarded = {unit.workload for unit in units if not over.isdisjoint(unit.tasks)}
 
-        def is_free(unit: Unit) -> bool:
+        def is_free(unit: EvictionUnit) -> bool:
             return unit.workload not in guarded if unit.whole else over.isdisjoint(unit.tasks)
 
         return sorted(units, key=is_free)
 
-    def _put_back_all(self, units: list[Unit], test: RoomTest) -> list[Unit]:
+    def _reprieve_in_order(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit]:
         """Put units back one after another; who cannot.
 
         Most can, so they are tried by the handful: if all of a handful fit, each of them would have. Where so
         many alike found no room on a node, as many or more find none after them. Who loses its minimum keeps
         no extras.
         """
-        victims: list[Unit] = []
+        victims: list[EvictionUnit] = []
         ruined: set[Workload] = set()
         hopeless: dict[tuple[int, Shape], int] = {}
         start, handful = 0, 1
@@ -280,41 +288,41 @@ class Preemption:
                 ruined.add(first.workload)
         return victims
 
-    def _spare_singly(self, victim: Unit, test: RoomTest) -> list[Unit]:
+    def _reprieve_tasks(self, victim: EvictionUnit, test: FitTest) -> list[EvictionUnit]:
         """What of a whole workload must really leave, if the rest of it can go on."""
-        before = test.standing
+        before = test.last_fit
         with self._ledger.attempt() as attempt:
             back = [task for task in victim.tasks if self._put_back((task,), test)]
             leaving = [task for task in victim.tasks if task not in set(back)]
-            if back and keeps_minimum(victim.workload, self._departures, without=leaving):
+            if back and keeps_minimum(victim.workload, self._releasing, without=leaving):
                 attempt.keep()
                 return [replace(victim, tasks=(task,), whole=False) for task in leaving]
-        test.standing = before
+        test.last_fit = before
         test.refresh([task.column for task in victim.tasks])
         return [victim]
 
-    def _put_back(self, tasks: Sequence[Task], test: RoomTest) -> bool:
+    def _put_back(self, tasks: Sequence[Task], test: FitTest) -> bool:
         columns = [task.column for task in tasks]
         with self._ledger.attempt() as attempt:
             self._ledger.add_all(_occupants(tasks))
             test.refresh(columns)
-            if test.holds():
+            if test.fits():
                 attempt.keep()
                 return True
         test.refresh(columns)
         return False
 
-    def _cost(self, victims: list[Unit], column: int) -> Cost:
+    def _cost(self, victims: list[EvictionUnit], column: int) -> Cost:
         tasks = [task for unit in victims for task in unit.tasks]
-        home = [unit for unit in victims if unit.level is Level.HOME]
+        home = [unit for unit in victims if unit.level is VictimLevel.HOME]
         priorities = [unit.workload.priority for unit in home for _ in unit.tasks]
         return (
             len(self._budgets.violating(tasks)),
-            max((unit.level for unit in victims), default=Level.FOREIGN),
+            max((unit.level for unit in victims), default=VictimLevel.FOREIGN),
             max(priorities, default=0),
             sum(max(priority, 0) for priority in priorities),
             len(tasks),
-            max((unit.turn for unit in victims), default=NO_TURN),
+            max((unit.order for unit in victims), default=NO_RECLAIM_ORDER),
             column,
         )
 
@@ -323,19 +331,19 @@ def _occupants(tasks: Iterable[Task]) -> list[Occupant]:
     return [Occupant(task.column, task.shape, task.identity) for task in tasks]
 
 
-def _with_extras(whole: Unit, extras: Iterable[Unit]) -> Unit:
+def _with_surplus(whole: EvictionUnit, surplus: Iterable[EvictionUnit]) -> EvictionUnit:
     """All of a workload that goes whole, its extra instances too."""
-    leaving = {*whole.tasks, *(task for u in extras if u.workload is whole.workload for task in u.tasks)}
+    leaving = {*whole.tasks, *(task for u in surplus if u.workload is whole.workload for task in u.tasks)}
     tasks = tuple(task for task in whole.workload.placed if task in leaving)
     return replace(whole, tasks=tasks)
 
 
-def _cut_short(units: list[Unit], victims: list[Unit]) -> dict[Workload, int]:
+def _misordered_surplus(units: list[EvictionUnit], victims: list[EvictionUnit]) -> dict[Workload, int]:
     """Who would lose an extra instance from below one that stays, and how many are above that one."""
     leaving = {task for unit in victims for task in unit.tasks}
-    ruined = {unit.workload for unit in victims if unit.level is Level.HOME}
+    ruined = {unit.workload for unit in victims if unit.level is VictimLevel.HOME}
     rows: defaultdict[Workload, list[bool]] = defaultdict(list)
-    for unit in sorted((u for u in units if u.level is Level.EXTRA), key=lambda unit: unit.turn):
+    for unit in sorted((u for u in units if u.level is VictimLevel.EXTRA), key=lambda unit: unit.order):
         rows[unit.workload].append(unit.tasks[0] in leaving)
     return {
         workload: row.index(False)

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.engine.ledger import Demand, Ledger, Scores
-from shoal.engine.nodes import Mask, Span
+from shoal.engine.nodes import Mask, NodeSpan
 from shoal.engine.resources import Amounts
 from shoal.engine.scores import Score
-from shoal.engine.workload import NOWHERE
+from shoal.engine.workload import NO_NODE
 
 Levels = npt.NDArray[np.int64]
 """A whole number for each node of a span."""
@@ -33,7 +33,7 @@ _MANY: Final = 100
 """So many nodes are rated all at once rather than one by one."""
 
 
-class Ties:
+class TiedNodes:
     """Nodes that are exactly as good as each other, by name; nodes are compared by level, then by rate."""
 
     def __init__(self, nodes: Indices, level: int, rate: float) -> None:
@@ -49,20 +49,20 @@ class Ties:
             if index not in self._gone:
                 return index
             self._passed += 1
-        return NOWHERE
+        return NO_NODE
 
     def drop(self, index: int) -> None:
         """Leave out a node whose rate has changed."""
         self._gone.add(index)
 
-    def beat(self, others: "Ties") -> bool:
+    def beat(self, others: "TiedNodes") -> bool:
         """Whether these are certainly better than others."""
         if self.level != others.level:
             return self.level > others.level
         return others.rate < _floor(self.rate)
 
 
-class Ranking:
+class NodeRanking:
     """The nodes of a span that are best for tasks of one demand, by one score, up to date with the ledger.
 
     Where there are `levels`, nodes on a higher one go before all others; one changes only with its node.
@@ -70,31 +70,31 @@ class Ranking:
 
     levels: Levels | None = None
 
-    def __init__(self, ledger: Ledger, demand: Demand, span: Span, score: Score, allowed: Mask) -> None:
+    def __init__(self, ledger: Ledger, demand: Demand, span: NodeSpan, score: Score, allowed: Mask) -> None:
         """Rank the nodes of the span that are `allowed`."""
         self._ledger, self._demand, self._span, self._score = ledger, demand, span, score
         self._allowed = allowed
         self._rates = self._rate_all()
-        self._best: list[Ties] = []  # the best come last; all others are worse than these
+        self._best: list[TiedNodes] = []  # the best come last; all others are worse than these
 
     def first(self) -> int:
         """The column of the best node, or NOWHERE."""
         self._refresh()
         index = self._first_known()
-        if index == NOWHERE:
+        if index == NO_NODE:
             index = self._find()
-        return NOWHERE if index == NOWHERE else self._span.start + index
+        return NO_NODE if index == NO_NODE else self._span.start + index
 
     def _rate_all(self) -> Scores:
-        self._changes, self._known = self._ledger.changes, len(self._ledger.changes)
+        self._changes, self._known = self._ledger.changed_columns, len(self._ledger.changed_columns)
         fits = self._ledger.fitting(self._demand, self._span) & self._allowed
         if not fits.any():
             return np.full(len(fits), -np.inf)
-        return np.where(fits, self._score.rate(self._ledger, self._demand, self._span), -np.inf)
+        return np.where(fits, self._score.score_nodes(self._ledger, self._demand, self._span), -np.inf)
 
     def _refresh(self) -> None:
         """Rate again what has changed."""
-        changes = self._ledger.changes
+        changes = self._ledger.changed_columns
         if changes is self._changes and len(changes) - self._known <= _MANY:
             stale = {column for column in changes[self._known :] if column in self._span}
             for column in stale:
@@ -112,7 +112,7 @@ class Ranking:
         for ties in self._best if before > -np.inf else ():
             ties.drop(index)
         if rate > -np.inf:
-            alone = Ties(np.array([index]), self._level(index), rate)
+            alone = TiedNodes(np.array([index]), self._level(index), rate)
             better = [ties for ties in self._best if ties.beat(alone)]
             worse = [ties for ties in self._best if alone.beat(ties)]
             apart = worse and len(worse) + len(better) == len(self._best)
@@ -121,7 +121,7 @@ class Ranking:
     def _rate(self, column: int) -> float:
         if not self._ledger.has_room(self._demand, column) or not self._allowed[column - self._span.start]:
             return -np.inf
-        return float(self._score.rate(self._ledger, self._demand, Span(column, column + 1))[0])
+        return float(self._score.score_nodes(self._ledger, self._demand, NodeSpan(column, column + 1))[0])
 
     def _level(self, index: int) -> int:
         return 0 if self.levels is None else int(self.levels[index])
@@ -130,20 +130,20 @@ class Ranking:
         """The first of the best that are known, or NOWHERE."""
         while self._best:
             index = self._best[-1].first()
-            if index != NOWHERE:
+            if index != NO_NODE:
                 return index
             self._best.pop()
-        return NOWHERE
+        return NO_NODE
 
     def _find(self) -> int:
         """Find the best of all; the first of them, or NOWHERE."""
         rates = self._rates if self.levels is None else self._preferred(self.levels)
-        index = int(rates.argmax()) if len(rates) else NOWHERE
-        if index == NOWHERE or rates[index] == -np.inf:
-            return NOWHERE
+        index = int(rates.argmax()) if len(rates) else NO_NODE
+        if index == NO_NODE or rates[index] == -np.inf:
+            return NO_NODE
         close = np.flatnonzero(rates >= _floor(rates[index]))
         best = close if len(close) == 1 else self._exactly_best(close)
-        self._best = [Ties(best, self._level(index), rates[index])]
+        self._best = [TiedNodes(best, self._level(index), rates[index])]
         return int(best[0])
 
     def _preferred(self, levels: Levels) -> Scores:
@@ -157,7 +157,7 @@ class Ranking:
         best, top = [close[:0]], None
         signs = self._signs(close)
         while len(close):
-            rate = self._score.exactly(self._ledger, self._demand, self._span.start + int(close[0]))
+            rate = self._score.exact_score(self._ledger, self._demand, self._span.start + int(close[0]))
             others = (signs != signs[:, :1]).any(axis=0)
             if top is None or rate > top:
                 best, top = [], rate

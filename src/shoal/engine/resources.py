@@ -22,7 +22,7 @@ PODS: Final = "pods"
 UNLIMITED: Final = 2**60
 """More than any node has: the number of pods on a node that names no limit."""
 
-EVERYDAY: Final = (CPU, MEMORY, "ephemeral-storage", PODS)
+STANDARD_RESOURCES: Final = (CPU, MEMORY, "ephemeral-storage", PODS)
 _MILLI: Final = 10**6
 _LOW_BITS: Final = 30
 
@@ -30,36 +30,38 @@ Amounts = npt.NDArray[np.int64]
 """Amounts by resource (rows) and node (columns)."""
 
 
-def step_of(resource: str) -> int:
+def nanos_per_unit(resource: str) -> int:
     """How many nano-units one counted unit has."""
     return _MILLI if resource == CPU else NANO
 
 
-def asked(nanos: Mapping[str, int]) -> dict[str, int]:
+def request_units(nanos: Mapping[str, int]) -> dict[str, int]:
     """Nano-units that somebody asks for, in counted units; what is not asked for is left out.
 
     More than any node could have counts as just that, so that no sum overflows.
     """
-    return {name: min(-(-nano // step_of(name)), UNLIMITED) for name, nano in sorted(nanos.items()) if nano}
+    return {
+        name: min(-(-nano // nanos_per_unit(name)), UNLIMITED) for name, nano in sorted(nanos.items()) if nano
+    }
 
 
-def offered(nanos: Mapping[str, int]) -> dict[str, int]:
+def capacity_units(nanos: Mapping[str, int]) -> dict[str, int]:
     """Nano-units that a node has, in counted units."""
-    return {name: nano // step_of(name) for name, nano in sorted(nanos.items())}
+    return {name: nano // nanos_per_unit(name) for name, nano in sorted(nanos.items())}
 
 
-def shown(resource: str, amount: int) -> str:
+def format_amount(resource: str, amount: int) -> str:
     """An amount as Kubernetes writes it."""
     return format_decimal(amount) if resource == CPU else format_bytes(amount)
 
 
-class Layout:
+class ResourceLayout:
     """Which row each resource has; the everyday ones first, then the others by name."""
 
     def __init__(self, resources: Iterable[str]) -> None:
         """Give every resource a row."""
-        others = sorted(set(resources) - set(EVERYDAY))
-        self.names: Final = (*EVERYDAY, *others)
+        others = sorted(set(resources) - set(STANDARD_RESOURCES))
+        self.names: Final = (*STANDARD_RESOURCES, *others)
         self.rows: Final = {name: row for row, name in enumerate(self.names)}
         self._weights: dict[tuple[Callable[[str], bool], int], tuple[int, ...]] = {}
 
@@ -95,7 +97,7 @@ _BYTES: Final = (("Mi", 2**20, 10), ("Gi", 2**30, 10), ("Ti", 2**40, 100), ("Pi"
 _NEXT: Final = 1024
 
 
-def brief(resource: str, amount: int) -> str:
+def format_short(resource: str, amount: int) -> str:
     """Counted units of a resource: cores with at most one decimal, bytes in the unit that suits them."""
     if resource == CPU:
         return _rounded(amount, 1000, 10)
@@ -104,10 +106,10 @@ def brief(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def counted(resource: str, text: str) -> int:
+def parse_amount(resource: str, text: str) -> int:
     """An amount as a report writes it, in counted units; a sum may be more than any one quantity."""
     number = text.rstrip(ascii_letters)
-    return int(number) * Quantity(f"1{text[len(number) :]}").nano // step_of(resource)
+    return int(number) * Quantity(f"1{text[len(number) :]}").nano // nanos_per_unit(resource)
 
 
 def _in_bytes(amount: int) -> str:

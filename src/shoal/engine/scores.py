@@ -12,8 +12,8 @@ import numpy as np
 
 from shoal.api.podspec import is_gpu
 from shoal.engine.ledger import Demand, Ledger, Scores
-from shoal.engine.nodes import Span
-from shoal.engine.resources import CPU, MEMORY, Layout
+from shoal.engine.nodes import NodeSpan
+from shoal.engine.resources import CPU, MEMORY, ResourceLayout
 from shoal.engine.workload import PlacementPolicy, Task
 
 
@@ -23,22 +23,22 @@ class Score(ABC):
     `settles`: a node that was best stays best while more of the same is put on it.
     """
 
-    settles: bool
+    stays_best: bool
 
     @abstractmethod
-    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
+    def score_nodes(self, ledger: Ledger, demand: Demand, span: NodeSpan) -> Scores:
         """Rate the nodes of a span with the task on them."""
 
     @abstractmethod
-    def rows(self, layout: Layout) -> list[int]:
+    def rows(self, layout: ResourceLayout) -> list[int]:
         """The resources that count."""
 
     @abstractmethod
-    def exactly(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
+    def exact_score(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
         """Rate one node without error."""
 
 
-class Fullness(Score):
+class AllocationScore(Score):
     """Weighted mean use of a node's resources; fuller is better, or emptier."""
 
     def __init__(
@@ -47,19 +47,19 @@ class Fullness(Score):
         """`heavy` resources count `weight` times."""
         self._heavy, self._weight = heavy, weight
         self._sign = 1 if fuller else -1
-        self.settles = fuller
+        self.stays_best = fuller
 
-    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
+    def score_nodes(self, ledger: Ledger, demand: Demand, span: NodeSpan) -> Scores:
         """See `Score`."""
         load, share = ledger.loads(self._weights(ledger.nodes.layout))
         rates: Scores = load[span.columns] + demand.floats @ share[:, span.columns]
         return rates if self._sign > 0 else -rates
 
-    def rows(self, layout: Layout) -> list[int]:
+    def rows(self, layout: ResourceLayout) -> list[int]:
         """See `Score`."""
         return [row for row, weight in enumerate(self._weights(layout)) if weight]
 
-    def exactly(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
+    def exact_score(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
         """See `Score`."""
         total, sum_of_uses = 0, Fraction(0)
         for row, weight in enumerate(self._weights(ledger.nodes.layout)):
@@ -68,26 +68,26 @@ class Fullness(Score):
                 sum_of_uses += weight * ledger.exact_use(column, row, int(demand.vector[row]))
         return self._sign * sum_of_uses / max(total, 1)
 
-    def _weights(self, layout: Layout) -> tuple[int, ...]:
+    def _weights(self, layout: ResourceLayout) -> tuple[int, ...]:
         return layout.weights(self._heavy, self._weight)
 
 
-class Balance(Score):
+class BalancedAllocationScore(Score):
     """How alike the use of CPU and of memory is: little difference leaves few fragments."""
 
-    settles = False
+    stays_best = False
 
-    def rows(self, layout: Layout) -> list[int]:
+    def rows(self, layout: ResourceLayout) -> list[int]:
         """See `Score`."""
         return [layout.rows[CPU], layout.rows[MEMORY]]
 
-    def rate(self, ledger: Ledger, demand: Demand, span: Span) -> Scores:
+    def score_nodes(self, ledger: Ledger, demand: Demand, span: NodeSpan) -> Scores:
         """See `Score`."""
         cpu, memory = (self._use(ledger, demand, row, span) for row in self.rows(ledger.nodes.layout))
         rates: Scores = 1.0 - np.abs(cpu - memory)
         return rates
 
-    def exactly(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
+    def exact_score(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
         """See `Score`."""
         cpu, memory = (
             ledger.exact_use(column, row, int(demand.vector[row])) for row in self.rows(ledger.nodes.layout)
@@ -95,18 +95,18 @@ class Balance(Score):
         return 1 - abs(cpu - memory)
 
     @staticmethod
-    def _use(ledger: Ledger, demand: Demand, row: int, span: Span) -> Scores:
+    def _use(ledger: Ledger, demand: Demand, row: int, span: NodeSpan) -> Scores:
         alloc = ledger.nodes.alloc[row, span.columns]
         use = ledger.used[row, span.columns] + demand.vector[row]
         fractions: Scores = np.divide(use, alloc, out=np.zeros(len(alloc)), where=alloc > 0)
         return fractions
 
 
-_FULLEST: Final = Fullness()
-_EMPTIEST: Final = Fullness(fuller=False)
-_LEADERS: Final = Fullness(is_gpu, 4, fuller=False)
-_WORKERS: Final = Fullness(lambda name: name == CPU, 4)
-_BALANCE: Final = Balance()
+_FULLEST: Final = AllocationScore()
+_EMPTIEST: Final = AllocationScore(fuller=False)
+_LEADERS: Final = AllocationScore(is_gpu, 4, fuller=False)
+_WORKERS: Final = AllocationScore(lambda name: name == CPU, 4)
+_BALANCE: Final = BalancedAllocationScore()
 
 
 def score_for(policy: PlacementPolicy, task: Task) -> Score:

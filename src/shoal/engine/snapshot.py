@@ -6,10 +6,9 @@ from typing import Literal
 import msgspec
 
 from shoal.engine.affinity import Occupant
-from shoal.engine.budgets import Budget
-from shoal.engine.nodes import Nodes, Span
+from shoal.engine.nodes import Nodes, NodeSpan
 from shoal.engine.resources import Amounts
-from shoal.engine.workload import QueuePolicy, Workload
+from shoal.engine.workload import AffinityTerm, QueuePolicy, Workload
 
 
 class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -19,13 +18,20 @@ class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """
 
     name: str
-    span: Span
+    span: NodeSpan
     preemption: bool = True
     borrowing: bool = True
     sharing: bool = True
     lenders: tuple[int, ...] = ()
     queue_policy: QueuePolicy | None = None
     order: Literal["PreemptFirst", "BorrowFirst"] | None = None
+
+
+class Budget(msgspec.Struct, frozen=True, eq=False):
+    """A PodDisruptionBudget: the pods that a term speaks of, and how many of them may go now."""
+
+    pods: AffinityTerm
+    allowed: int
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -44,8 +50,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     used: Amounts
     system: Amounts
     occupants: Iterable[Occupant]
-    leaving: tuple[Occupant, ...]
-    guarded: bool
+    terminating: tuple[Occupant, ...]
+    has_anti_affinity: bool
     budgets: tuple[Budget, ...]
     workloads: tuple[Workload, ...]
     unsettled: tuple[Workload, ...]

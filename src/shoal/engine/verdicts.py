@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from shoal.api.fields import many
-from shoal.engine.allocator import Turn, distinct
-from shoal.engine.elastic import Grower
+from shoal.engine.allocator import ServeResult, distinct_results
+from shoal.engine.elastic import ElasticState
 from shoal.engine.feasibility import Feasibility
 from shoal.engine.placement import Misfit
 from shoal.engine.plan import Eviction, State, Verdict
-from shoal.engine.releasing import Departures
+from shoal.engine.releasing import Releasing
 from shoal.engine.resizing import Resizing
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.victims import keeps_minimum
@@ -19,46 +19,50 @@ from shoal.engine.workload import Reason, Workload
 
 
 def verdicts_of(
-    turns: Mapping[Workload, Turn],
+    results: Mapping[Workload, ServeResult],
     snapshot: Snapshot,
     feasibility: Feasibility,
-    departures: Departures,
+    releasing: Releasing,
     resizing: Resizing,
 ) -> dict[Workload, Verdict]:
     """Judge all who had a turn, had to leave, or were resized or rest."""
-    judged = {turn: _verdict_of(turn, snapshot, feasibility) for turn in distinct(turns)}
-    verdicts = {workload: judged[turn] for workload, turn in turns.items()}
-    for workload, lost in _losses(departures.evictions).items():
-        if departures.is_victim(workload):
-            verdicts[workload] = _evicted(workload, lost, departures, feasibility)
-    for workload, grower in resizing.growers.items():
-        resting = workload in resizing.resting and grower.next is not None
-        if grower.nominated or resting or grower.is_blocked:
-            verdicts[workload] = _resized(grower, verdicts.get(workload), resting=resting)
-    for workload, why in resizing.counsel.refusals.items():
+    judged = {result: _verdict_of(result, snapshot, feasibility) for result in distinct_results(results)}
+    verdicts = {workload: judged[result] for workload, result in results.items()}
+    for workload, lost in _losses(releasing.evictions).items():
+        if releasing.is_victim(workload):
+            verdicts[workload] = _evicted(workload, lost, releasing, feasibility)
+    for workload, state in resizing.states.items():
+        cooling_down = workload in resizing.cooling_down and state.next_task is not None
+        if state.nominated or cooling_down or state.name_taken:
+            verdicts[workload] = _resized(state, verdicts.get(workload), cooling_down=cooling_down)
+    for workload, why in resizing.answers.refusals.items():
         known = verdicts.get(workload, Verdict(state="ScheduledSucceed", reasons=workload.remarks))
         verdicts[workload] = replace(known, reasons=(*known.reasons, Reason("PolicyRefused", why)))
     return verdicts
 
 
-def _verdict_of(turn: Turn, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
+def _verdict_of(result: ServeResult, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
     """Judge a workload by what it got."""
-    workload = turn.workload
-    if not turn.unmet:
-        return _met(turn)
+    workload = result.workload
+    if not result.unmet:
+        return _met(result)
     if workload.held:
-        return Verdict(state="Unscheduled", reasons=_all(turn, workload.held))
+        return Verdict(state="Unscheduled", reasons=_all(result, workload.held))
     broken = _broken_since(workload, snapshot.now)
-    if turn.nominated:
+    if result.nominated:
         waiting = feasibility.fits_home(workload)
-        return Verdict(state="Unscheduled", reasons=_all(turn, _waits(turn)), waiting=waiting, broken=broken)
-    never = feasibility.never(workload)
-    if never:
-        text = _impossible(workload, never)
-        return Verdict(state="ScheduledFailed", reasons=_all(turn, Reason("NeverFits", text)), broken=broken)
-    reason = Reason("Behind" if turn.behind else "NoRoom", _shortage(turn, snapshot))
+        return Verdict(
+            state="Unscheduled", reasons=_all(result, _waits(result)), waiting=waiting, broken=broken
+        )
+    misfit = feasibility.never_fits(workload)
+    if misfit:
+        text = _impossible(workload, misfit)
+        return Verdict(
+            state="ScheduledFailed", reasons=_all(result, Reason("NeverFits", text)), broken=broken
+        )
+    reason = Reason("Behind" if result.blocked_by_reservations else "NoRoom", _shortage(result, snapshot))
     waiting = feasibility.fits_home(workload)
-    return Verdict(state="Unscheduled", reasons=_all(turn, reason), waiting=waiting, broken=broken)
+    return Verdict(state="Unscheduled", reasons=_all(result, reason), waiting=waiting, broken=broken)
 
 
 def _losses(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
@@ -69,10 +73,10 @@ def _losses(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
 
 
 def _evicted(
-    workload: Workload, lost: list[Eviction], departures: Departures, feasibility: Feasibility
+    workload: Workload, lost: list[Eviction], releasing: Releasing, feasibility: Feasibility
 ) -> Verdict:
     """How a workload stands that had to give up tasks; an elastic one that has its minimum lacks nothing."""
-    whole = keeps_minimum(workload, departures, without=())
+    whole = keeps_minimum(workload, releasing, without=())
     if whole and workload.elastic:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
     for_whom = sorted({eviction.beneficiary.key for eviction in lost if eviction.beneficiary})
@@ -84,16 +88,16 @@ def _evicted(
     return Verdict(state="Unscheduled", reasons=reasons, waiting=waiting)
 
 
-def _resized(grower: Grower, known: Verdict | None, *, resting: bool) -> Verdict:
+def _resized(state: ElasticState, known: Verdict | None, *, cooling_down: bool) -> Verdict:
     """How an elastic workload stands that waits for room to grow, or rests."""
-    reasons = known.reasons if known else grower.workload.remarks
-    if grower.is_blocked:
+    reasons = known.reasons if known else state.workload.remarks
+    if state.name_taken:
         reasons += (Reason("NameTaken", "it could grow, but the next pod's name belongs to somebody else"),)
-    if resting:
+    if cooling_down:
         reasons += (Reason("Held", "it was resized a short while ago, and rests before it may grow"),)
-    if not grower.nominated:
+    if not state.nominated:
         return Verdict(state="ScheduledSucceed", reasons=reasons)
-    more = many(len(grower.nominated), "pod")
+    more = many(len(state.nominated), "pod")
     waits = Reason("WaitingForRoom", f"{more} more when others have left; the room is kept")
     return Verdict(state="ScheduledPartly", reasons=(*reasons, waits))
 
@@ -105,58 +109,58 @@ def _broken_since(workload: Workload, now: float) -> float | None:
     return now if workload.broken_since is None else workload.broken_since
 
 
-def _met(turn: Turn) -> Verdict:
+def _met(result: ServeResult) -> Verdict:
     """Its minimum is whole; what varies may still lack some."""
-    workload = turn.workload
-    short = len(workload.missing) - len(turn.placed)
+    workload = result.workload
+    short = len(workload.missing) - len(result.placed)
     whole = not short or workload.elastic
     if workload.held:
         state: State = "ScheduledSucceed" if whole else "ScheduledPartly"
-        return Verdict(state=state, reasons=_all(turn, workload.held))
+        return Verdict(state=state, reasons=_all(result, workload.held))
     if whole:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
     role = next(task.role for task in workload.tasks if task.varying)
     reason = Reason(
-        "Behind" if turn.behind else "NoRoom",
-        f"{short} of {_varying(workload)} {role}s wait: {_why(turn)}",
+        "Behind" if result.blocked_by_reservations else "NoRoom",
+        f"{short} of {_varying(workload)} {role}s wait: {_why(result)}",
     )
-    return Verdict(state="ScheduledPartly", reasons=_all(turn, reason))
+    return Verdict(state="ScheduledPartly", reasons=_all(result, reason))
 
 
-def _waits(turn: Turn) -> Reason:
-    pods = "1 pod waits" if len(turn.nominated) == 1 else f"{len(turn.nominated)} pods wait"
-    for_whom = "pods that must leave for it" if turn.evicting else "pods that are terminating"
+def _waits(result: ServeResult) -> Reason:
+    pods = "1 pod waits" if len(result.nominated) == 1 else f"{len(result.nominated)} pods wait"
+    for_whom = "pods that must leave for it" if result.evicting else "pods that are terminating"
     return Reason("WaitingForRoom", f"{pods} for {for_whom}; the room is kept")
 
 
-def _impossible(workload: Workload, never: Misfit) -> str:
+def _impossible(workload: Workload, misfit: Misfit) -> str:
     """Why a workload can never run."""
     if len(workload.tasks) == 1:
-        return f"it would not fit even if all nodes were empty: {never.complaint}"
+        return f"it would not fit even if all nodes were empty: {misfit.message}"
     return (
-        f"{_together(workload)}; even if all nodes were empty {never.task.name} finds none: {never.complaint}"
+        f"{_together(workload)}; even if all nodes were empty {misfit.task.name} finds none: {misfit.message}"
     )
 
 
-def _shortage(turn: Turn, snapshot: Snapshot) -> str:
+def _shortage(result: ServeResult, snapshot: Snapshot) -> str:
     """Why a workload got less than its minimum."""
-    workload = turn.workload
+    workload = result.workload
     pool = snapshot.pools[workload.pool].name
-    if turn.behind or turn.misfit is None:
-        return f"pool {pool}: {_why(turn)}"
+    if result.blocked_by_reservations or result.misfit is None:
+        return f"pool {pool}: {_why(result)}"
     if len(workload.tasks) == 1:
-        return f"pool {pool}: {turn.misfit.complaint}"
+        return f"pool {pool}: {result.misfit.message}"
     return (
-        f"{_together(workload)}; in pool {pool} {turn.misfit.task.name} finds none: {turn.misfit.complaint}"
+        f"{_together(workload)}; in pool {pool} {result.misfit.task.name} finds none: {result.misfit.message}"
     )
 
 
-def _why(turn: Turn) -> str:
-    workload = turn.workload
-    if turn.behind:
+def _why(result: ServeResult) -> str:
+    workload = result.workload
+    if result.blocked_by_reservations:
         return "there is room, but it is kept for jobs before this one"
-    if turn.misfit:
-        return turn.misfit.complaint
+    if result.misfit:
+        return result.misfit.message
     if _varying(workload) < workload.minimum:
         return f"{_varying(workload)} of {workload.minimum} pods exist, and none starts before all do"
     return "its other pods are outside this pool, and it is not split"
@@ -177,5 +181,5 @@ def _varying(workload: Workload) -> int:
     return workload.done + sum(task.varying for task in workload.tasks)
 
 
-def _all(turn: Turn, reason: Reason) -> tuple[Reason, ...]:
-    return (*turn.workload.remarks, reason)
+def _all(result: ServeResult, reason: Reason) -> tuple[Reason, ...]:
+    return (*result.workload.remarks, reason)

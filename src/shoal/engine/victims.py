@@ -19,20 +19,20 @@ from enum import IntEnum
 import msgspec
 import numpy as np
 
-from shoal.engine.elastic import score, varying
-from shoal.engine.nodes import Span
-from shoal.engine.releasing import Departures
+from shoal.engine.elastic import fulfilment, varying_tasks
+from shoal.engine.nodes import NodeSpan
+from shoal.engine.releasing import Releasing
 from shoal.engine.resources import Amounts
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Task, Workload
 
-Turn = tuple[float, int]
+ReclaimOrder = tuple[float, int]
 """When an extra instance is taken: the more fulfilled its workload is by it, the earlier."""
 
-NO_TURN: Turn = (-2.0, 0)
+NO_RECLAIM_ORDER: ReclaimOrder = (-2.0, 0)
 
 
-class Level(IntEnum):
+class VictimLevel(IntEnum):
     """How much it matters that a pod leaves."""
 
     FOREIGN = 0
@@ -40,23 +40,23 @@ class Level(IntEnum):
     HOME = 2
 
 
-class Unit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class EvictionUnit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What leaves together: one task, or all of a workload that would keep too little to go on."""
 
     workload: Workload
-    level: Level
+    level: VictimLevel
     tasks: tuple[Task, ...]
     whole: bool = False
-    turn: Turn = NO_TURN
+    order: ReclaimOrder = NO_RECLAIM_ORDER
 
 
-class Candidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class VictimCandidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A workload that may lose tasks of a pool: any of `tasks`, or `extras`, whose turns come in order."""
 
     workload: Workload
     foreign: bool
     tasks: tuple[Task, ...]
-    extras: tuple[tuple[Turn, Task], ...] = ()
+    surplus: tuple[tuple[ReclaimOrder, Task], ...] = ()
 
     @property
     def importance(self) -> tuple[bool, int, float, str, str, str]:
@@ -72,13 +72,13 @@ class Candidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         )
 
 
-class Residents:
+class CandidateIndex:
     """Who has tasks in each pool and may have to leave it."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Look at every workload once."""
         self._found: defaultdict[int, list[tuple[Workload, list[Task]]]] = defaultdict(list)
-        self._known: dict[int, list[Candidate]] = {}
+        self._known: dict[int, list[VictimCandidate]] = {}
         homes = [number for number, pool in enumerate(snapshot.pools) for _ in range(len(pool.span))]
         for workload in snapshot.workloads:
             if workload.evictable and workload.placed:
@@ -88,79 +88,88 @@ class Residents:
                 for pool, tasks in there.items():
                     self._found[pool].append((workload, tasks))
 
-    def of(self, pool: int) -> list[Candidate]:
+    def of(self, pool: int) -> list[VictimCandidate]:
         """Those of one pool, the most important first."""
         if pool not in self._known:
             found = [
-                Candidate(workload=workload, foreign=workload.pool != pool, tasks=tuple(tasks))
+                VictimCandidate(workload=workload, foreign=workload.pool != pool, tasks=tuple(tasks))
                 for workload, tasks in self._found[pool]
             ]
             self._known[pool] = sorted(found, key=lambda candidate: candidate.importance)
         return self._known[pool]
 
 
-def extras_of(workload: Workload, departures: Departures, rank: int) -> tuple[tuple[Turn, Task], ...]:
+def surplus_of(workload: Workload, releasing: Releasing, rank: int) -> tuple[tuple[ReclaimOrder, Task], ...]:
     """Instances above the minimum, the highest number first, with their turns to be taken.
 
     Only the highest is ever taken, so each has the score that the workload has with it and without those
     above it. Among equally fulfilled workloads the one that grows last gives first.
     """
-    if workload.growth is None or workload.held or not keeps_minimum(workload, departures, without=()):
+    if workload.growth is None or workload.held or not keeps_minimum(workload, releasing, without=()):
         return ()
-    seated = varying(departures.left(workload))
-    size = workload.done + len(seated)
-    extra = min(max(size - workload.minimum, 0), len(seated))
+    bound = varying_tasks(releasing.remaining(workload))
+    size = workload.done + len(bound)
+    extra = min(max(size - workload.minimum, 0), len(bound))
     return (
-        tuple(((-score(workload, size - k), -rank), task) for k, task in enumerate(reversed(seated[-extra:])))
+        tuple(
+            ((-fulfilment(workload, size - k), -rank), task)
+            for k, task in enumerate(reversed(bound[-extra:]))
+        )
         if extra
         else ()
     )
 
 
-def units_of(
-    candidate: Candidate, tasks: Iterable[Task], extras: Collection[tuple[Turn, Task]], departures: Departures
-) -> list[Unit]:
+def eviction_units(
+    candidate: VictimCandidate,
+    tasks: Iterable[Task],
+    surplus: Collection[tuple[ReclaimOrder, Task]],
+    releasing: Releasing,
+) -> list[EvictionUnit]:
     """What leaves if these tasks must: they alone, or all of a workload that would keep too little."""
     workload = candidate.workload
-    run = {task for _, task in extras}
+    run = {task for _, task in surplus}
     others = tuple(task for task in tasks if task not in run)
-    level = Level.FOREIGN if candidate.foreign else Level.HOME
-    units = [Unit(workload=workload, level=Level.EXTRA, tasks=(task,), turn=turn) for turn, task in extras]
+    level = VictimLevel.FOREIGN if candidate.foreign else VictimLevel.HOME
+    units = [
+        EvictionUnit(workload=workload, level=VictimLevel.EXTRA, tasks=(task,), order=order)
+        for order, task in surplus
+    ]
     if not others:
         return units
-    if keeps_minimum(workload, departures, without=(*run, *others)):
-        return units + [Unit(workload=workload, level=level, tasks=(task,)) for task in others]
-    rest = tuple(task for task in departures.left(workload) if task not in run)
-    return [*units, Unit(workload=workload, level=level, tasks=rest, whole=True)]
+    if keeps_minimum(workload, releasing, without=(*run, *others)):
+        return units + [EvictionUnit(workload=workload, level=level, tasks=(task,)) for task in others]
+    rest = tuple(task for task in releasing.remaining(workload) if task not in run)
+    return [*units, EvictionUnit(workload=workload, level=level, tasks=rest, whole=True)]
 
 
-def in_order(units: list[Unit]) -> list[Unit]:
+def reprieve_order(units: list[EvictionUnit]) -> list[EvictionUnit]:
     """Who is put back first: those at home, then extras in the reverse order of taking, then foreigners.
 
     Within a level the order is kept, except that of extras.
     """
-    home = [unit for unit in units if unit.level is Level.HOME]
-    extras = sorted((u for u in units if u.level is Level.EXTRA), key=lambda u: u.turn, reverse=True)
-    return home + extras + [unit for unit in units if unit.level is Level.FOREIGN]
+    home = [unit for unit in units if unit.level is VictimLevel.HOME]
+    surplus = sorted((u for u in units if u.level is VictimLevel.EXTRA), key=lambda u: u.order, reverse=True)
+    return home + surplus + [unit for unit in units if unit.level is VictimLevel.FOREIGN]
 
 
-def keeps_minimum(workload: Workload, departures: Departures, *, without: Iterable[Task]) -> bool:
+def keeps_minimum(workload: Workload, releasing: Releasing, *, without: Iterable[Task]) -> bool:
     """Whether a workload has its minimum when it has lost some more tasks."""
     lost = set(without)
-    staying = [task for task in departures.left(workload) if task not in lost]
+    staying = [task for task in releasing.remaining(workload) if task not in lost]
     if sum([task.varying for task in staying]) + workload.done < workload.minimum:
         return False
     return sum([task.is_fixed for task in staying]) == sum([task.is_fixed for task in workload.tasks])
 
 
-Likeness = tuple[object, ...]
+CostKey = tuple[object, ...]
 """What nodes have in common that cost the same to clear."""
 
-Place = list[tuple[Candidate, list[Task]]]
+Candidates = list[tuple[VictimCandidate, list[Task]]]
 """Who could leave some place, with which tasks; the most important first."""
 
 
-class Places:
+class NodeCandidates:
     """Who of the residents of a pool could leave it, and which nodes.
 
     `judge` tells what a resident could lose at present, if anything. `sorts` has the nodes that anybody could
@@ -168,17 +177,20 @@ class Places:
     """
 
     def __init__(
-        self, span: Span, residents: list[Candidate], judge: Callable[[Candidate], Candidate | None]
+        self,
+        span: NodeSpan,
+        residents: list[VictimCandidate],
+        judge: Callable[[VictimCandidate], VictimCandidate | None],
     ) -> None:
         """Look at all residents, the most important of whom come first."""
         self._span, self._judge = span, judge
         self._residents = {one.workload: (rank, one) for rank, one in enumerate(residents)}
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, VictimCandidate] = {}
         self._there: defaultdict[int, dict[int, list[Task]]] = defaultdict(dict)
-        self._likeness: dict[int, Likeness] = {}
-        self._unsorted: dict[int, Candidate | None] = {}
+        self._likeness: dict[int, CostKey] = {}
+        self._unsorted: dict[int, VictimCandidate | None] = {}
         self._room: Amounts | None = None
-        self.sorts: defaultdict[Likeness, list[int]] = defaultdict(list)
+        self.by_cost_key: defaultdict[CostKey, list[int]] = defaultdict(list)
         self.judge(self._residents)
 
     def judge(self, workloads: Iterable[Workload]) -> None:
@@ -189,15 +201,15 @@ class Places:
             if now:
                 self._candidates[rank] = now
 
-    def everybody(self) -> Place:
+    def all_candidates(self) -> Candidates:
         """All who could leave the pool."""
         return [(one, list(one.tasks)) for _, one in sorted(self._candidates.items())]
 
-    def at(self, column: int) -> Place:
+    def at(self, column: int) -> Candidates:
         """All who could leave a node."""
         return [(self._candidates[rank], tasks) for rank, tasks in sorted(self._there[column].items())]
 
-    def sort(self, room: Amounts, sign: Callable[[int], Likeness]) -> None:
+    def sort(self, room: Amounts, sign: Callable[[int], CostKey]) -> None:
         """Sort the nodes anew whose `room` has changed, or whose residents have; `sign` tells a likeness."""
         stale = self._rearrange()
         if self._room is not None:
@@ -219,23 +231,23 @@ class Places:
         self._unsorted.clear()
         return concerned
 
-    def _put(self, column: int, likeness: Likeness | None) -> None:
+    def _put(self, column: int, likeness: CostKey | None) -> None:
         before = self._likeness.pop(column, None)
         if before is not None:
-            alike = self.sorts[before]
+            alike = self.by_cost_key[before]
             del alike[bisect_left(alike, column)]
             if not alike:
-                del self.sorts[before]
+                del self.by_cost_key[before]
         if likeness is not None:
             self._likeness[column] = likeness
-            insort(self.sorts[likeness], column)
+            insort(self.by_cost_key[likeness], column)
 
 
-def _columns(candidate: Candidate | None) -> dict[int, list[Task]]:
+def _columns(candidate: VictimCandidate | None) -> dict[int, list[Task]]:
     """The nodes that a candidate could leave, and the tasks that it has there; of extras only the highest."""
     tasks: defaultdict[int, list[Task]] = defaultdict(list)
-    if candidate and candidate.extras:
-        tasks[candidate.extras[0][1].column] = []
+    if candidate and candidate.surplus:
+        tasks[candidate.surplus[0][1].column] = []
     for task in candidate.tasks if candidate else ():
         tasks[task.column].append(task)
     return tasks

@@ -18,7 +18,7 @@ from shoal.api.podspec import HostPort
 from shoal.api.selectors import LabelSelector, NodeSelector, Toleration
 from shoal.engine.resources import PODS
 
-Code = Literal[
+ReasonCode = Literal[
     "NoRoom",
     "WaitingForRoom",
     "NeverFits",
@@ -33,7 +33,7 @@ Code = Literal[
 class Reason(msgspec.Struct, frozen=True):
     """Why a workload waits: a code for programs, a message for people."""
 
-    code: Code
+    code: ReasonCode
     message: str
 
 
@@ -44,7 +44,7 @@ class Identity(msgspec.Struct, frozen=True, eq=False, weakref=True):
     labels: Mapping[str, str]
 
 
-class NeighbourTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
+class AffinityTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Pods of some namespaces (None: all of them) by their labels, within a topology domain."""
 
     topology_key: str
@@ -58,10 +58,10 @@ class NeighbourTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
         return self.selector is not None and self.selector.matches(identity.labels)
 
 
-class SpreadTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
+class SpreadConstraint(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """How uneven the pods that a term speaks of may lie over its topology domains."""
 
-    term: NeighbourTerm
+    term: AffinityTerm
     max_skew: int
     min_domains: int
     honour_affinity: bool
@@ -83,9 +83,9 @@ class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
     nodes: NodeRules
     limits: Mapping[str, int] = {}
     ports: tuple[HostPort, ...] = ()
-    near: tuple[NeighbourTerm, ...] = ()
-    apart: tuple[NeighbourTerm, ...] = ()
-    spread: tuple[SpreadTerm, ...] = ()
+    pod_affinity: tuple[AffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[AffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -93,15 +93,15 @@ class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
         return {**self.requests, PODS: 1}
 
     @property
-    def minds_neighbours(self) -> bool:
+    def has_inter_pod_rules(self) -> bool:
         """Whether a node may stop fitting because of who is there, and not only for want of resources."""
-        return bool(self.ports or self.near or self.apart or self.spread)
+        return bool(self.ports or self.pod_affinity or self.pod_anti_affinity or self.spread)
 
 
 PlacementPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
 QueuePolicy = Literal["Priority", "DRF"]
-NOWHERE = -1
-USUAL_PRIORITY: Final = 5
+NO_NODE = -1
+DEFAULT_JOB_PRIORITY: Final = 5
 """The place in the queue of a kind without a priority of its own."""
 
 
@@ -121,9 +121,9 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     varying: bool = True
     leads: bool = False
     follows: bool = False
-    number: int = NOWHERE
-    column: int = NOWHERE
-    nominated: int = NOWHERE
+    number: int = NO_NODE
+    column: int = NO_NODE
+    nominated: int = NO_NODE
 
     @property
     def is_fixed(self) -> bool:
@@ -131,7 +131,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
         return not self.varying and not self.follows
 
 
-class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class ReplicaSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Numbered instances of one role, all alike, as many as are wanted.
 
     `taken` are the numbers in use; `foreign` those by which a pod would have a name that is somebody else's.
@@ -142,7 +142,7 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     shape: Shape
     identity: Identity
     taken: frozenset[int]
-    foreign: frozenset[int] = frozenset()
+    taken_names: frozenset[int] = frozenset()
     varying: bool = True
 
     def instances(self, also_free: Collection[int] = ()) -> Iterator[Task]:
@@ -156,7 +156,7 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def instance(self, number: int) -> Task | None:
         """The instance of a number; None if its name is taken."""
-        if number in self.foreign:
+        if number in self.taken_names:
             return None
         return Task(
             name=f"{self.prefix}{number}",
@@ -169,10 +169,10 @@ class Series(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         )
 
 
-class Following(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class FollowingRole(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A role whose number follows those that vary: `least` of it at the minimum, `most` at the ceiling."""
 
-    series: Series
+    series: ReplicaSeries
     least: int
     most: int
 
@@ -184,12 +184,12 @@ class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     `settled`: none of its instances is terminating. `advised`: a policy of the user's decides on its size.
     """
 
-    series: Series
+    series: ReplicaSeries
     ceiling: int
-    changed: float | None = None
-    following: Following | None = None
+    resized_at: float | None = None
+    following: FollowingRole | None = None
     settled: bool = True
-    advised: bool = False
+    sized_by_policy: bool = False
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -224,7 +224,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     placement: PlacementPolicy = "BinPack"
     may_borrow: bool = True
     evictable: bool = True
-    makes_room: bool = True
+    may_preempt: bool = True
     held: Reason | None = None
     remarks: tuple[Reason, ...] = ()
     broken_since: float | None = None
@@ -237,7 +237,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     @cached_property
     def precedence(self) -> tuple[Any, ...]:
         """Its place in a queue by priority; the first comes first."""
-        own = USUAL_PRIORITY if self.own_priority is None else self.own_priority
+        own = DEFAULT_JOB_PRIORITY if self.own_priority is None else self.own_priority
         return (0, -self.priority, -own, *self.seniority)
 
     @property
@@ -258,12 +258,12 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     @cached_property
     def placed(self) -> tuple[Task, ...]:
         """Tasks that have a node."""
-        return tuple([task for task in self.tasks if task.column != NOWHERE])
+        return tuple([task for task in self.tasks if task.column != NO_NODE])
 
     @cached_property
     def missing(self) -> tuple[Task, ...]:
         """Tasks that need a node."""
-        return tuple([task for task in self.tasks if task.column == NOWHERE])
+        return tuple([task for task in self.tasks if task.column == NO_NODE])
 
     @cached_property
     def lacking(self) -> int:
@@ -287,7 +287,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return sum([task.varying for task in self.minimum_tasks]) < self.lacking
 
     @cached_property
-    def likeness(self) -> tuple[object, ...]:
+    def equivalence_key(self) -> tuple[object, ...]:
         """What those have in common who get the same at their turn, and hear the same if that is nothing.
 
         As long as no room is kept for them, and none of them minds its neighbours.
@@ -296,7 +296,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return (
             self.pool,
             self.priority,
-            self.makes_room,
+            self.may_preempt,
             self.may_borrow,
             self.elastic,
             self.placement,
@@ -308,11 +308,11 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         )
 
     @cached_property
-    def is_plain(self) -> bool:
+    def is_single_pod(self) -> bool:
         """Whether it is one task that has no node and waits for nothing but that."""
         return len(self.missing) == len(self.tasks) == 1 and not (self.nominated or self.held or self.elastic)
 
     @cached_property
     def nominated(self) -> tuple[Task, ...]:
         """Tasks for which room is kept."""
-        return tuple([t for t in self.tasks if t.nominated != NOWHERE and t.column == NOWHERE])
+        return tuple([t for t in self.tasks if t.nominated != NO_NODE and t.column == NO_NODE])
