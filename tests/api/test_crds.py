@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
-from shoal.api import crds
+from shoal.api import crds, registry
 from shoal.api.crds import INT_OR_STRING, PRESERVE, QUANTITY_PATTERN
-from shoal.api.kinds import DIJOB, OWN_KINDS, POOL, TRAININGJOB, TYJOB, Kind
+from shoal.api.kinds import Kind
+from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.pool.kind import KIND as POOL
+from shoal.kinds.trainingjob.kind import KIND as TRAININGJOB
+from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests import builders
 
 Schema = dict[str, Any]
-CRDS = {kind.kind: crds.crd(kind) for kind in OWN_KINDS}
-EACH_KIND = pytest.mark.parametrize("kind", OWN_KINDS, ids=lambda kind: kind.kind)
+CRDS = {kind.kind: crds.crd(kind) for kind in registry.kinds()}
+EACH_KIND = pytest.mark.parametrize("kind", registry.kinds(), ids=lambda kind: kind.kind)
 
 
 def schema(kind: Kind) -> Schema:

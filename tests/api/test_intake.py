@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError, child
 from shoal.api.intake import Intake, Unreadable, take
-from shoal.api.kinds import KINDS, Kind, read
+from shoal.api.kinds import Kind, by_name, read
 from shoal.api.manifest import ManifestError
 from shoal.api.manifest import read as read_text
 from tests import builders
@@ -187,7 +187,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
     max_leaves=20,
 )
-ALL = sorted(KINDS.values(), key=lambda kind: kind.kind)
+ALL = sorted(by_name().values(), key=lambda kind: kind.kind)
 GOOD = {
     "TYJob": builders.tyjob(
         "t", leader=builders.template(cpu=1), workers={"w": (1, builders.template(cpu=1))}
@@ -236,7 +236,7 @@ def test_a_wrong_type_is_the_only_thing_that_is_said_of_an_otherwise_good_object
 ) -> None:
     """What is said of a salvaged object is about what somebody wrote, never about what stands in for it."""
     raw = copy.deepcopy(GOOD[name])
-    kind = KINDS[raw["apiVersion"], raw["kind"]]
+    kind = by_name()[raw["apiVersion"], raw["kind"]]
     parent, key, path = data.draw(st.sampled_from(_places(raw)))
     parent[key] = data.draw(VALUES)
     wrong = _errors(lambda: decode(kind.view, kind.normalise(raw)))

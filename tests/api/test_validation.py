@@ -7,8 +7,12 @@ import pytest
 
 from shoal.api import kinds
 from shoal.api.fields import InvalidObjectError
-from shoal.api.kinds import DIJOB, KINDS, POOL, TRAININGJOB, TYJOB, Kind
+from shoal.api.kinds import Kind, by_name
 from shoal.api.podspec import decode_template
+from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.pool.kind import KIND as POOL
+from shoal.kinds.trainingjob.kind import KIND as TRAININGJOB
+from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests import builders
 
 ABSENT: Any = object()
@@ -29,12 +33,12 @@ GOOD: dict[str, tuple[Kind, dict[str, Any]]] = {
         ),
     ),
     "pool": (POOL, builders.pool("a", selector={"x": "y"})),
-    "pod": (KINDS["v1", "Pod"], builders.pod("a", cpu=1)),
-    "node": (KINDS["v1", "Node"], builders.node("a")),
-    "job": (KINDS["batch/v1", "Job"], builders.batch_job("a", T)),
-    "class": (KINDS["scheduling.k8s.io/v1", "PriorityClass"], builders.priority_class("a", 5)),
+    "pod": (by_name()["v1", "Pod"], builders.pod("a", cpu=1)),
+    "node": (by_name()["v1", "Node"], builders.node("a")),
+    "job": (by_name()["batch/v1", "Job"], builders.batch_job("a", T)),
+    "class": (by_name()["scheduling.k8s.io/v1", "PriorityClass"], builders.priority_class("a", 5)),
     "pdb": (
-        KINDS["policy/v1", "PodDisruptionBudget"],
+        by_name()["policy/v1", "PodDisruptionBudget"],
         {"metadata": {"name": "a"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}},
     ),
 }

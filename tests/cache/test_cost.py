@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from shoal.cache.node_table import Occupancy
-from shoal.cache.workload_builder import Desk
-from shoal.cache.workload_index import Parties
+from shoal.cache.workload_builder import WorkloadBuilder
+from shoal.cache.workload_index import WorkloadIndex
 from shoal.engine.nodes import Nodes
 from tests.builders import (
     Object,
@@ -40,8 +40,8 @@ class Counts(Counter[str]):
 def made(monkeypatch: pytest.MonkeyPatch) -> Counts:
     """Counts sketches and workloads that are made, nodes that are summed up, and layouts of all nodes."""
     counts = Counts()
-    _count(monkeypatch, Desk, "party", lambda _: counts.update(workloads=1))
-    _count(monkeypatch, Parties, "_sketch", lambda _: counts.update(sketches=1))
+    _count(monkeypatch, WorkloadBuilder, "party", lambda _: counts.update(workloads=1))
+    _count(monkeypatch, WorkloadIndex, "_sketch", lambda _: counts.update(sketches=1))
     _count(monkeypatch, Occupancy, "update", lambda columns: counts.update(nodes=len(columns)))
     _count(monkeypatch, Nodes, "__init__", lambda _: counts.update(layouts=1))
     return counts

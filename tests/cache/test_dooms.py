@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cache.pods import Doom, doom_in
+from shoal.kinds.pods import EvictionRecord, doom_in
 
 WORKLOADS = st.sampled_from(["", "Pod/default/p", "Gang/team/with", "TYJob/for/for"])
 
 
 @given(st.sampled_from(["Preempted", "Reclaimed", "Shrunk", "Moved", "GangLost"]), WORKLOADS, WORKLOADS)
 def test_a_doom_is_read_as_it_was_written(reason: str, whole: str, beneficiary: str) -> None:
-    doom = Doom(reason, whole, beneficiary)
+    doom = EvictionRecord(reason, whole, beneficiary)
     assert doom_in(str(doom)) == doom
 
 

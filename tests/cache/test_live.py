@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.cache.live import FOLLOWED
+from shoal.cache.live import followed
 from shoal.cache.snapshots import Assembler, assemble
 from shoal.cache.world import World
 from shoal.cluster.errors import ConflictError, NotFoundError
-from shoal.cluster.port import EVERYWHERE, Deletion, Event, Page, Where
+from shoal.cluster.port import EVERYTHING, Deletion, Page, Selector, WatchEvent
 from shoal.cluster.reflector import ReflectorOptions
-from shoal.cluster.resources import BY_KIND, NODES, PODS, TYJOBS, Object, Resource
+from shoal.cluster.resources import NODES, PODS, Object, Resource, by_kind, resource_of
 from shoal.engine.config import SchedulerConfig
 from tests.builders import (
     batch_job,
@@ -59,7 +59,7 @@ def objects() -> list[Object]:
 
 async def create(registry: Registry, one: Object) -> None:
     """Make an object, with its status, which is written apart."""
-    resource = BY_KIND[one["apiVersion"], one["kind"]]
+    resource = by_kind()[one["apiVersion"], one["kind"]]
     await registry.create(resource, one)
     if "status" in one:
         meta = one["metadata"]
@@ -70,62 +70,62 @@ async def create(registry: Registry, one: Object) -> None:
 async def afresh(registry: Registry, config: SchedulerConfig) -> Object:
     """What somebody sees who reads everything once."""
     world = World(NOW)
-    for resource in FOLLOWED:
+    for resource in followed():
         world.put(*map(view, (await registry.list(resource)).items))
     return portrait(assemble(world, config, NOW).snapshot)
 
 
 async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> None:
-    dice, config = random.Random(7), SchedulerConfig()
-    async with Registry(clock=lambda: NOW, dice=random.Random(1)) as registry:
+    rng, config = random.Random(7), SchedulerConfig()
+    async with Registry(clock=lambda: NOW, rng=random.Random(1)) as registry:
         for one in objects():
             await create(registry, one)
         async with following(registry) as live:
             await live.synced()
             assembler = Assembler(live.world, config)
             for _ in range(40):
-                for _ in range(dice.randrange(4)):
-                    await dice.choice(WRITES)(registry, dice)
+                for _ in range(rng.randrange(4)):
+                    await rng.choice(WRITES)(registry, rng)
                 wanted = await afresh(registry, config)
                 await until(lambda: portrait(assembler.assemble(NOW).snapshot) == wanted)  # noqa: B023 - at once
             assert live.unreadable == {}
-            assert live.reflectors.troubles == []
+            assert live.reflectors.errors == []
 
 
-async def bind_one(registry: Registry, dice: random.Random) -> None:
+async def bind_one(registry: Registry, rng: random.Random) -> None:
     with suppress(ConflictError, NotFoundError):
-        await registry.bind(f"p{dice.randrange(6)}", "team", f"n{dice.randrange(4)}")
+        await registry.bind(f"p{rng.randrange(6)}", "team", f"n{rng.randrange(4)}")
 
 
-async def run_one(registry: Registry, dice: random.Random) -> None:
-    phase = {"status": {"phase": dice.choice(["Running", "Succeeded", "Failed"])}}
+async def run_one(registry: Registry, rng: random.Random) -> None:
+    phase = {"status": {"phase": rng.choice(["Running", "Succeeded", "Failed"])}}
     with suppress(NotFoundError):
-        await registry.patch_status(PODS, f"p{dice.randrange(6)}", "team", patch=phase)
+        await registry.patch_status(PODS, f"p{rng.randrange(6)}", "team", patch=phase)
 
 
-async def replace_one(registry: Registry, dice: random.Random) -> None:
-    name = f"p{dice.randrange(6)}"
+async def replace_one(registry: Registry, rng: random.Random) -> None:
+    name = f"p{rng.randrange(6)}"
     with suppress(NotFoundError):
         await registry.delete(PODS, name, "team", Deletion(grace=0))
-    await create(registry, pod(name, cpu=dice.randrange(1, 4), namespace="team"))
+    await create(registry, pod(name, cpu=rng.randrange(1, 4), namespace="team"))
 
 
-async def cordon_one(registry: Registry, dice: random.Random) -> None:
-    patch = {"spec": {"unschedulable": dice.random() < 0.5}}
-    await registry.patch(NODES, f"n{dice.randrange(4)}", patch=patch)
+async def cordon_one(registry: Registry, rng: random.Random) -> None:
+    patch = {"spec": {"unschedulable": rng.random() < 0.5}}
+    await registry.patch(NODES, f"n{rng.randrange(4)}", patch=patch)
 
 
-async def allocate_one(registry: Registry, dice: random.Random) -> None:
-    allocations = {"t-leader": f"n{dice.randrange(4)}"}
-    patch = {"status": {"allocations": dice.choice([allocations, None])}}
-    await registry.patch_status(TYJOBS, "t", "team", patch=patch)
+async def allocate_one(registry: Registry, rng: random.Random) -> None:
+    allocations = {"t-leader": f"n{rng.randrange(4)}"}
+    patch = {"status": {"allocations": rng.choice([allocations, None])}}
+    await registry.patch_status(resource_of("TYJob"), "t", "team", patch=patch)
 
 
 WRITES = (bind_one, run_one, replace_one, cordon_one, allocate_one)
 
 
 async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_it() -> None:
-    async with Registry(clock=lambda: NOW, dice=random.Random(1)) as registry:
+    async with Registry(clock=lambda: NOW, rng=random.Random(1)) as registry:
         for one in objects():
             await create(registry, one)
         async with following(registry) as live:
@@ -134,7 +134,7 @@ async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_
             assumption = world.assume_status("TYJob", key, allocations={"t-leader": "n1"})
             assert assumption is not None
             patch = {"status": {"allocations": {"t-leader": "n1"}}}
-            written = await registry.patch_status(TYJOBS, "t", "team", patch=patch)
+            written = await registry.patch_status(resource_of("TYJob"), "t", "team", patch=patch)
             world.written(assumption, int(written["metadata"]["resourceVersion"]))
             assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
             await until(lambda: not world.assumed)
@@ -152,7 +152,7 @@ class Shelf:
         self.without = without
 
     async def list(
-        self, resource: Resource[Any], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+        self, resource: Resource[Any], selector: Selector = EVERYTHING, *, limit: int = 0, start: str = ""
     ) -> Page[Any]:
         await asyncio.sleep(0)
         if resource.kind in self.without:
@@ -164,16 +164,16 @@ class Shelf:
     async def watch(
         self,
         resource: Resource[Any],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         version: str = "",
         timeout: float | None = None,  # noqa: ASYNC109 - as the port has it
-    ) -> AsyncIterator[AsyncIterator[Event[Any]]]:
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         yield self._silence()
 
-    async def _silence(self) -> AsyncIterator[Event[Any]]:
+    async def _silence(self) -> AsyncIterator[WatchEvent[Any]]:
         await asyncio.Event().wait()
-        for event in list[Event[Any]]():
+        for event in list[WatchEvent[Any]]():
             yield event
 
 
@@ -240,6 +240,6 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
         assert list(live.world.nodes) == ["n1"]
         assert live.world.jobs["TYJob"] == {}
         await until(lambda: len(waits) > 3)
-        assert live.reflectors.troubles == []
+        assert live.reflectors.errors == []
         cluster.without = ()
         await until(lambda: ("default", "t") in live.world.jobs["TYJob"])

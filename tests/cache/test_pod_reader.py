@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from shoal.api import kinds
 from shoal.api.core import Pod
 from shoal.api.fields import InvalidObjectError
-from shoal.api.kinds import KINDS
+from shoal.api.kinds import by_name
 from shoal.cache.pod_reader import PodReader
-from shoal.cache.pods import PodRecord, record
 from shoal.cache.world import World
+from shoal.kinds.pods import PodRecord, record
 
 NOW = 1_767_225_600.0
 CPUS = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
@@ -57,13 +57,13 @@ TEXTS = st.builds(
 
 
 def thorough(text: Any) -> Any:  # noqa: ANN401 - the view of a pod
-    return kinds.read(KINDS["v1", "Pod"], json.loads(bytes(text)))
+    return kinds.read(by_name()["v1", "Pod"], json.loads(bytes(text)))
 
 
 def alone(text: bytes, world: World) -> PodRecord | str:
     """What is made of a pod that nothing is known of."""
     try:
-        return record(thorough(text), world.book, NOW)
+        return record(thorough(text), world.pod_classes, NOW)
     except InvalidObjectError as problem:
         return str(problem)
 

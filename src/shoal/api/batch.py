@@ -30,7 +30,7 @@ class JobStatus(View, frozen=True, kw_only=True):
 
     succeeded: Int32 = 0
     completed_indexes: str = ""
-    failed_indexes: str = ""
+    failed_indexes: str | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
@@ -62,7 +62,7 @@ def job_errors(job: Job) -> Iterator[FieldError]:
         )
     for field, text in (
         ("completedIndexes", job.status.completed_indexes),
-        ("failedIndexes", job.status.failed_indexes),
+        ("failedIndexes", job.status.failed_indexes or ""),
     ):
         if not _is_index_list(text):
             yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")

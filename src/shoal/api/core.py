@@ -12,7 +12,7 @@ from shoal.api.selectors import LabelSelector, Taint, label_selector_errors
 BUILT_IN_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-class NodeCondition(Condition, frozen=True, kw_only=True):
+class NodeCondition(Condition, frozen=True, kw_only=True, omit_defaults=True):
     """A condition of a Node, which is confirmed from time to time."""
 
     last_heartbeat_time: Time | None = None

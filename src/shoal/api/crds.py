@@ -1,13 +1,9 @@
-"""From types to the structural schemas that Kubernetes asks for in a CustomResourceDefinition.
+"""CustomResourceDefinitions of our kinds, generated from their types.
 
-The schema is made from the very types that validate objects here, so the two cannot drift apart. What a
-type cannot say (relations between fields, names of members) stays to validation; what JSON Schema can
-say and structural schemas may not (`$ref`, `additionalProperties: false`, types under `anyOf`) is avoided.
-
-The CustomResourceDefinitions of our kinds, made from their types.
-
-Everything about a kind's *shape* comes from its type; here is only what `kubectl` shows of it: short names,
-columns, and by which fields it can be selected.
+The structural schema is made from the types that validate objects here, so that the two cannot drift apart.
+What a type cannot express (relations between fields, names of list members) is left to validation and CEL
+rules. What JSON Schema allows and structural schemas forbid (`$ref`, `additionalProperties: false`, types
+below `anyOf`) is avoided.
 """
 
 from collections.abc import Callable
@@ -16,10 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB, Kind
-from shoal.api.meta import rule
-from shoal.api.pool import PoolStatus
-from shoal.api.trainingjob import OTHER_SPELLINGS
+from shoal.api.kinds import Kind
 
 Schema = dict[str, Any]
 
@@ -120,92 +113,7 @@ def _limits(info: inspect.Type) -> Schema:
     return {name: value for name, value in found.items() if value is not None}
 
 
-class Column(msgspec.Struct, frozen=True):
-    """A column of `kubectl get`; a wide one only with `-o wide`."""
-
-    name: str
-    path: str
-    type: str = "string"
-    wide: bool = False
-
-    def definition(self) -> dict[str, Any]:
-        made = {"name": self.name, "type": self.type, "jsonPath": self.path}
-        return made | ({"priority": 1} if self.wide else {})
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """How a kind presents itself."""
-
-    short: str
-    columns: tuple[Column, ...]
-    selectable: tuple[str, ...] = ()
-    rules: tuple[dict[str, str], ...] = ()
-
-
 _RULES: Final = "x-kubernetes-validations"
-_AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
-_NO_SELECTOR: Final = rule(
-    "self.metadata.name != 'default' || !has(self.spec) || (!has(self.spec.nodeSelector) && "
-    "(!has(self.spec.nodeResources) || size(self.spec.nodeResources) == 0))",
-    "the default pool has all nodes of no other pool: nodeSelector and nodeResources must be absent",
-)
-_SHOWN: Final = {
-    DIJOB.kind: Shown(
-        short="dijob",
-        columns=(
-            Column("Phase", ".status.phase"),
-            Column("Replicas", ".status.replicas", "integer"),
-            Column("Ready", ".status.readyReplicas", "integer"),
-            Column("Restarts", ".status.generation", "integer"),
-            Column("Group", ".spec.group", wide=True),
-            Column("Priority", ".spec.priority", wide=True),
-            _AGE,
-        ),
-        selectable=(".status.phase",),
-    ),
-    TYJOB.kind: Shown(
-        short="tyj",
-        columns=(
-            Column("Stage", ".status.stage"),
-            Column("Schedule", ".status.scheduleState"),
-            Column("Ready", ".status.ready"),
-            Column("Leader", ".status.leaderAddress"),
-            Column("Priority", ".spec.priority", "integer", wide=True),
-            Column("Policy", ".spec.schedulerPolicy.basicPolicy", wide=True),
-            _AGE,
-        ),
-        selectable=(".status.stage", ".status.scheduleState"),
-    ),
-    TRAININGJOB.kind: Shown(
-        short="tj",
-        columns=(
-            Column("Phase", ".status.phase"),
-            Column("Trainers", ".status.replicas.trainer.desired", "integer"),
-            Column("Ready", ".status.replicas.trainer.ready", "integer"),
-            Column("Min", ".spec.trainer.min-instance", "integer"),
-            Column("Max", ".spec.trainer.max-instance", "integer"),
-            Column("Pservers", ".status.replicas.pserver.ready", "integer", wide=True),
-            Column("Score", ".status.score", "number", wide=True),
-            _AGE,
-        ),
-        selectable=(".status.phase",),
-    ),
-    POOL.kind: Shown(
-        short="pool",
-        columns=(
-            Column("Nodes", ".status.nodes", "integer"),
-            Column("CPU", ".status.cpu"),
-            Column("GPU", ".status.gpu"),
-            Column("Memory", ".status.memory"),
-            Column("Pending", ".status.pendingPods", "integer"),
-            Column("Preempt", ".status.preemption", "boolean"),
-            Column("Borrow", ".status.borrowing", "boolean"),
-            Column("Share", ".status.sharing", "boolean"),
-            _AGE,
-        ),
-        rules=(_NO_SELECTOR,),
-    ),
-}
 
 
 def crd(kind: Kind) -> dict[str, Any]:
@@ -230,22 +138,21 @@ def _names(kind: Kind) -> dict[str, Any]:
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,
         "singular": kind.kind.lower(),
-        "shortNames": [_SHOWN[kind.kind].short],
+        "shortNames": [kind.short_name] if kind.short_name else [],
         "categories": ["all", "shoal"] if kind.namespaced else ["shoal"],
     }
 
 
 def _version(kind: Kind) -> dict[str, Any]:
-    shown = _SHOWN[kind.kind]
     made: dict[str, Any] = {
         "name": kind.version,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [column.definition() for column in shown.columns],
+        "additionalPrinterColumns": [column.definition() for column in kind.columns],
     }
-    if shown.selectable:
-        made["selectableFields"] = [{"jsonPath": path} for path in shown.selectable]
+    if kind.selectable:
+        made["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
     return made | {"schema": {"openAPIV3Schema": object_schema(kind)}}
 
 
@@ -263,23 +170,23 @@ def object_schema(kind: Kind) -> Schema:
             "status": _status_schema(kind),
         },
     }
-    rules = _SHOWN[kind.kind].rules
+    rules = kind.rules
     return made | ({"required": ["spec"]} if required else {}) | ({_RULES: list(rules)} if rules else {})
 
 
 def _spec_schema(kind: Kind) -> tuple[Schema, bool]:
     field = next(field for field in _fields(kind.view) if field.name == "spec")
     made = schema_of(field.type)
-    if kind is TRAININGJOB:
+    if kind.other_spellings:
         properties = made["properties"]
-        properties |= {other: properties[plain] for other, plain in OTHER_SPELLINGS.items()}
+        properties |= {other: properties[plain] for other, plain in kind.other_spellings.items()}
     return made, field.required
 
 
 def _status_schema(kind: Kind) -> Schema:
-    """The schema of the status, which Shoal writes; a pool's is not read back, so its view has none."""
+    """The schema of the status: of the view's field, or of a status that is only written."""
     types = {field.name: field.type for field in _fields(kind.view)}
-    info = types.get("status") or inspect.type_info(PoolStatus)
+    info = inspect.type_info(kind.status) if kind.status else types["status"]
     return schema_of(info, defaults=False)
 
 

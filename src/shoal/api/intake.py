@@ -11,12 +11,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from shoal.api import kinds
+from shoal.api import kinds, registry
 from shoal.api.fields import FieldError, InvalidObjectError, described, printable, shown
-from shoal.api.kinds import DEFAULT_NAMESPACE, KINDS, OWN_KINDS, Kind
+from shoal.api.kinds import DEFAULT_NAMESPACE, Kind
 from shoal.api.meta import Object
-
-_OWN_VERSIONS: Final = {(kind.group, kind.kind): kind.api_version for kind in OWN_KINDS}
 
 _LONGEST_NAME: Final = 253
 
@@ -72,7 +70,7 @@ class _Register:
             self._refuse(source, [f"must be an object (a mapping), not {described(raw)}"])
         elif errors := [*_type_errors(raw)]:
             self._refuse(source, errors)
-        elif kind := KINDS.get((raw["apiVersion"], raw["kind"])):
+        elif kind := kinds.by_name().get((raw["apiVersion"], raw["kind"])):
             self._take_known(source, kind, raw)
         else:
             self.intake.unknown[f"{shown(raw['kind'])} {shown(raw['apiVersion'])}"] += 1
@@ -89,7 +87,7 @@ class _Register:
             self._refuse(place, errors)
         else:
             self.intake.views.append((kind, view))
-        if kind in OWN_KINDS:
+        if kind in registry.kinds():
             paths = kinds.unknown_spec_fields(kind, raw)
             self.intake.warnings += (f"{place}: {path}: is not a field that is known" for path in paths)
 
@@ -120,7 +118,8 @@ def _type_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 def _version_errors(version: object, kind: object) -> Iterator[FieldError]:
     """Complain about another version of one of our own kinds: to skip it would lose a job silently."""
     if isinstance(version, str) and isinstance(kind, str):
-        ours = _OWN_VERSIONS.get((version.rpartition("/")[0], kind), version)
+        served = {(own.group, own.kind): own.api_version for own in registry.kinds()}
+        ours = served.get((version.rpartition("/")[0], kind), version)
         if version != ours:
             yield FieldError("apiVersion", f"must be {ours} for a {kind}, not {described(version)}")
 

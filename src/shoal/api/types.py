@@ -1,29 +1,26 @@
-"""What Shoal's own kinds are called and where an API has them; nothing else: it is imported in no time."""
+"""Type: the group, version, kind and names under which an API serves a kind.
 
-from typing import Final
+It imports nothing but msgspec, so that commands that only need names start quickly.
+"""
 
 import msgspec
 
 
 class Type(msgspec.Struct, frozen=True, kw_only=True):
-    """How objects of one kind are named and addressed."""
+    """Names and addresses of one kind.
+
+    `index_label` is the label (or annotation) with the rank or index of a pod, where a job's pods have one.
+    """
 
     group: str
     version: str
     kind: str
     plural: str
+    short_name: str = ""
     namespaced: bool = True
+    index_label: str = ""
 
     @property
     def api_version(self) -> str:
         """`group/version`, or the version alone for core kinds."""
         return f"{self.group}/{self.version}" if self.group else self.version
-
-
-DIJOB: Final = Type(group="diengine.opendilab.org", version="v2alpha1", kind="DIJob", plural="dijobs")
-TYJOB: Final = Type(group="tyrl.io", version="v1alpha1", kind="TYJob", plural="tyjobs")
-TRAININGJOB: Final = Type(group="paddlepaddle.org", version="v1", kind="TrainingJob", plural="trainingjobs")
-POOL: Final = Type(
-    group="resource.aibee.cn", version="v1alpha1", kind="Pool", plural="pools", namespaced=False
-)
-OWN_TYPES: Final = (DIJOB, TYJOB, TRAININGJOB, POOL)

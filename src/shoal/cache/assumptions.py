@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.cache.changes import Key
-from shoal.cache.pods import PodRecord
+from shoal.kinds.pods import PodRecord
 
 _NEVER: Final = 0
 """The version of what no watch has told; all others are greater."""

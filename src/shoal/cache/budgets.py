@@ -7,19 +7,19 @@ import msgspec
 from shoal.api.core import PodDisruptionBudget
 from shoal.cache.changes import Key
 from shoal.engine.affinity import Occupant
-from shoal.engine.budgets import Budget
-from shoal.engine.workload import NeighbourTerm
+from shoal.engine.snapshot import Budget
+from shoal.engine.workload import AffinityTerm
 
 
 class _Count(msgspec.Struct, eq=False):
     """A budget whose status does not say what it allows, and how many of its pods are there."""
 
     budget: PodDisruptionBudget
-    term: NeighbourTerm
+    term: AffinityTerm
     healthy: int = 0
 
     def count(self, occupants: Iterable[Occupant], change: int) -> None:
-        there = sum(not one.leaving and self.term.matches(one.identity) for one in occupants)
+        there = sum(not one.terminating and self.term.matches(one.identity) for one in occupants)
         self.healthy += there * change
 
 
@@ -57,7 +57,7 @@ class Allowances:
     def _take(
         self, key: Key, budget: PodDisruptionBudget, everybody: Callable[[], Iterable[Occupant]]
     ) -> None:
-        term = NeighbourTerm("", budget.spec.selector, frozenset([key[0]]))
+        term = AffinityTerm("", budget.spec.selector, frozenset([key[0]]))
         said = budget.status.disruptions_allowed
         if said is not None:
             self._said[key] = Budget(term, said)

@@ -12,16 +12,17 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shoal.api.meta import Object, ScaleRecord
-from shoal.cache.pods import PodRecord
 from shoal.cache.policy_questions import ask
 from shoal.cache.snapshots import Assembler, Assembly
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from shoal.engine.plan import Plan, Resize
-from shoal.engine.policy_answers import NO_ADVICE
-from shoal.engine.report import Step
-from shoal.engine.workload import NOWHERE, Workload
+from shoal.engine.policy_answers import NO_ANSWERS
+from shoal.engine.report import CycleResult
+from shoal.engine.workload import NO_NODE, Workload
+from shoal.kinds.base import job_kinds
+from shoal.kinds.pods import PodRecord
 from shoal.policies.contract import Policy
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC).timestamp()
@@ -44,7 +45,7 @@ def newest(views: Iterable[Object]) -> float:
 
 def rehearse(
     world: World, config: SchedulerConfig, *, cycles: int = 1, step: float = 30, policy: Policy | None = None
-) -> list[Step]:
+) -> list[CycleResult]:
     """Run up to `cycles` cycles, and no more after one that is stable. The world changes.
 
     `policy` is asked about elastic jobs where the configuration names another than the engine's own.
@@ -54,12 +55,12 @@ def rehearse(
 
 def _steps(
     world: World, config: SchedulerConfig, cycles: int, step: float, policy: Policy | None
-) -> Iterator[Step]:
+) -> Iterator[CycleResult]:
     now, assembler = world.now, Assembler(world, config)
     for number in range(1, cycles + 1):
         made = assembler.assemble(now)
-        advice = ask(policy, world, made.snapshot) if policy else NO_ADVICE
-        done = Step(made.snapshot, cycle(made.snapshot, config, advice))
+        advice = ask(policy, world, made.snapshot) if policy else NO_ANSWERS
+        done = CycleResult(made.snapshot, cycle(made.snapshot, config, advice))
         yield done
         if done.stable or number == cycles:
             return
@@ -105,12 +106,11 @@ def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
     """Allocated pods run, and from then on it is the pods that say where they are."""
     for task in workload.tasks:
         pod = made.pod(workload, task)
-        if task.column != NOWHERE and not pod.node:
+        if task.column != NO_NODE and not pod.node:
             _run(world, pod, made.snapshot.nodes.names[task.column])
-    if workload.kind == "TYJob":
-        _restate(world, workload, allocations={})
-    elif workload.kind == "DIJob":
-        _restate(world, workload, allocation=())
+    if workload.kind in world.jobs:
+        job = world.jobs[workload.kind][workload.namespace, workload.name]
+        world.put(job_kinds()[workload.kind].without_allocations(job))
 
 
 def _evict(world: World, pod: PodRecord) -> None:

@@ -19,45 +19,36 @@ import msgspec
 
 from shoal.api import core, kinds
 from shoal.api.decode import custom
-from shoal.api.kinds import KINDS, Kind
+from shoal.api.kinds import Kind
 from shoal.api.meta import Object as View
 from shoal.cache.pod_reader import PodReader
-from shoal.cache.pods import PodRecord
 from shoal.cache.world import World
 from shoal.cluster.errors import NotFoundError
-from shoal.cluster.object_store import Change, Gone, Key, Listener, Put, Unreadable, entries_of, number
+from shoal.cluster.object_store import Change, DecodeFailure, Deleted, Key, Put, as_entries, version_number
 from shoal.cluster.port import Cluster, list_all
-from shoal.cluster.reflector import Reflectors
+from shoal.cluster.reflector import EventHandler, Reflectors
 from shoal.cluster.resources import (
     BUDGETS,
-    DIJOBS,
     JOBS,
     NAMESPACES,
     NODES,
     PODS,
-    POOLS,
     PRIORITY_CLASSES,
-    TRAININGJOBS,
-    TYJOBS,
     Decode,
     Object,
     Resource,
     Text,
+    resource_of,
 )
+from shoal.kinds.base import workload_kinds
+from shoal.kinds.pods import PodRecord
 
-FOLLOWED: Final[tuple[Resource[Object], ...]] = (
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    NODES,
-    POOLS,
-    BUDGETS,
-    JOBS,
-    DIJOBS,
-    TYJOBS,
-    TRAININGJOBS,
-    PODS,
-)
-"""All that a World is made of."""
+
+def followed() -> tuple[Resource[Object], ...]:
+    """The resources that a World consists of: core objects, pools, jobs of every kind, and pods last."""
+    jobs = (resource_of(name) for name in workload_kinds())
+    return (NAMESPACES, PRIORITY_CLASSES, NODES, resource_of("Pool"), BUDGETS, JOBS, *jobs, PODS)
+
 
 _DECODERS: Final[dict[type[View], msgspec.json.Decoder[Any]]] = {
     view: msgspec.json.Decoder(view, dec_hook=custom) for view in (core.Pod, core.Node)
@@ -76,8 +67,8 @@ class LiveWorld:
         """Listen from the first list on. In `texts`, if there are any, objects are kept as they were told."""
         self.world: Final = world
         self.reflectors: Final = reflectors
-        self._all: Final[dict[str, Listener[Any]]] = {
-            resource.kind: _listen(reflectors, resource, world, texts) for resource in FOLLOWED
+        self._all: Final[dict[str, EventHandler[Any]]] = {
+            resource.kind: _listen(reflectors, resource, world, texts) for resource in followed()
         }
 
     async def synced(self) -> None:
@@ -87,13 +78,13 @@ class LiveWorld:
     @property
     def unreadable(self) -> dict[tuple[str, Key], str]:
         """Objects that are left out, by kind and key, and what is wrong with each."""
-        found = ((kind, listener.unreadable) for kind, listener in self._all.items())
+        found = ((kind, listener.undecodable) for kind, listener in self._all.items())
         return {(kind, key): problem for kind, problems in found for key, problem in problems.items()}
 
 
 def _listen(
     reflectors: Reflectors, resource: Resource[Object], world: World, texts: Texts | None
-) -> Listener[Any]:
+) -> EventHandler[Any]:
     read, tell = reader(resource, world), sink(resource.kind, world)
     if texts is None:
         return reflectors.follow(resource.read_as(read), tell)
@@ -103,16 +94,16 @@ def _listen(
 async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
     """Read everything into a world, once: what is left out, and what is wrong with each."""
     left_out: list[tuple[str, str]] = []
-    for resource in FOLLOWED:
-        read = entries_of(resource.read_as(reader(resource, world)))
+    for resource in followed():
+        read = as_entries(resource.read_as(reader(resource, world)))
         try:
             page = await list_all(cluster, read)
         except NotFoundError:
             continue
         take = sink(resource.kind, world)
         for entry in page.items:
-            if isinstance(entry.item, Unreadable):
-                left_out.append((f"{resource.kind} {'/'.join(filter(None, entry.key))}", entry.item.problem))
+            if isinstance(entry.item, DecodeFailure):
+                left_out.append((f"{resource.kind} {'/'.join(filter(None, entry.key))}", entry.item.message))
             else:
                 take([Put(entry.key, entry.version, entry.item)])
     return left_out
@@ -120,7 +111,7 @@ async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
 
 def reader(resource: Resource[Any], world: World) -> Decode[Any]:
     """How objects of a resource are read for a world."""
-    kind = KINDS[resource.api_version, resource.kind]
+    kind = kinds.by_name()[resource.api_version, resource.kind]
     if kind.view is core.Pod:
         return PodReader(world, partial(_read, kind))
     return partial(_read, kind)
@@ -131,12 +122,12 @@ def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]
 
     def take(changes: Sequence[Change[View | PodRecord]]) -> None:
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deleted):
                 world.remove(kind, change.key)
             elif isinstance(change.item, PodRecord):
-                world.keep(change.item, number(change.version))
+                world.keep(change.item, version_number(change.version))
             else:
-                world.put(change.item, version=number(change.version))
+                world.put(change.item, version=version_number(change.version))
 
     return take
 
@@ -153,7 +144,7 @@ def _kept(
 
     def take(changes: Sequence[Change[tuple[Any, bytes]]]) -> None:
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deleted):
                 texts.pop((kind, change.key), None)
                 tell([change])
             else:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from shoal.cache.changes import Key
-from shoal.cache.loose import pending_pods
-from shoal.cache.pods import PodRecord
 from shoal.cache.world import World
+from shoal.kinds.base import job_kinds
+from shoal.kinds.pods import PodRecord
 
 _SUFFIXES: Final = 2
 """How many numbers a Job may put behind its own name to make that of a pod."""
@@ -84,7 +84,8 @@ class Expectations:
             return name in failed or not is_present(key)
 
         world = self._world
-        for pod in pending_pods(world.batch_jobs[job], world.book, made, is_free, world.now):
+        batch = job_kinds()["Job"]
+        for pod in batch.missing_pods(world.batch_jobs[job], world.pod_classes, made, is_free, world.now):
             found[pod.key] = pod
         return found
 
@@ -93,7 +94,7 @@ class Expectations:
         job = self._world.batch_jobs.get(key)
         if job is None or not self._gangs_only:
             return job is not None
-        return bool(self._world.book.template(key[0], job.spec.template).gang)
+        return bool(self._world.pod_classes.of_template(key[0], job.spec.template).gang)
 
     def _holder(self, key: Key) -> Key:
         owner = self.pods[key].owner if key in self.pods else None

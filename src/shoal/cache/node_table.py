@@ -20,16 +20,16 @@ from shoal.cache.changes import Key
 from shoal.cache.pool_membership import Membership
 from shoal.cache.world import World
 from shoal.engine import snapshot
-from shoal.engine.affinity import Occupant, amounts_of
-from shoal.engine.nodes import NodeFacts, Nodes
-from shoal.engine.resources import EVERYDAY, Amounts, Layout, offered
-from shoal.engine.workload import NOWHERE, Shape
+from shoal.engine.affinity import Occupant, usage_of
+from shoal.engine.nodes import NodeRecord, Nodes
+from shoal.engine.resources import STANDARD_RESOURCES, Amounts, ResourceLayout, capacity_units
+from shoal.engine.workload import NO_NODE, Shape
 
 Guest = tuple[Occupant, bool]
 """Somebody on a node, and whether it is ours to schedule."""
 
 
-class Crowd:
+class NodeUsage:
     """Everybody who is on nodes, as one iterates over them."""
 
     def __init__(self, columns: Iterable[tuple[Occupant, ...]]) -> None:
@@ -51,22 +51,22 @@ class Occupancy:
         self._columns: list[tuple[Occupant, ...]] = []
         self._ready: list[bool] = []
         self._limits: Counter[str] = Counter()
-        self._leaving: set[int] = set()
+        self._terminating: set[int] = set()
         self._guards: set[int] = set()
 
     @property
-    def everybody(self) -> Crowd:
+    def everybody(self) -> NodeUsage:
         """All who are on nodes."""
-        return Crowd(self._columns)
+        return NodeUsage(self._columns)
 
     @property
-    def leaving(self) -> tuple[Occupant, ...]:
+    def terminating(self) -> tuple[Occupant, ...]:
         """Those whose pods are terminating."""
-        columns = (self._columns[column] for column in sorted(self._leaving))
-        return tuple(occupant for there in columns for occupant in there if occupant.leaving)
+        columns = (self._columns[column] for column in sorted(self._terminating))
+        return tuple(occupant for there in columns for occupant in there if occupant.terminating)
 
     @property
-    def guarded(self) -> bool:
+    def has_anti_affinity(self) -> bool:
         """Whether anybody keeps others away."""
         return bool(self._guards)
 
@@ -89,9 +89,9 @@ class Occupancy:
             self._set(column, tuple(guest for guest, _ in there), ready=bool(nodes.ready[column]))
         everybody = list(chain.from_iterable(found.values()))
         chosen = list(columns)
-        self.used[:, chosen] = amounts_of([guest for guest, _ in everybody], nodes)[:, chosen]
+        self.used[:, chosen] = usage_of([guest for guest, _ in everybody], nodes)[:, chosen]
         strangers = [guest for guest, ours in everybody if not ours]
-        self.system[:, chosen] = amounts_of(strangers, nodes)[:, chosen]
+        self.system[:, chosen] = usage_of(strangers, nodes)[:, chosen]
 
     def _set(self, column: int, there: tuple[Occupant, ...], *, ready: bool) -> None:
         before, was_ready = self._columns[column], self._ready[column]
@@ -102,8 +102,8 @@ class Occupancy:
             self._limit(before, -1)
         if ready:
             self._limit(there, 1)
-        _mark(self._leaving, column, any(occupant.leaving for occupant in there))
-        _mark(self._guards, column, any(occupant.shape.apart for occupant in there))
+        _mark(self._terminating, column, any(occupant.terminating for occupant in there))
+        _mark(self._guards, column, any(occupant.shape.pod_anti_affinity for occupant in there))
 
     def _limit(self, occupants: Iterable[Occupant], change: int) -> None:
         for occupant in occupants:
@@ -128,18 +128,18 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     pools: bool
 
 
-class Floor:
+class NodeTable:
     """Nodes, pools, and which resources anybody has or wants."""
 
     def __init__(self, world: World) -> None:
         """Begin without nodes."""
         self._world = world
-        self._facts: dict[str, NodeFacts] = {}
+        self._facts: dict[str, NodeRecord] = {}
         self._wanted: Counter[str] = Counter()
         self._changed: set[str] = set()
         self._moved = self._repooled = True
         self.membership = Membership({})
-        self.nodes = Nodes((), Layout(()))
+        self.nodes = Nodes((), ResourceLayout(()))
         self.pools: tuple[snapshot.Pool, ...] = ()
 
     def want(self, shapes: Iterable[Shape], change: int) -> None:
@@ -160,22 +160,22 @@ class Floor:
 
     def lay_out(self) -> Rebuilt:
         """Make nodes and pools of all that was told."""
-        before, layout = self.nodes, Layout(self._wanted)
+        before, layout = self.nodes, ResourceLayout(self._wanted)
         rows = layout.names != before.layout.names
         if self._moved or rows:
             self.nodes = Nodes(tuple(self._facts.values()), layout if rows else before.layout)
         elif self._changed:
-            self.nodes = before.changed(
+            self.nodes = before.with_changes(
                 {before.columns[name]: self._facts[name] for name in sorted(self._changed)}
             )
         if self._moved or self._repooled:
             self.pools = self.membership.pools(self.nodes)
-        columns = [self.nodes.columns.get(name, NOWHERE) for name in before.names] if self._moved else None
+        columns = [self.nodes.columns.get(name, NO_NODE) for name in before.names] if self._moved else None
         done = Rebuilt(nodes=self._changed, columns=columns, rows=rows, pools=self._repooled)
         self._moved, self._repooled, self._changed = False, False, set()
         return done
 
-    def _tell(self, name: str, facts: NodeFacts | None) -> None:
+    def _tell(self, name: str, facts: NodeRecord | None) -> None:
         before = self._facts.pop(name, None)
         if before:
             self._need((*before.allocatable, *before.capacity), -1)
@@ -189,7 +189,7 @@ class Floor:
     def _need(self, resources: Iterable[str], change: int) -> None:
         """Count who has or wants resources that not everybody has."""
         for name in resources:
-            if name not in EVERYDAY:
+            if name not in STANDARD_RESOURCES:
                 self._wanted[name] += change
                 if not self._wanted[name]:
                     del self._wanted[name]
@@ -199,8 +199,8 @@ def _names(keys: Iterable[Key]) -> set[str]:
     return {name for _, name in keys}
 
 
-def _facts(node: Node, pool: str) -> NodeFacts:
-    return NodeFacts(
+def _facts(node: Node, pool: str) -> NodeRecord:
+    return NodeRecord(
         name=node.metadata.name,
         pool=pool,
         allocatable=_offered(node.allocatable),
@@ -213,4 +213,4 @@ def _facts(node: Node, pool: str) -> NodeFacts:
 
 
 def _offered(amounts: Resources) -> dict[str, int]:
-    return offered(in_nano(amounts))
+    return capacity_units(in_nano(amounts))

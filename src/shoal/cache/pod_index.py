@@ -10,9 +10,9 @@ from shoal.api.core import Node
 from shoal.api.meta import ObjectMeta
 from shoal.cache.changes import Key
 from shoal.cache.missing_pods import Expectations, namesakes
-from shoal.cache.pods import PodRecord, owned_by
-from shoal.cache.world import JOB_KINDS, World
+from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
+from shoal.kinds.pods import PodRecord, owned_by
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Movement(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     jobs: list[Owner]
 
 
-class Population:
+class PodIndex:
     """Pods that exist, without those that went down with their node, and those batch Jobs will make."""
 
     def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
@@ -88,17 +88,17 @@ class Population:
 
     def is_loose(self, pod: PodRecord) -> bool:
         """Whether a pod is ours to schedule and belongs to no job of ours; one that is leaving is not."""
-        ours = self._config.schedules(pod.blueprint.scheduler)
+        ours = self._config.schedules(pod.pod_class.scheduler)
         return not pod.leaving and ours and not self.has_job(pod)
 
     def is_ours(self, pod: PodRecord) -> bool:
         """Whether a pod is ours to schedule; one of our jobs' pods that names no scheduler is."""
-        scheduler = pod.blueprint.scheduler
+        scheduler = pod.pod_class.scheduler
         return self._config.schedules(scheduler) or (not scheduler and self.has_job(pod))
 
     def has_job(self, pod: PodRecord) -> bool:
         """Whether a job that we plan as a whole made a pod."""
-        if pod.owner is None or pod.owner.kind not in JOB_KINDS:
+        if pod.owner is None or pod.owner.kind not in self._world.jobs:
             return False
         job = self._world.jobs[pod.owner.kind].get((pod.namespace, pod.owner.name))
         return job is not None and owned_by(pod, pod.owner.kind, job.metadata)
@@ -179,14 +179,14 @@ class Population:
         return self.of("Job", known.metadata) if known else []
 
     def _regroup(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
-        if before and before.blueprint.gang:
-            _discard(self._gangs, (before.namespace, before.blueprint.gang), key)
-        if after and after.blueprint.gang:
-            self._gangs[after.namespace, after.blueprint.gang].add(key)
+        if before and before.pod_class.gang:
+            _discard(self._gangs, (before.namespace, before.pod_class.gang), key)
+        if after and after.pod_class.gang:
+            self._gangs[after.namespace, after.pod_class.gang].add(key)
 
     def _adopt(self, changes: Mapping[str, set[Key]]) -> Iterator[Owner]:
         """See which jobs have come, are gone, or are others of the same name."""
-        for kind in JOB_KINDS:
+        for kind in self._world.jobs:
             for key in changes[kind]:
                 job, owner = self._world.jobs[kind].get(key), (kind, *key)
                 uid = job.metadata.uid if job else None
@@ -209,9 +209,9 @@ def silent_since(node: Node) -> float | None:
 
 def everybody(world: World, config: SchedulerConfig, now: float) -> dict[Key, PodRecord]:
     """All pods of a world that count, and those that are to come."""
-    population = Population(world, config)
-    population.update(world.follow().take(), now)
-    return population.all()
+    pods = PodIndex(world, config)
+    pods.update(world.follow().take(), now)
+    return pods.all()
 
 
 def _owner(pod: PodRecord) -> Owner:

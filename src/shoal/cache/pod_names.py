@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from shoal.api.names import small_number
 from shoal.cache.changes import Key
-from shoal.cache.workload_spec import PartyKey, Seniority
+from shoal.kinds.workload_spec import Seniority, WorkloadKey
 
 Row = tuple[str, str]
 """A namespace, and what the names of numbered pods begin with."""
@@ -52,16 +52,16 @@ class Claims:
     def __init__(self, is_taken: Callable[[Key], bool]) -> None:
         """`is_taken` knows the pods that there are."""
         self._is_taken = is_taken
-        self._wishes: dict[PartyKey, tuple[Seniority, tuple[Key, ...]]] = {}
-        self._wanting: dict[Key, tuple[PartyKey, ...]] = {}
+        self._wishes: dict[WorkloadKey, tuple[Seniority, tuple[Key, ...]]] = {}
+        self._wanting: dict[Key, tuple[WorkloadKey, ...]] = {}
         self._contested: set[Key] = set()
-        self._relieved: set[PartyKey] = set()
-        self._holders: dict[Key, PartyKey] = {}
-        self._held: dict[PartyKey, list[Key]] = {}
-        self._refused: dict[PartyKey, Key] = {}
+        self._relieved: set[WorkloadKey] = set()
+        self._holders: dict[Key, WorkloadKey] = {}
+        self._held: dict[WorkloadKey, list[Key]] = {}
+        self._refused: dict[WorkloadKey, Key] = {}
         self.rows = Rows()
 
-    def wish(self, party: PartyKey, seniority: Seniority, names: Iterable[Key]) -> None:
+    def wish(self, party: WorkloadKey, seniority: Seniority, names: Iterable[Key]) -> None:
         """A party wants these names, and no others any more."""
         self.withdraw(party)
         wanted = tuple(dict.fromkeys(names))
@@ -70,7 +70,7 @@ class Claims:
         for key in wanted:
             self._want(key, [*self._wanting.get(key, ()), party])
 
-    def withdraw(self, party: PartyKey) -> None:
+    def withdraw(self, party: WorkloadKey) -> None:
         """A party wants nothing any more; what it has is free when all is settled."""
         _, names = self._wishes.pop(party, (None, ()))
         for key in names:
@@ -78,19 +78,19 @@ class Claims:
             self._relieved.update(others)
             self._want(key, others)
 
-    def wanting(self, key: Key) -> tuple[PartyKey, ...]:
+    def wanting(self, key: Key) -> tuple[WorkloadKey, ...]:
         """Who wants a name."""
         return self._wanting.get(key, ())
 
-    def refused(self, party: PartyKey) -> Key | None:
+    def refused(self, party: WorkloadKey) -> Key | None:
         """The first name that a party may not have."""
         return self._refused.get(party)
 
-    def holds(self, party: PartyKey, key: Key) -> bool:
+    def holds(self, party: WorkloadKey, key: Key) -> bool:
         """Whether a name is a party's to give."""
         return self._holders.get(key) == party
 
-    def settle(self, parties: Iterable[PartyKey]) -> tuple[set[PartyKey], set[Key]]:
+    def settle(self, parties: Iterable[WorkloadKey]) -> tuple[set[WorkloadKey], set[Key]]:
         """Let parties claim again, with all who want what another wants too, or no longer does.
 
         Tells whose first refusal is another now, and which names have another holder.
@@ -106,7 +106,7 @@ class Claims:
         changed = {key for key in held.keys() | given if held.get(key) != self._holders.get(key)}
         return {party for party, key in refused.items() if key != self._refused.get(party)}, changed
 
-    def _claim(self, party: PartyKey) -> None:
+    def _claim(self, party: WorkloadKey) -> None:
         held = self._held[party] = []
         for key in self._wishes[party][1]:
             if self._is_taken(key) or key in self._holders:
@@ -116,7 +116,7 @@ class Claims:
             self._holders[key] = party
             self.rows.add(key)
 
-    def _release(self, parties: set[PartyKey]) -> dict[Key, PartyKey]:
+    def _release(self, parties: set[WorkloadKey]) -> dict[Key, WorkloadKey]:
         """Take back what parties hold; it is told by name."""
         released = {}
         for party in parties:
@@ -126,7 +126,7 @@ class Claims:
                 self.rows.discard(key)
         return released
 
-    def _want(self, key: Key, parties: list[PartyKey]) -> None:
+    def _want(self, key: Key, parties: list[WorkloadKey]) -> None:
         if parties:
             self._wanting[key] = tuple(parties)
         else:

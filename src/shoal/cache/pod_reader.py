@@ -13,9 +13,9 @@ from shoal.api.core import Pod, PodStatus
 from shoal.api.meta import Stamp, View
 from shoal.api.names import dns_subdomain_errors
 from shoal.api.podspec import PodSpec
-from shoal.cache.pods import PodRecord, Traits, record, recorded, traits
 from shoal.cache.world import World
 from shoal.cluster.resources import Decode, Text
+from shoal.kinds.pods import PodRecord, Traits, record, recorded, traits
 
 _KEPT: Final = 4096
 """Of how many texts it is remembered what they come to."""
@@ -63,7 +63,7 @@ class PodReader:
             outline = _OUTLINES.decode(text)
             node, *parts = msgspec.structs.astuple(_SPECS.decode(outline.spec))
         except msgspec.ValidationError:
-            return record(self._thorough(text), self._world.book, self._world.now)
+            return record(self._thorough(text), self._world.pod_classes, self._world.now)
         meta = outline.metadata
         key = b"\0".join((meta.namespace.encode(), meta.labels, meta.annotations, *parts))
         known = self._known.get(key)
@@ -74,7 +74,7 @@ class PodReader:
     def _read(self, text: Text, key: bytes) -> PodRecord:
         """Read a pod thoroughly, and remember what it comes to."""
         pod = self._thorough(text)
-        found = self._known[key] = traits(pod, self._world.book)
+        found = self._known[key] = traits(pod, self._world.pod_classes)
         if len(self._known) > self._keep:
             del self._known[next(iter(self._known))]
         return recorded(pod.metadata, pod.spec.node_name, pod.status, found, self._world.now)

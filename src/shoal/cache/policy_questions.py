@@ -6,26 +6,25 @@ reason why its answer is not followed.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.api.dijob import DIJob
 from shoal.api.fields import shown
 from shoal.cache.world import World
-from shoal.engine.policy_answers import Advice
+from shoal.engine.policy_answers import PolicyAnswers
 from shoal.engine.resources import Amounts
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Growth, Workload
+from shoal.kinds.base import job_kinds
 from shoal.policies.contract import JobInfo, NodeInfo, Policy
 from shoal.policies.registry import PolicyDiedError, PolicyError
 
 
-def ask(policy: Policy, world: World, snapshot: Snapshot) -> Advice:
+def ask(policy: Policy, world: World, snapshot: Snapshot) -> PolicyAnswers:
     """What a policy wants for the workloads whose size it decides on."""
     asked = questions(world, snapshot)
-    return asked.put_to(policy) if asked else Advice()
+    return asked.put_to(policy) if asked else PolicyAnswers()
 
 
 class Questions(msgspec.Struct, frozen=True):
@@ -38,7 +37,7 @@ class Questions(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeInfo]
     previous: dict[str, list[str]]
 
-    def put_to(self, policy: Policy) -> Advice:
+    def put_to(self, policy: Policy) -> PolicyAnswers:
         """What a policy answers, new jobs first."""
         minutes, fresh = _Minutes(), dict(self.nodes)
         for job in (job for key, job in self.jobs.items() if key not in self.previous):
@@ -47,24 +46,24 @@ class Questions(msgspec.Struct, frozen=True):
         if self.previous:
             running = {key: self.jobs[key] for key in self.previous}
             minutes.take_all(self.previous, partial(policy.optimize, running, self.nodes, self.previous))
-        return Advice(allocations=minutes.allocations, refusals=minutes.refusals)
+        return PolicyAnswers(allocations=minutes.allocations, refusals=minutes.refusals)
 
 
 def questions(world: World, snapshot: Snapshot) -> Questions | None:
     """What there is to ask of a policy; None if there is no workload whose size it decides on."""
-    advised = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
-    if not advised:
+    sized_by_policy = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
+    if not sized_by_policy:
         return None
     return Questions(
-        jobs={w.key: _job_info(w, growth, world, snapshot) for w, growth in advised},
+        jobs={w.key: _job_info(w, growth, world, snapshot) for w, growth in sized_by_policy},
         nodes={node.name: node for node in _node_infos(snapshot)},
-        previous={w.key: _ranks(w, snapshot.nodes.names) for w, _ in advised if w.placed},
+        previous={w.key: _ranks(w, snapshot.nodes.names) for w, _ in sized_by_policy if w.placed},
     )
 
 
 def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:
     """Whether a policy decides: not on a minimum that is broken, nor on who borrows or has begun to end."""
-    if not workload.growth or not workload.growth.advised or workload.held or workload.done:
+    if not workload.growth or not workload.growth.sized_by_policy or workload.held or workload.done:
         return False
     span = snapshot.pools[workload.pool].span
     return not workload.placed or (not workload.unmet and all(t.column in span for t in workload.placed))
@@ -124,9 +123,7 @@ class _Minutes:
 
 def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapshot) -> JobInfo:
     job = world.jobs[workload.kind][workload.namespace, workload.name]
-    known: dict[str, Any] = {"requested": None, "profilings": {}}
-    if isinstance(job, DIJob):
-        known = {"requested": job.status.requested_replicas, "profilings": job.status.profilings}
+    inputs = job_kinds()[workload.kind].policy_inputs(job)
     return JobInfo(
         key=workload.key,
         min=workload.minimum,
@@ -136,14 +133,15 @@ def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapsh
         priority=workload.priority,
         created=workload.created,
         node_filter=_open_nodes(workload, growth, snapshot),
-        **known,
+        requested=inputs.requested,
+        profilings=inputs.profilings,
     )
 
 
 def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> tuple[str, ...]:
     """The nodes at home that a workload may use."""
     nodes, rules, span = snapshot.nodes, growth.series.shape.nodes, snapshot.pools[workload.pool].span
-    mask = nodes.ready & nodes.open & nodes.selected(rules) & nodes.tolerated(rules)
+    mask = nodes.ready & nodes.schedulable & nodes.selected(rules) & nodes.tolerated(rules)
     return tuple(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
 
 

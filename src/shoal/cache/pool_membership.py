@@ -7,10 +7,10 @@ from shoal.api.core import Node
 from shoal.api.fields import shown
 from shoal.api.podspec import canonical_name
 from shoal.api.pool import DEFAULT_POOL, Pool
-from shoal.cache.pod_classes import NAMESPACE_LABEL
 from shoal.engine import snapshot
 from shoal.engine.nodes import Nodes
 from shoal.engine.workload import Reason
+from shoal.kinds.pod_classes import NAMESPACE_LABEL
 
 
 class Membership:

@@ -10,24 +10,24 @@ import msgspec
 
 from shoal.cache.budgets import Allowances
 from shoal.cache.changes import Key
-from shoal.cache.node_table import Floor, Guest, Occupancy
-from shoal.cache.pod_index import Movement, Population
+from shoal.cache.node_table import Guest, NodeTable, Occupancy
+from shoal.cache.pod_index import Movement, PodIndex
 from shoal.cache.pod_names import Claims
-from shoal.cache.pods import PodRecord
-from shoal.cache.workload_builder import Desk, Party
-from shoal.cache.workload_index import Parties, find
+from shoal.cache.workload_builder import WorkloadBuilder, WorkloadEntry
+from shoal.cache.workload_index import WorkloadIndex, find
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Task, Workload
+from shoal.kinds.pods import PodRecord
 
 
 class Assembly(msgspec.Struct, frozen=True, eq=False):
     """A snapshot, and what its workloads and tasks were made of. Nothing in it ever changes."""
 
     snapshot: Snapshot
-    _parties: tuple[Party, ...]
+    _parties: tuple[WorkloadEntry, ...]
 
     def pod(self, workload: Workload, task: Task) -> PodRecord:
         """The pod that a task is or will be, also one that a plan has thought of."""
@@ -48,19 +48,19 @@ class Assembler:
         Of the pods that batch Jobs are still to make, `gangs_only` counts those of gangs.
         """
         self._world, self._changes = world, world.follow()
-        self._population = population = Population(world, config, gangs_only=gangs_only)
-        self._floor = floor = Floor(world)
-        claims = Claims(population.__contains__)
-        self._desk = Desk(world, config, population, floor, claims)
-        self._parties = Parties(world, population, floor, self._desk, claims)
+        self._pods = pods = PodIndex(world, config, gangs_only=gangs_only)
+        self._nodes = nodes = NodeTable(world)
+        claims = Claims(pods.__contains__)
+        self._builder = WorkloadBuilder(world, config, pods, nodes, claims)
+        self._parties = WorkloadIndex(world, pods, nodes, self._builder, claims)
         self._allowances = Allowances()
         self._occupancy = Occupancy(self._allowances)
 
     def assemble(self, now: float) -> Assembly:
         """What the engine sees of the world as it is now."""
         changes = self._changes.take()
-        movement = self._population.update(changes, now)
-        self._floor.update(changes)
+        movement = self._pods.update(changes, now)
+        self._nodes.update(changes)
         self._follow_pods(movement)
         self._follow_parties(changes, movement)
         self._allowances.update(
@@ -71,25 +71,25 @@ class Assembler:
 
     def _follow_pods(self, movement: Movement) -> None:
         """Note which resources are asked for, and which names are taken."""
-        taken = self._desk.taken
+        taken = self._builder.taken
         for key, (before, after) in movement.pods.items():
             if before:
-                self._floor.want([before.blueprint.shape], -1)
+                self._nodes.want([before.pod_class.shape], -1)
                 taken.discard(key)
             if after:
-                self._floor.want([after.blueprint.shape], 1)
+                self._nodes.want([after.pod_class.shape], 1)
                 taken.add(key)
 
     def _follow_parties(self, changes: Mapping[str, set[Key]], movement: Movement) -> None:
         """Make workloads anew, and then the sums of the nodes that changes have touched."""
         parties = self._parties
-        stale = parties.resketch(changes, movement)
-        rebuilt = self._floor.lay_out()
+        stale = parties.respecify(changes, movement)
+        rebuilt = self._nodes.lay_out()
         stale.update(parties.concerned(changes, movement, rebuilt))
         if rebuilt.columns is not None:
             parties.move(rebuilt.columns, stale)
         touched = parties.remake(stale) | rebuilt.nodes | self._nodes_of(movement)
-        nodes = self._floor.nodes
+        nodes = self._nodes.nodes
         if rebuilt.columns is not None or rebuilt.rows:
             self._occupancy.clear(nodes)
             touched = set(nodes.names)
@@ -99,29 +99,29 @@ class Assembler:
     def _nodes_of(self, movement: Movement) -> set[str]:
         """Nodes that pods have come to or have left, or on which they are somebody else's now."""
         moved = (pod for pair in movement.pods.values() for pod in pair)
-        owned = (pod for job in movement.jobs for pod in self._population.claiming(job))
+        owned = (pod for job in movement.jobs for pod in self._pods.claiming(job))
         return {pod.node for pod in (*moved, *owned) if pod and pod.node}
 
     def _guests(self, column: int) -> Iterator[Guest]:
         """Everybody on a node: pods that are there, and tasks whose room is taken before they have pods."""
-        name = self._floor.nodes.names[column]
-        for pod in self._population.on(name):
-            blueprint = pod.blueprint
-            there = Occupant(column, blueprint.shape, blueprint.identity, pod.leaving)
-            yield there, self._population.is_ours(pod)
+        name = self._nodes.nodes.names[column]
+        for pod in self._pods.on(name):
+            pod_class = pod.pod_class
+            there = Occupant(column, pod_class.shape, pod_class.identity, pod.leaving)
+            yield there, self._pods.is_ours(pod)
         for party in self._parties.on(name):
             yield from ((occupant, True) for node, occupant in party.guests if node == name)
 
     def _snapshot(self, now: float) -> Snapshot:
         occupancy, rosters = self._occupancy, self._parties.rosters
         return Snapshot(
-            nodes=self._floor.nodes,
-            pools=self._floor.pools,
+            nodes=self._nodes.nodes,
+            pools=self._nodes.pools,
             used=occupancy.used.copy(),
             system=occupancy.system.copy(),
             occupants=occupancy.everybody,
-            leaving=occupancy.leaving,
-            guarded=occupancy.guarded,
+            terminating=occupancy.terminating,
+            has_anti_affinity=occupancy.has_anti_affinity,
             budgets=self._allowances.budgets(),
             workloads=rosters.everybody.workloads(),
             unsettled=rosters.unsettled.workloads(),

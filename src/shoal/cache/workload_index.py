@@ -4,22 +4,22 @@ Parties: jobs, gangs and loose pods as workloads, each made anew when something 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, TypeVar
 
 from shoal.api.pool import POOL_ANNOTATION
-from shoal.cache import dijobs, trainingjobs, tyjobs
 from shoal.cache.changes import Key
-from shoal.cache.loose import gang_sketch, pod_sketch
-from shoal.cache.node_table import Floor, Rebuilt
-from shoal.cache.pod_index import Movement, Population
+from shoal.cache.node_table import NodeTable, Rebuilt
+from shoal.cache.pod_index import Movement, PodIndex
 from shoal.cache.pod_names import Claims, Row, place_of
-from shoal.cache.pods import PodRecord
-from shoal.cache.workload_builder import Desk, Draft, Party
-from shoal.cache.workload_spec import PartyKey, Sketch
-from shoal.cache.world import JOB_KINDS, World
-from shoal.engine.workload import NOWHERE, Shape, Workload
+from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder, WorkloadEntry
+from shoal.cache.world import World
+from shoal.engine.workload import NO_NODE, Shape, Workload
+from shoal.kinds.base import job_kinds
+from shoal.kinds.pod import gang_spec, pod_spec
+from shoal.kinds.pods import PodRecord
+from shoal.kinds.workload_spec import WorkloadKey, WorkloadSpec
 
 _FEW: Final = 8
 """With less than one change in so many, changing the order is cheaper than making it anew."""
@@ -27,15 +27,15 @@ _FEW: Final = 8
 _seniority: Final = attrgetter("seniority")
 
 
-class Roster:
+class OrderedIndex:
     """An ordered list of parties, no two of which are of the same seniority."""
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self._parties: list[Party] = []
+        self._parties: list[WorkloadEntry] = []
         self._workloads: list[Workload] = []
 
-    def parties(self) -> tuple[Party, ...]:
+    def parties(self) -> tuple[WorkloadEntry, ...]:
         """The parties in order."""
         return tuple(self._parties)
 
@@ -43,7 +43,7 @@ class Roster:
         """The workloads in order."""
         return tuple(self._workloads)
 
-    def change(self, gone: Collection[Party], come: Collection[Party]) -> None:
+    def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
         """Let parties go and others come; those that go are there."""
         if (len(gone) + len(come)) * _FEW > len(self._parties):
             left = set(gone)
@@ -65,16 +65,16 @@ class Rosters:
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self.everybody, self.unsettled, self.elastic = Roster(), Roster(), Roster()
+        self.everybody, self.unsettled, self.elastic = OrderedIndex(), OrderedIndex(), OrderedIndex()
 
-    def change(self, gone: Collection[Party], come: Collection[Party]) -> None:
+    def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
         """Let parties go and others come."""
         self.everybody.change(gone, come)
         self.unsettled.change(*([one for one in some if is_unsettled(one.workload)] for some in (gone, come)))
         self.elastic.change(*([one for one in some if one.workload.elastic] for some in (gone, come)))
 
 
-def find(parties: tuple[Party, ...], workload: Workload) -> Party:
+def find(parties: tuple[WorkloadEntry, ...], workload: Workload) -> WorkloadEntry:
     """The party of a workload, among parties in order; KeyError if there is none."""
     wanted = workload.created, workload.namespace, workload.name, workload.kind
     place = bisect_left(parties, wanted, key=_seniority)
@@ -87,67 +87,61 @@ def is_unsettled(workload: Workload) -> bool:
     """Whether there is something to do for a workload, or something to say that may change."""
     if workload.held or workload.broken_since is not None:
         return True
-    seated = [task.varying for task in workload.tasks if task.column != NOWHERE]
+    seated = [task.varying for task in workload.tasks if task.column != NO_NODE]
     return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
 
 
 T = TypeVar("T", bound=Hashable)
 
-_SKETCHERS: Final[dict[str, Callable[..., Sketch | None]]] = {
-    "DIJob": dijobs.sketch,
-    "TYJob": tyjobs.sketch,
-    "TrainingJob": trainingjobs.sketch,
-}
 
-
-class Parties:
+class WorkloadIndex:
     """All parties, and where each wants to be, how it grows, and which pool batch Jobs name."""
 
     def __init__(
-        self, world: World, population: Population, floor: Floor, desk: Desk, claims: Claims
+        self, world: World, pods: PodIndex, nodes: NodeTable, builder: WorkloadBuilder, claims: Claims
     ) -> None:
         """Begin with nobody."""
-        self._world, self._population, self._floor = world, population, floor
-        self._desk, self._claims = desk, claims
+        self._world, self._pods, self._nodes = world, pods, nodes
+        self._builder, self._claims = builder, claims
         self.rosters = Rosters()
-        self._sketches: dict[PartyKey, Sketch] = {}
-        self._made: dict[PartyKey, Party] = {}
-        self._hoping: dict[str, set[PartyKey]] = {}
-        self._growing: dict[Row, set[PartyKey]] = {}
+        self._specs: dict[WorkloadKey, WorkloadSpec] = {}
+        self._made: dict[WorkloadKey, WorkloadEntry] = {}
+        self._hoping: dict[str, set[WorkloadKey]] = {}
+        self._growing: dict[Row, set[WorkloadKey]] = {}
         self._pools: dict[Key, str] = {}
 
-    def on(self, node: str) -> Iterator[Party]:
+    def on(self, node: str) -> Iterator[WorkloadEntry]:
         """Parties some of whose tasks are given a node, or promised one, although they have no pods there."""
         yield from (self._made[key] for key in sorted(self._hoping.get(node, ())) if key in self._made)
 
-    def resketch(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[PartyKey]:
+    def respecify(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[WorkloadKey]:
         """Let jobs say again what they want where they, or their pods, have changed; who they are."""
-        keys = {(kind, *key) for kind in JOB_KINDS for key in changes[kind]}
+        keys = {(kind, *key) for kind in self._world.jobs for key in changes[kind]}
         for before, after in movement.pods.values():
-            keys.update(_possible(before), _possible(after))
+            keys.update(self._possible(before), self._possible(after))
         for owner in movement.jobs:
-            keys.update(key for pod in self._population.claiming(owner) for key in _possible(pod))
+            keys.update(key for pod in self._pods.claiming(owner) for key in self._possible(pod))
         for party in keys:
-            self._redraw(party, self._sketch(*party))
+            self._redraw(party, self._spec(*party))
         return keys
 
     def concerned(
         self, changes: Mapping[str, set[Key]], movement: Movement, rebuilt: Rebuilt
-    ) -> Iterator[PartyKey]:
+    ) -> Iterator[WorkloadKey]:
         """Whose workload depends on something that has changed, though its sketch does not."""
         if changes["PriorityClass"] or rebuilt.pools:
-            yield from self._sketches
+            yield from self._specs
         spaces = {name for _, name in changes["Namespace"]}
-        yield from (key for key in self._sketches if key[1] in spaces) if spaces else ()
+        yield from (key for key in self._specs if key[1] in spaces) if spaces else ()
         for node in movement.nodes | rebuilt.nodes:
             yield from self._hoping.get(node, ())
         for key in movement.pods:
             yield from self._claims.wanting(key)
             yield from self._growers(key)
         for job in self._rehouse(changes["Job"]):
-            yield from (key for pod in self._population.claiming(("Job", *job)) for key in _possible(pod))
+            yield from (key for pod in self._pods.claiming(("Job", *job)) for key in self._possible(pod))
 
-    def move(self, columns: Sequence[int], stale: Collection[PartyKey]) -> None:
+    def move(self, columns: Sequence[int], stale: Collection[WorkloadKey]) -> None:
         """Follow nodes to other columns, with all parties but those that are made anew in any case."""
         gone, come = [], []
         for key, party in self._made.items():
@@ -155,66 +149,77 @@ class Parties:
             if moved is not party:
                 gone.append(party)
                 come.append(moved)
-        self._made.update((party.sketch.key, party) for party in come)
+        self._made.update((party.spec.key, party) for party in come)
         self.rosters.change(gone, come)
 
-    def remake(self, keys: Iterable[PartyKey]) -> set[str]:
+    def remake(self, keys: Iterable[WorkloadKey]) -> set[str]:
         """Make workloads anew; the nodes on which tasks without pods have room now, or no longer."""
         drafts = {key: self._draft(key) for key in keys}
         for key, draft in drafts.items():
             if draft:
-                self._claims.wish(key, draft.sketch.seniority, draft.names)
+                self._claims.wish(key, draft.spec.seniority, draft.names)
             else:
                 self._claims.withdraw(key)
         others, names = self._claims.settle(drafts)
         others.update(party for key in names for party in self._growers(key))
         drafts |= {key: self._draft(key) for key in others - drafts.keys()}
         gone = [self._made.pop(key) for key in drafts if key in self._made]
-        made = {key: self._desk.party(draft) for key, draft in drafts.items() if draft}
+        made = {key: self._builder.party(draft) for key, draft in drafts.items() if draft}
         self._made |= made
         self.rosters.change(gone, made.values())
         return {node for party in (*gone, *made.values()) for node, _ in party.guests}
 
-    def _sketch(self, kind: str, namespace: str, name: str) -> Sketch | None:
+    def _spec(self, kind: str, namespace: str, name: str) -> WorkloadSpec | None:
         """What a job wants; None when it wants nothing, or is no more."""
-        population, key = self._population, (namespace, name)
-        if kind in JOB_KINDS:
+        pods, key = self._pods, (namespace, name)
+        if kind in self._world.jobs:
             job = self._world.jobs[kind].get(key)
             if job is None or job.metadata.deletion_timestamp is not None:
                 return None
-            return _SKETCHERS[kind](job, self._world.book, population.of(kind, job.metadata), self._world.now)
+            own = pods.of(kind, job.metadata)
+            return job_kinds()[kind].workload_spec(job, self._world.pod_classes, own, self._world.now)
         if kind == "Gang":
-            pods = [pod for pod in population.gang(key) if pod.phase != "Failed"]
-            return None if all(pod.finished for pod in pods) else gang_sketch(name, pods)
-        pod = population.get(key)
-        alone = pod and not pod.blueprint.gang and not pod.finished and population.is_loose(pod)
-        return pod_sketch(pod) if pod and alone else None
+            members = [pod for pod in pods.gang(key) if pod.phase != "Failed"]
+            return None if all(pod.finished for pod in members) else gang_spec(name, members)
+        pod = pods.get(key)
+        alone = pod and not pod.pod_class.gang and not pod.finished and pods.is_loose(pod)
+        return pod_spec(pod) if pod and alone else None
 
-    def _redraw(self, key: PartyKey, sketch: Sketch | None) -> None:
+    def _redraw(self, key: WorkloadKey, spec: WorkloadSpec | None) -> None:
         """Replace a sketch, and note where its party wants to be, how it may grow and what it asks for."""
-        before = self._sketches.pop(key, None)
+        before = self._specs.pop(key, None)
         if before:
             self._index(before, come=False)
-        if sketch:
-            self._sketches[key] = sketch
-            self._index(sketch, come=True)
+        if spec:
+            self._specs[key] = spec
+            self._index(spec, come=True)
 
-    def _index(self, sketch: Sketch, *, come: bool) -> None:
-        for node in {*sketch.allocations.values(), *sketch.nominations.values()}:
-            _mark(self._hoping, node, sketch.key, there=come)
-        for prefix in sketch.elastic.prefixes if sketch.elastic else ():
-            _mark(self._growing, (sketch.metadata.namespace, prefix), sketch.key, there=come)
-        if sketch.kind in JOB_KINDS:
-            self._floor.want(_shapes(sketch), 1 if come else -1)
+    def _index(self, spec: WorkloadSpec, *, come: bool) -> None:
+        for node in {*spec.allocations.values(), *spec.nominations.values()}:
+            _mark(self._hoping, node, spec.key, there=come)
+        for prefix in spec.elastic.prefixes if spec.elastic else ():
+            _mark(self._growing, (spec.metadata.namespace, prefix), spec.key, there=come)
+        if spec.kind in self._world.jobs:
+            self._nodes.want(_shapes(spec), 1 if come else -1)
 
-    def _draft(self, key: PartyKey) -> Draft | None:
-        sketch = self._sketches.get(key)
-        return self._desk.draft(sketch) if sketch else None
+    def _draft(self, key: WorkloadKey) -> ResolvedSpec | None:
+        spec = self._specs.get(key)
+        return self._builder.draft(spec) if spec else None
 
-    def _growers(self, key: Key) -> Iterator[PartyKey]:
+    def _growers(self, key: Key) -> Iterator[WorkloadKey]:
         """Who could have given a name to a new pod."""
         for row, _ in place_of(key):
             yield from self._growing.get(row, ())
+
+    def _possible(self, pod: PodRecord | None) -> Iterator[WorkloadKey]:
+        """Parties that a pod may be of: which, depends on the jobs that there are."""
+        if pod is None:
+            return
+        yield "Pod", pod.namespace, pod.name
+        if pod.pod_class.gang:
+            yield "Gang", pod.namespace, pod.pod_class.gang
+        if pod.owner and pod.owner.kind in self._world.jobs:
+            yield pod.owner.kind, pod.namespace, pod.owner.name
 
     def _rehouse(self, jobs: Iterable[Key]) -> list[Key]:
         """Note which pools batch Jobs name for their pods; those that name another than before."""
@@ -229,22 +234,11 @@ class Parties:
         return rehoused
 
 
-def _possible(pod: PodRecord | None) -> Iterator[PartyKey]:
-    """Parties that a pod may be of: which, depends on the jobs that there are."""
-    if pod is None:
-        return
-    yield "Pod", pod.namespace, pod.name
-    if pod.blueprint.gang:
-        yield "Gang", pod.namespace, pod.blueprint.gang
-    if pod.owner and pod.owner.kind in JOB_KINDS:
-        yield pod.owner.kind, pod.namespace, pod.owner.name
+def _shapes(spec: WorkloadSpec) -> set[Shape]:
+    return {pod_class.shape for pod_class in spec.pod_classes}
 
 
-def _shapes(sketch: Sketch) -> set[Shape]:
-    return {blueprint.shape for blueprint in sketch.blueprints}
-
-
-def _mark(index: dict[T, set[PartyKey]], place: T, key: PartyKey, *, there: bool) -> None:
+def _mark(index: dict[T, set[WorkloadKey]], place: T, key: WorkloadKey, *, there: bool) -> None:
     """Put a key into an index, or take it out and what is left empty."""
     if there:
         index.setdefault(place, set()).add(key)

@@ -14,21 +14,15 @@ from msgspec.structs import replace
 
 from shoal.api.batch import Job
 from shoal.api.core import BUILT_IN_PRIORITIES, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
-from shoal.api.dijob import DIJob
 from shoal.api.meta import Object
 from shoal.api.pool import Pool
-from shoal.api.trainingjob import TrainingJob
-from shoal.api.tyjob import TYJob
 from shoal.cache import assumptions
 from shoal.cache.assumptions import Assumption, Assumptions
 from shoal.cache.changes import Changes, Key
-from shoal.cache.pod_classes import NAMESPACE_LABEL, Book
-from shoal.cache.pods import PodRecord, record
+from shoal.kinds.base import workload_kinds
+from shoal.kinds.pod_classes import NAMESPACE_LABEL, PodClassCache
+from shoal.kinds.pods import PodRecord, record
 
-AnyJob = DIJob | TYJob | TrainingJob
-"""A job that is planned as a whole."""
-
-JOB_KINDS: Final = ("DIJob", "TYJob", "TrainingJob")
 _SHELVES: Final = {
     "Node": "nodes",
     "Pool": "pools",
@@ -47,13 +41,13 @@ class World:
     def __init__(self, now: float) -> None:
         """Begin empty; objects that do not say when they were made count as made `now`."""
         self.now = now
-        self.book = Book()
+        self.pod_classes = PodClassCache()
         self.nodes: dict[str, Node] = {}
         self.pools: dict[str, Pool] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: dict[Key, PodDisruptionBudget] = {}
-        self.jobs: dict[str, dict[Key, AnyJob]] = {kind: {} for kind in JOB_KINDS}
+        self.jobs: dict[str, dict[Key, Any]] = {kind: {} for kind in workload_kinds()}
         self.batch_jobs: dict[Key, Job] = {}
         self.pods: dict[Key, PodRecord] = {}
         self._assumed = Assumptions()
@@ -70,7 +64,7 @@ class World:
 
         Namespaces are the same in both, and nothing is assumed in either.
         """
-        for kind in (*_SHELVES, *JOB_KINDS):
+        for kind in (*_SHELVES, *self.jobs):
             here, there = self._shelf(kind), other._shelf(kind)  # noqa: SLF001 - it is one of us
             if here is not there:
                 for index in here.keys() | there.keys():
@@ -81,7 +75,7 @@ class World:
     def follow(self, wake: Callable[[], None] | None = None) -> Changes:
         """What changes from now on; to begin with, all that is there. `wake` is told when to look."""
         changes = Changes(wake)
-        for kind in (*_SHELVES, *JOB_KINDS):
+        for kind in (*_SHELVES, *self.jobs):
             for key in self._shelf(kind):
                 changes.note(kind, ("", key) if kind in _OF_CLUSTER else key)
         self._followers = [*(one for one in self._followers if one() is not None), ref(changes)]
@@ -91,7 +85,7 @@ class World:
         """Take objects in, new ones and others as they are now; `version` is the cluster's number for it."""
         for view in views:
             if isinstance(view, Pod):
-                self.keep(record(view, self.book, self.now), version)
+                self.keep(record(view, self.pod_classes, self.now), version)
             else:
                 kind, key = type(view).__name__, (view.metadata.namespace, view.metadata.name)
                 self._place(kind, key, self._assumed.seen(kind, key, view, version))
@@ -179,14 +173,14 @@ class World:
 
     def _relabel(self, namespace: str, labels: dict[str, str] | None) -> None:
         """Let rules that choose namespaces by their labels follow."""
-        before = self.book.namespaces.pop(namespace, None)
+        before = self.pod_classes.namespaces.pop(namespace, None)
         if labels is not None:
-            self.book.namespaces[namespace] = labels
-        if before == labels or not self.book.minds_namespaces:
+            self.pod_classes.namespaces[namespace] = labels
+        if before == labels or not self.pod_classes.minds_namespaces:
             return
-        for pod in [pod for pod in self.pods.values() if pod.blueprint.choices]:
+        for pod in [pod for pod in self.pods.values() if pod.pod_class.choices]:
             self._place("Pod", pod.key, self._revised(pod))
-        for kind in ("Job", *JOB_KINDS):
+        for kind in ("Job", *self.jobs):
             for key in self._shelf(kind):
                 self._note(kind, key)
 
@@ -201,9 +195,9 @@ class World:
 
     def _revised(self, pod: PodRecord) -> PodRecord:
         """A pod as it is now; it may have been told of before namespaces were given other labels."""
-        if not pod.blueprint.choices:
+        if not pod.pod_class.choices:
             return pod
-        return replace(pod, blueprint=self.book.revised(pod.blueprint))
+        return replace(pod, pod_class=self.pod_classes.revised(pod.pod_class))
 
     def _note(self, kind: str, key: Key) -> None:
         for follower in self._followers:

@@ -1,32 +1,33 @@
-"""Resources: the collections of objects that a cluster keeps, and how each is addressed."""
+"""Resources: the collections of objects in a cluster, their names and URL paths."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.api.types import DIJOB, OWN_TYPES, POOL, TRAININGJOB, TYJOB, Type
+from shoal.api import registry
+from shoal.api.types import Type
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 Object = dict[str, Any]
-"""A whole object, as JSON has it: nothing is lost."""
+"""A complete object as decoded JSON."""
 
 Text = bytes | msgspec.Raw
-"""One object in JSON."""
+"""The JSON text of one object."""
 
 Decode = Callable[[Text], T]
-"""Makes something of an object's text."""
+"""Decodes the text of an object."""
 
 
 class Resource(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
-    """A collection of objects of one kind, and what is made of each when it is read.
+    """A collection of objects of one kind, and how its objects are decoded.
 
-    `status`: its status is written apart from the rest. `generation`: it counts the changes of its spec.
-    `decode` is given the text of one object and is called once for each: the way from the wire to a typed
-    view has no stop on it. Two resources are the same collection if their `full_name` is.
+    `status`: it has a status subresource. `generation`: `metadata.generation` counts changes of the spec.
+    `decode` is called once with the text of each object: text is decoded directly to a typed view, without
+    an intermediate form. Two resources are the same collection if their `full_name` is equal.
     """
 
     group: str
@@ -47,33 +48,34 @@ class Resource(msgspec.Struct, Generic[T], frozen=True, eq=False, kw_only=True):
 
     @property
     def full_name(self) -> str:
-        """What it is called where plurals alone could be mistaken: `pools.resource.aibee.cn`, `pods`."""
+        """Unique name of the collection: `pools.resource.aibee.cn`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where it is on an API server; without a namespace, everywhere."""
+        """Return the URL path on an API server; without a namespace, that of all namespaces."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
         space = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         tail = "".join(f"/{part}" for part in (name, subresource) if part)
         return f"{root}{space}/{self.plural}{tail}"
 
     def read_as(self, decode: Decode[U]) -> "Resource[U]":
-        """The same collection, with something else made of its objects."""
+        """Return the same collection with another decoder."""
         return Resource(**{**msgspec.structs.asdict(self), "decode": decode})
 
 
 def _resource(group: str, version: str, kind: str, plural: str, **more: Any) -> Resource[Object]:  # noqa: ANN401
-    """A collection whose objects are read whole."""
-    whole = partial(_whole, f"{group}/{version}" if group else version, kind)
-    return Resource(group=group, version=version, kind=kind, plural=plural, decode=whole, **more)
+    """Return a collection whose objects are decoded completely."""
+    decode = partial(_decode_complete, f"{group}/{version}" if group else version, kind)
+    return Resource(group=group, version=version, kind=kind, plural=plural, decode=decode, **more)
 
 
-def _whole(api_version: str, kind: str, text: Text) -> Object:
-    """A whole object; one that came in a list may not say what it is, and is told here."""
+def _decode_complete(api_version: str, kind: str, text: Text) -> Object:
+    """Decode a complete object. Objects in lists may lack apiVersion and kind: they are added."""
     return {**msgspec.json.decode(text), "apiVersion": api_version, "kind": kind}
 
 
-def _own(kind: Type, short: str) -> Resource[Object]:
+@cache
+def _own(kind: Type) -> Resource[Object]:
     return _resource(
         kind.group,
         kind.version,
@@ -82,7 +84,7 @@ def _own(kind: Type, short: str) -> Resource[Object]:
         namespaced=kind.namespaced,
         status=True,
         generation=True,
-        short_names=(short,),
+        short_names=(kind.short_name,) if kind.short_name else (),
         categories=("all", "shoal") if kind.namespaced else ("shoal",),
     )
 
@@ -120,12 +122,8 @@ BUDGETS: Final = _resource(
     short_names=("pdb",),
 )
 JOBS: Final = _resource("batch", "v1", "Job", "jobs", status=True, generation=True, categories=("all",))
-DIJOBS: Final = _own(DIJOB, "dijob")
-TYJOBS: Final = _own(TYJOB, "tyj")
-TRAININGJOBS: Final = _own(TRAININGJOB, "tj")
-POOLS: Final = _own(POOL, "pool")
 
-RESOURCES: Final = (
+_CORE: Final = (
     PODS,
     NODES,
     NAMESPACES,
@@ -137,17 +135,32 @@ RESOURCES: Final = (
     PRIORITY_CLASSES,
     BUDGETS,
     JOBS,
-    DIJOBS,
-    TYJOBS,
-    TRAININGJOBS,
-    POOLS,
 )
-"""All that Shoal keeps or reads."""
 
-BY_KIND: Final[Mapping[tuple[str, str], Resource[Object]]] = {
-    (resource.api_version, resource.kind): resource for resource in RESOURCES
-}
-"""Resources by the apiVersion and kind that objects say."""
 
-OWN_GROUPS: Final = frozenset(kind.group for kind in OWN_TYPES)
-"""The groups of Shoal's own kinds."""
+@registry.per_generation
+def resources() -> tuple[Resource[Object], ...]:
+    """All resources that Shoal stores or reads: those of Kubernetes, then our own kinds."""
+    return (*_CORE, *map(_own, registry.types()))
+
+
+@registry.per_generation
+def by_kind() -> Mapping[tuple[str, str], Resource[Object]]:
+    """Resources by the apiVersion and kind of their objects."""
+    return {(resource.api_version, resource.kind): resource for resource in resources()}
+
+
+@registry.per_generation
+def _by_name() -> Mapping[str, Resource[Object]]:
+    return {resource.kind: resource for resource in resources()}
+
+
+def resource_of(kind: str) -> Resource[Object]:
+    """The resource of a kind, by its name: `resource_of("TYJob")`. KeyError if there is none."""
+    return _by_name()[kind]
+
+
+@registry.per_generation
+def own_groups() -> frozenset[str]:
+    """API groups of our own kinds."""
+    return frozenset(kind.group for kind in registry.types())

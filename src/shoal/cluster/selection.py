@@ -10,13 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shoal.api.crds import crd
+from shoal.api import registry
 from shoal.api.fields import shown
-from shoal.api.kinds import OWN_KINDS
 from shoal.api.names import label_value_errors, qualified_name_errors
 from shoal.api.selectors import compares
 from shoal.cluster.errors import BadRequestError
-from shoal.cluster.port import Where
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import Resource, Text
 
 Labels = Mapping[str, str]
@@ -75,7 +74,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @functools.lru_cache(maxsize=1024)
-def label_requirements(text: str) -> tuple[Requirement, ...]:
+def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """A label selector in parts; BadRequestError if it is none."""
     found: list[Requirement] = []
     position = 0
@@ -144,12 +143,6 @@ _FIELDS: Final[dict[str, dict[str, str]]] = {
         "source": "source.component",
         "type": "type",
     },
-} | {
-    f"{kind.plural}.{kind.group}": {
-        field["jsonPath"][1:]: field["jsonPath"][1:]
-        for field in crd(kind)["spec"]["versions"][0].get("selectableFields", ())
-    }
-    for kind in OWN_KINDS
 }
 """By which fields the objects of a resource are selected, and where each is found."""
 
@@ -157,9 +150,18 @@ _ABSENT: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "s
 """What a field that is absent counts as, if not as an empty text."""
 
 
-def field_terms(resource: Resource[Any], text: str) -> tuple[FieldTerm, ...]:
+@registry.per_generation
+def _own_fields() -> dict[str, dict[str, str]]:
+    """Selectable fields of our own kinds."""
+    return {
+        f"{kind.plural}.{kind.group}": {path[1:]: path[1:] for path in kind.selectable}
+        for kind in registry.kinds()
+    }
+
+
+def parse_field_selector(resource: Resource[Any], text: str) -> tuple[FieldTerm, ...]:
     """A field selector in parts; BadRequestError if it is none, or the resource has no such field."""
-    known = _EVERY | _FIELDS.get(resource.full_name, {})
+    known = _EVERY | (_FIELDS.get(resource.full_name) or _own_fields().get(resource.full_name, {}))
     found = []
     for part in filter(None, _split(text)):
         term = _term(part)
@@ -196,14 +198,14 @@ class _Metadata(msgspec.Struct, gc=False):
 _labelled: Final = msgspec.json.Decoder(_Metadata)
 
 
-class Selection:
+class CompiledSelector:
     """Which objects of a resource are meant, ready to be asked of many."""
 
-    def __init__(self, resource: Resource[Any], where: Where) -> None:
+    def __init__(self, resource: Resource[Any], selector: Selector) -> None:
         """Read the selectors; BadRequestError if they make no sense."""
-        self.namespace: Final = where.namespace if resource.namespaced else ""
-        self._labels = label_requirements(where.labels)
-        self._terms = field_terms(resource, where.fields)
+        self.namespace: Final = selector.namespace if resource.namespaced else ""
+        self._labels = parse_label_selector(selector.labels)
+        self._terms = parse_field_selector(resource, selector.fields)
         self._read = [(_reader(term.name), term) for term in self._terms]
         self.everything: Final = not self._labels and not self._terms
 

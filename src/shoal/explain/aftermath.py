@@ -4,18 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from shoal.engine.affinity import Neighbours, Occupant
+from shoal.engine.affinity import InterPodRules, Occupant
 from shoal.engine.filters import Filters
 from shoal.engine.ledger import Ledger
 from shoal.engine.plan import Placement
-from shoal.engine.report import Step
-from shoal.engine.workload import NOWHERE, Task, Workload
+from shoal.engine.report import CycleResult
+from shoal.engine.workload import NO_NODE, Task, Workload
 
 
 class Aftermath:
     """What a plan left of the nodes, as one workload sees it."""
 
-    def __init__(self, step: Step, workload: Workload) -> None:
+    def __init__(self, step: CycleResult, workload: Workload) -> None:
         """See a plan with the eyes of `workload`: its own promises keep no room from it."""
         self.snapshot, self.plan, self.workload = step.snapshot, step.plan, workload
         mine = (placement.task for placement in self.plan.placements if placement.workload is workload)
@@ -23,14 +23,14 @@ class Aftermath:
         self.tasks = tuple(task for task in dict.fromkeys((*workload.tasks, *mine)) if task not in given)
         self.promises = [n for n in self.plan.nominations if n.workload is not workload]
         self.evicted = {eviction.task for eviction in self.plan.evictions}
-        self._seats = {task: task.column for task in workload.tasks if task.column != NOWHERE}
+        self._seats = {task: task.column for task in workload.tasks if task.column != NO_NODE}
         self._seats |= {p.task: p.column for p in self.plan.placements}
         self.nominated = {n.task: n.column for n in self.plan.nominations if n.workload is workload}
 
     @property
     def missing(self) -> list[Task]:
         """Tasks of the workload that have no node after the plan."""
-        return [task for task in self.tasks if self.column(task) == NOWHERE]
+        return [task for task in self.tasks if self.column(task) == NO_NODE]
 
     @property
     def size(self) -> int:
@@ -47,17 +47,17 @@ class Aftermath:
     @property
     def seated(self) -> list[tuple[Task, int]]:
         """Tasks of the workload that have a node after the plan."""
-        return [(task, self.column(task)) for task in self.tasks if self.column(task) != NOWHERE]
+        return [(task, self.column(task)) for task in self.tasks if self.column(task) != NO_NODE]
 
     @property
     def leaving(self) -> list[Occupant]:
         """Who is still there, and about to go."""
         gone = (eviction.task for eviction in self.plan.evictions)
-        return [*self.snapshot.leaving, *(Occupant(t.column, t.shape, t.identity) for t in gone)]
+        return [*self.snapshot.terminating, *(Occupant(t.column, t.shape, t.identity) for t in gone)]
 
     def column(self, task: Task) -> int:
         """The node that a task of the workload has after the plan."""
-        return NOWHERE if task in self.evicted else self._seats.get(task, NOWHERE)
+        return NO_NODE if task in self.evicted else self._seats.get(task, NO_NODE)
 
     def kept_for(self) -> Mapping[int, list[str]]:
         """For whom room is kept on each node."""
@@ -102,10 +102,10 @@ class Aftermath:
             ledger.reserve(Occupant(promise.column, promise.task.shape, promise.task.identity))
         return Filters(ledger)
 
-    def _neighbours(self) -> Neighbours | None:
+    def _neighbours(self) -> InterPodRules | None:
         """Who is where, if the workload minds, or anybody minds it."""
-        minded = self.snapshot.guarded or any(task.shape.minds_neighbours for task in self.tasks)
+        minded = self.snapshot.has_anti_affinity or any(task.shape.has_inter_pod_rules for task in self.tasks)
         placed = (placement.task.shape for placement in self.plan.placements)
-        if not minded and not any(shape.apart for shape in placed):
+        if not minded and not any(shape.pod_anti_affinity for shape in placed):
             return None
-        return Neighbours(self.snapshot.nodes, self.snapshot.occupants)
+        return InterPodRules(self.snapshot.nodes, self.snapshot.occupants)

@@ -7,7 +7,7 @@ from shoal.api.core import PriorityClass
 from shoal.api.fields import many
 from shoal.cache.pool_membership import Membership
 from shoal.explain import edits
-from shoal.explain.ladders import Ladder, ladders
+from shoal.explain.reductions import Reduction, reductions
 from shoal.explain.trials import Case, Change, Success, consequences, outcome, smallest
 
 _HIGHEST: Final = 10**9
@@ -22,33 +22,33 @@ def fewer(case: Case) -> Change | None:
     if case.whole:
         return None
     unplaced = len(case.whatif.rest(case.workload.pool))
-    tried = ladders(case.world, case.loose, case.workload)
-    rungs = [(ladder, _highest_rung(case, ladder, unplaced)) for ladder in tried]
-    found = [(ladder, *rung) for ladder, rung in rungs if rung]
+    tried = reductions(case.world, case.loose, case.workload)
+    searched = [(reduction, _fewest_less(case, reduction, unplaced)) for reduction in tried]
+    found = [(reduction, *result) for reduction, result in searched if result]
     return _smaller(*min(found, key=lambda one: one[1])) if found else None
 
 
-def _smaller(ladder: Ladder, less: int, success: Success) -> Change:
-    count = ladder.size - less
-    fields = ladder.fields(count)
+def _smaller(reduction: Reduction, less: int, success: Success) -> Change:
+    count = reduction.size - less
+    fields = reduction.fields(count)
     written = ", ".join(f"{path}: {number}" for path, number in fields.items())
     return Change(
         dimension="fewer",
-        text=f"with {count} of {many(ladder.size, ladder.role)} ({written}){consequences(success)}",
-        role=ladder.role,
+        text=f"with {count} of {many(reduction.size, reduction.role)} ({written}){consequences(success)}",
+        role=reduction.role,
         count=count,
-        of=ladder.size,
+        of=reduction.size,
         set=fields,
         **outcome(success),
     )
 
 
-def _highest_rung(case: Case, ladder: Ladder, guess: int) -> tuple[int, Success] | None:
+def _fewest_less(case: Case, reduction: Reduction, guess: int) -> tuple[int, Success] | None:
     """How few instances less are enough."""
     return smallest(
-        lambda less: case.trials.run(ladder.world(ladder.size - less)),
+        lambda less: case.trials.run(reduction.world(reduction.size - less)),
         1,
-        ladder.size - ladder.least,
+        reduction.size - reduction.least,
         guess,
     )
 

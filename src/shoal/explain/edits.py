@@ -10,27 +10,25 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shoal.api.core import Node, NodeStatus, PriorityClass
-from shoal.api.dijob import DIJob
-from shoal.api.meta import ObjectMeta
+from shoal.api.meta import Object, ObjectMeta
 from shoal.api.podspec import Resources, Template, in_nano
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.quantity import Quantity
-from shoal.api.trainingjob import TrainingJob
-from shoal.api.tyjob import TYJob
 from shoal.cache.changes import Key
-from shoal.cache.pod_classes import GANG_MIN, Blueprint
 from shoal.cache.pod_index import everybody
-from shoal.cache.pods import owned_by
-from shoal.cache.world import AnyJob, World
+from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
-from shoal.engine.resources import step_of
+from shoal.engine.resources import nanos_per_unit
 from shoal.engine.workload import Workload
+from shoal.kinds.base import job_kinds
+from shoal.kinds.pod_classes import GANG_MIN, PodClass
+from shoal.kinds.pods import owned_by
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _STATE: Final = "node.kubernetes.io/"
 
 
-def with_job(world: World, job: AnyJob) -> World:
+def with_job(world: World, job: Object) -> World:
     """The world with a job in another form."""
     changed, kind = copy(world), type(job).__name__
     key = job.metadata.namespace, job.metadata.name
@@ -44,7 +42,7 @@ def with_pool(world: World, loose: "LoosePods", workload: Workload, pool: str) -
         return loose.changed(
             world,
             workload,
-            lambda blueprint: replace(blueprint, pool=pool),
+            lambda pod_class: replace(pod_class, pool=pool),
             lambda template: _annotated(template, POOL_ANNOTATION, pool),
         )
     job = job_of(world, workload)
@@ -63,7 +61,8 @@ def with_class(world: World, loose: "LoosePods", workload: Workload, name: str) 
         return loose.changed(
             world, workload, lambda it: replace(it, priority=None, priority_class=name), classed
         )
-    return with_job(world, _classed_job(job_of(world, workload), name, classed))
+    kind = job_kinds()[workload.kind]
+    return with_job(world, kind.with_priority_class(job_of(world, workload), name, classed))
 
 
 def with_new_class(world: World, value: int) -> tuple[str, World]:
@@ -81,7 +80,7 @@ def with_gang_min(world: World, loose: "LoosePods", workload: Workload, least: i
     return loose.changed(
         world,
         workload,
-        lambda blueprint: replace(blueprint, gang_min=least),
+        lambda pod_class: replace(pod_class, gang_min=least),
         lambda template: _annotated(template, GANG_MIN, str(least)),
     )
 
@@ -89,7 +88,7 @@ def with_gang_min(world: World, loose: "LoosePods", workload: Workload, least: i
 def with_more(world: World, name: str, amounts: Mapping[str, int]) -> World:
     """The world with more on one node, in counted units."""
     node, changed = world.nodes[name], copy(world)
-    nano = {resource: amount * step_of(resource) for resource, amount in amounts.items()}
+    nano = {resource: amount * nanos_per_unit(resource) for resource, amount in amounts.items()}
     status = replace(
         node.status,
         capacity=_sum(node.status.capacity or node.allocatable, nano),
@@ -120,12 +119,12 @@ def without(world: World, keys: Iterable[str]) -> World:
         for key, pod in world.pods.items():
             if job and owned_by(pod, kind, job.metadata):
                 del changed.pods[key]
-            elif not job and _is_of(kind, namespace, name, key, pod.blueprint.gang):
+            elif not job and _is_of(kind, namespace, name, key, pod.pod_class.gang):
                 changed.pods[key] = replace(pod, phase="Succeeded")
     return changed
 
 
-def job_of(world: World, workload: Workload) -> AnyJob:
+def job_of(world: World, workload: Workload) -> Any:  # noqa: ANN401 - a job of any kind
     """The job that a workload was made of."""
     return world.jobs[workload.kind][workload.namespace, workload.name]
 
@@ -145,7 +144,7 @@ class LoosePods:
         self,
         world: World,
         workload: Workload,
-        on_blueprint: Callable[[Blueprint], Blueprint],
+        on_pod_class: Callable[[PodClass], PodClass],
         on_template: Callable[[Template], Template],
     ) -> World:
         """The world with another make of the pods, or of the template that they will be made of."""
@@ -154,7 +153,7 @@ class LoosePods:
         for key in dict.fromkeys((workload.namespace, task.name) for task in workload.tasks):
             pod = self.pods[key]
             if self._exists(key):
-                changed.pods[key] = replace(pod, blueprint=on_blueprint(pod.blueprint))
+                changed.pods[key] = replace(pod, pod_class=on_pod_class(pod.pod_class))
             elif pod.owner:
                 job = world.batch_jobs[pod.namespace, pod.owner.name]
                 spec = replace(job.spec, template=on_template(job.spec.template))
@@ -170,20 +169,6 @@ def _is_of(kind: str, namespace: str, name: str, key: Key, gang: str) -> bool:
     if kind == "Gang":
         return key[0] == namespace and gang == name
     return key == (namespace, name)
-
-
-def _classed_job(job: AnyJob, name: str, classed: Callable[[Template], Template]) -> AnyJob:
-    match job:
-        case TrainingJob(spec=spec):
-            return replace(job, spec=replace(spec, priority_class_name=name))
-        case TYJob(spec=spec):
-            leader = replace(spec.leader, template=classed(spec.leader.template))
-            sets = tuple(replace(one, template=classed(one.template)) for one in spec.worker_sets)
-            return replace(job, spec=replace(spec, leader=leader, worker_sets=sets))
-        case DIJob(spec=spec):
-            tasks = tuple(replace(one, template=classed(one.template)) for one in spec.tasks)
-            template = None if spec.template is None else classed(spec.template)
-            return replace(job, spec=replace(spec, tasks=tasks, template=template))
 
 
 def _annotated(template: Template, key: str, value: str) -> Template:

@@ -12,7 +12,7 @@ import msgspec
 
 from shoal.cache.world import World
 from shoal.engine.plan import State
-from shoal.engine.report import Step
+from shoal.engine.report import CycleResult
 from shoal.engine.workload import Reason, Workload
 from shoal.explain.aftermath import Aftermath
 from shoal.explain.concessions import fewer, pool, priority
@@ -21,7 +21,7 @@ from shoal.explain.openings import end, resource
 from shoal.explain.trials import Case, Change, Terms
 
 
-def propose(world: World, terms: Terms, step: Step, workload: Workload) -> tuple[Change, ...]:
+def propose(world: World, terms: Terms, step: CycleResult, workload: Workload) -> tuple[Change, ...]:
     """What would let a workload run, or complete it if it runs in part.
 
     Nothing for one that is complete, or has room kept for it, or that no room would help.
@@ -49,7 +49,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changes: tuple[Change, ...]
 
 
-def explain(world: World, terms: Terms, steps: Sequence[Step], workload: Workload) -> Explanation:
+def explain(world: World, terms: Terms, steps: Sequence[CycleResult], workload: Workload) -> Explanation:
     """Explain a workload of the last step; the world must be as that step saw it."""
     step = steps[-1]
     verdict = step.plan.verdict(workload)

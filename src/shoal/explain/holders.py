@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.engine.affinity import Occupant
 from shoal.engine.filters import Filters
-from shoal.engine.nodes import Span
+from shoal.engine.nodes import NodeSpan
 from shoal.engine.resources import Amounts, exact_sums
 from shoal.engine.workload import Shape, Task
 from shoal.explain.aftermath import Aftermath
@@ -55,14 +55,14 @@ class Gains:
         self._totals = exact_sums(filters.ledger.nodes.alloc)
         self._room_of: dict[Party, dict[int, Amounts]] = {}
 
-    def could_help(self, party: Party, tasks: Iterable[Task], span: Span) -> bool:
+    def could_help(self, party: Party, tasks: Iterable[Task], span: NodeSpan) -> bool:
         """Whether a node of a span would take more of some tasks if somebody were gone."""
         kinds = _kinds(tasks)
-        if any(self._filters.minds(task) for task in kinds):
+        if any(self._filters.has_inter_pod_rules(task) for task in kinds):
             return self.is_in(party, span)
         return self._gain(party, kinds, span) > 0
 
-    def best(self, others: Iterable[Party], tasks: Sequence[Task], span: Span) -> Party | None:
+    def best(self, others: Iterable[Party], tasks: Sequence[Task], span: NodeSpan) -> Party | None:
         """Who would help some tasks most: the smallest of the best."""
         there = [party for party in others if self.is_in(party, span)]
         kinds = _kinds(tasks)
@@ -71,7 +71,7 @@ class Gains:
         best = [party for party, rank in zip(there, ranks, strict=True) if rank == first]
         return min(best, key=self.size, default=None)
 
-    def is_in(self, party: Party, span: Span) -> bool:
+    def is_in(self, party: Party, span: NodeSpan) -> bool:
         """Whether somebody has room in a span."""
         return any(column in span for column in self._freed(party))
 
@@ -90,7 +90,7 @@ class Gains:
             self._room_of[party] = {column: self._sum(shapes) for column, shapes in found.items()}
         return self._room_of[party]
 
-    def _gain(self, party: Party, kinds: list[Task], span: Span) -> int:
+    def _gain(self, party: Party, kinds: list[Task], span: NodeSpan) -> int:
         """How many more tasks, each kind for itself, its nodes would take without somebody."""
         return sum(
             self._times(task, column, freed) - self._times(task, column, 0)
@@ -100,7 +100,7 @@ class Gains:
             if self._filters.suitable(task)[column]
         )
 
-    def _nearest(self, party: Party, tasks: Iterable[Task], span: Span) -> float:
+    def _nearest(self, party: Party, tasks: Iterable[Task], span: NodeSpan) -> float:
         """How much a task would still lack on the best of somebody's nodes, relative to what it asks for."""
         lacks = (
             self._lack(task, column, freed)

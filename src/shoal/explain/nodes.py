@@ -11,8 +11,8 @@ from typing import Final, Literal
 import msgspec
 
 from shoal.engine.filters import Filters
-from shoal.engine.resources import shown
-from shoal.engine.scores import Fullness, score_for
+from shoal.engine.resources import format_amount
+from shoal.engine.scores import AllocationScore, score_for
 from shoal.engine.workload import Task
 from shoal.explain.aftermath import Aftermath
 
@@ -73,7 +73,7 @@ def explain_tasks(aftermath: Aftermath) -> tuple[TaskEntry, ...]:
     groups: defaultdict[tuple[object, ...], list[Task]] = defaultdict(list)
     left = aftermath.after()
     for task in aftermath.tasks:
-        identity = task.identity if left.minds(task) else None
+        identity = task.identity if left.has_inter_pod_rules(task) else None
         groups[task.shape, identity, task.role, task.varying, task.leads].append(task)
     return tuple(_entry(_Scene(aftermath, tasks, left)) for tasks in groups.values())
 
@@ -86,13 +86,13 @@ def in_words(amounts: Mapping[str, str]) -> str:
 def _entry(scene: "_Scene") -> TaskEntry:
     task, policy = scene.task, scene.aftermath.workload.placement
     score = score_for(policy, task)
-    lowest = isinstance(score, Fullness) and not score.settles
+    lowest = isinstance(score, AllocationScore) and not score.stays_best
     return TaskEntry(
         task=scene.tasks[0].name,
         role=task.role,
         count=len(scene.tasks),
         waiting=len(scene.waiting),
-        requests={name: shown(name, amount) for name, amount in task.shape.requests.items()},
+        requests={name: format_amount(name, amount) for name, amount in task.shape.requests.items()},
         policy=policy,
         best="lowest" if lowest else "highest",
         when=scene.when,
@@ -158,7 +158,7 @@ class _PoolView:
         task, span = scene.task, self._pool.span
         self._demand = self._ledger.demand(task.shape)
         score = score_for(scene.aftermath.workload.placement, task)
-        self._rates = score.rate(self._ledger, self._demand, span)
+        self._rates = score.score_nodes(self._ledger, self._demand, span)
         self._rules = list(scene.filters.rules(task, span))
         self._closed = self._why_closed(number) if scene.when == "now" else ""
 
@@ -210,7 +210,7 @@ class _PoolView:
         """How much more of each resource one task would need."""
         names, room = self._ledger.nodes.layout.names, self._ledger.room[:, column]
         lacks = ((row, amount - int(room[row])) for row, amount in self._asked())
-        return {names[row]: shown(names[row], lack) for row, lack in lacks if lack > 0}
+        return {names[row]: format_amount(names[row], lack) for row, lack in lacks if lack > 0}
 
     def _lack(self, column: int) -> float:
         """How much of what one task asks for is short, summed over resources."""
@@ -223,9 +223,9 @@ class _PoolView:
 
     def _takes(self, column: int) -> int:
         """How many tasks find room; where they mind each other, one at least."""
-        if self._scene.filters.minds(self._scene.task):
+        if self._scene.filters.has_inter_pod_rules(self._scene.task):
             return 1
-        return min(self._ledger.times(self._demand, column), max(len(self._scene.waiting), 1))
+        return min(self._ledger.max_count(self._demand, column), max(len(self._scene.waiting), 1))
 
     def _asked(self) -> Iterator[tuple[int, int]]:
         return zip(self._demand.rows, self._demand.amounts, strict=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from shoal.api.core import Node
 from shoal.engine.affinity import Occupant
-from shoal.engine.resources import shown
+from shoal.engine.resources import format_amount
 from shoal.explain import edits
 from shoal.explain.holders import Gains, Party, parties
 from shoal.explain.trials import Case, Change, Success, consequences, outcome, smallest
@@ -47,7 +47,7 @@ def _more_on_one(case: Case, additions: Iterable[Addition]) -> Change | None:
         found = _added(case, node, Counter(addition.amounts), 1 if number else _FEW)
         if found:
             success, total = found
-            amounts = {name: shown(name, amount) for name, amount in total.items()}
+            amounts = {name: format_amount(name, amount) for name, amount in total.items()}
             parts = [f"{amount} more {name}" for name, amount in amounts.items()]
             text = f"{_and(parts)} on node {node}{consequences(success)}"
             return Change(dimension="resource", text=text, node=node, add=amounts, **outcome(success))
@@ -131,7 +131,7 @@ def _strangers(case: Case) -> Iterator[Party]:
     columns = case.snapshot.nodes.columns
     for key, pod in sorted(case.loose.pods.items()):
         if pod.node and key not in ours and not pod.finished and not pod.leaving:
-            seat = Occupant(columns[pod.node], pod.blueprint.shape, pod.blueprint.identity)
+            seat = Occupant(columns[pod.node], pod.pod_class.shape, pod.pod_class.identity)
             yield Party(f"Pod/{pod.namespace}/{pod.name}", (seat,), stranger=True)
 
 

@@ -15,8 +15,8 @@ from shoal.cache.snapshots import Assembler
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
-from shoal.engine.policy_answers import NO_ADVICE
-from shoal.engine.report import Step
+from shoal.engine.policy_answers import NO_ANSWERS
+from shoal.engine.report import CycleResult
 from shoal.engine.workload import Workload
 from shoal.explain.aftermath import Aftermath
 from shoal.explain.edits import LoosePods
@@ -70,7 +70,7 @@ class Trials:
         step = self.plan(world)
         return self.success(step) if step else None
 
-    def plan(self, world: World) -> Step | None:
+    def plan(self, world: World) -> CycleResult | None:
         """The plan of a world; None if too many were made."""
         if not self._left:
             return None
@@ -78,10 +78,10 @@ class Trials:
         terms = self._terms
         self._stage.become(world)
         snapshot = self._assembler.assemble(terms.now).snapshot
-        advice = ask(terms.policy, world, snapshot) if terms.policy else NO_ADVICE
-        return Step(snapshot, cycle(snapshot, terms.config, advice))
+        advice = ask(terms.policy, world, snapshot) if terms.policy else NO_ANSWERS
+        return CycleResult(snapshot, cycle(snapshot, terms.config, advice))
 
-    def success(self, step: Step) -> Success | None:
+    def success(self, step: CycleResult) -> Success | None:
         """What the job gets by a plan; None if it does not run."""
         workload = self.workload(step)
         if workload is None:
@@ -91,7 +91,7 @@ class Trials:
         in_part = not self._whole and (state == "ScheduledPartly" or nominated)
         return _success(step, workload) if in_part or state == "ScheduledSucceed" else None
 
-    def workload(self, step: Step) -> Workload | None:
+    def workload(self, step: CycleResult) -> Workload | None:
         """The job in another plan."""
         return next((one for one in step.snapshot.workloads if one.key == self._job), None)
 
@@ -120,7 +120,7 @@ def smallest(
     return (high, success) if success else None
 
 
-def _success(step: Step, workload: Workload) -> Success:
+def _success(step: CycleResult, workload: Workload) -> Success:
     names, plan = step.snapshot.nodes.names, step.plan
     return Success(
         placed={p.task.name: names[p.column] for p in plan.placements if p.workload is workload},
@@ -165,7 +165,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class Case:
     """A workload of a world that lacks something, as it stood in a step."""
 
-    def __init__(self, world: World, terms: Terms, step: Step, workload: Workload, *, whole: bool) -> None:
+    def __init__(
+        self, world: World, terms: Terms, step: CycleResult, workload: Workload, *, whole: bool
+    ) -> None:
         """Look for what completes its minimum; or, if `whole`, for what completes all of it."""
         self.world, self.snapshot, self.workload, self.whole = world, step.snapshot, workload, whole
         self.aftermath = Aftermath(step, workload)
@@ -173,7 +175,7 @@ class Case:
         self.loose = LoosePods(world, terms.config, terms.now)
         self.trials = Trials(terms, workload.key, whole=whole)
 
-    def after(self, step: Step) -> WhatIf | None:
+    def after(self, step: CycleResult) -> WhatIf | None:
         """The room that another plan leaves, as the workload sees it there."""
         workload = self.trials.workload(step)
         return WhatIf(Aftermath(step, workload), whole=self.whole) if workload else None

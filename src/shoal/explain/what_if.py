@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from shoal.engine.nodes import Span
+from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Placer
 from shoal.engine.resources import Amounts
 from shoal.engine.workload import Shape, Task, Workload
@@ -136,7 +136,7 @@ class WhatIf:
     def _holds(self, shape: Shape, column: int) -> bool:
         """Whether a node could take a task if it were empty and well."""
         nodes, rules = self.snapshot.nodes, shape.nodes
-        suits = nodes.selected(rules)[column] and nodes.tolerated(rules, ever=True)[column]
+        suits = nodes.selected(rules)[column] and nodes.tolerated(rules, ignore_transient=True)[column]
         return bool(suits and (self._ledger.demand(shape).vector <= nodes.alloc[:, column]).all())
 
     def _fits(self, pool: int) -> bool:
@@ -180,7 +180,7 @@ class WhatIf:
         order = np.argsort(cost, kind="stable")[:most]
         return [self._addition(span, int(i), lack, float(cost[i])) for i in order if cost[i] < np.inf]
 
-    def _addition(self, span: Span, index: int, lack: Amounts, cost: float) -> Addition:
+    def _addition(self, span: NodeSpan, index: int, lack: Amounts, cost: float) -> Addition:
         names, column = self.snapshot.nodes.layout.names, span.start + index
         amounts = {names[row]: int(n) for row, n in enumerate(lack[:, index]) if n}
         modest = bool((lack[:, index] <= self.snapshot.nodes.alloc[:, column]).all())

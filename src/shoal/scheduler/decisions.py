@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from shoal.cache.changes import Key
-from shoal.cache.pods import Doom, PodRecord
 from shoal.cache.snapshots import Assembly
 from shoal.cache.world import World
-from shoal.cluster.patches.merge import difference
+from shoal.cluster.patches.json_patch import make_merge_patch
 from shoal.cluster.resources import Object
 from shoal.engine.plan import Eviction, Plan
 from shoal.engine.workload import Task, Workload
-from shoal.scheduler.jobs import Outcome, status_after
+from shoal.kinds.base import Outcome, PlannedJob, job_kinds
+from shoal.kinds.pods import EvictionRecord, PodRecord
 
 
 class Bind(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Bind(msgspec.Struct, frozen=True):
     node: str
 
 
-class Mark(msgspec.Struct, frozen=True):
+class PatchPod(msgspec.Struct, frozen=True):
     """A pod is given other fields: `nominated`, or `broken_since`, by the names of its record."""
 
     key: Key
@@ -38,7 +38,7 @@ class Mark(msgspec.Struct, frozen=True):
     changes: dict[str, Any]
 
 
-class Restate(msgspec.Struct, frozen=True):
+class PatchJobStatus(msgspec.Struct, frozen=True):
     """A job is given another status: by the names of its view, and as a merge patch."""
 
     kind: str
@@ -53,7 +53,7 @@ class Evict(msgspec.Struct, frozen=True):
 
     key: Key
     uid: str
-    doom: Doom
+    doom: EvictionRecord
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     pool: str
-    restate: Restate | None = None
-    marks: tuple[Mark, ...] = ()
+    restate: PatchJobStatus | None = None
+    marks: tuple[PatchPod, ...] = ()
     binds: tuple[Bind, ...] = ()
     evictions: tuple[Evict, ...] = ()
 
@@ -134,13 +134,15 @@ def _is_too_early(workload: Workload, outcome: Outcome) -> bool:
     return workload.kind == "Gang" and bool(outcome.unmade) and there < workload.minimum
 
 
-def _doom(workload: Workload, outcome: Outcome, eviction: Eviction) -> Doom:
+def _doom(workload: Workload, outcome: Outcome, eviction: Eviction) -> EvictionRecord:
     whole = 1 < len(outcome.evictions) == len(workload.placed)
     whom = eviction.beneficiary.key if eviction.beneficiary else ""
-    return Doom(eviction.reason, workload.key if whole else "", whom)
+    return EvictionRecord(eviction.reason, workload.key if whole else "", whom)
 
 
-def _marks(plan: Plan, workload: Workload, outcome: Outcome, pods: dict[Task, PodRecord]) -> Iterator[Mark]:
+def _marks(
+    plan: Plan, workload: Workload, outcome: Outcome, pods: dict[Task, PodRecord]
+) -> Iterator[PatchPod]:
     """Where loose pods are nominated, and since when their gang is broken.
 
     Room for several is written down before the first of them is bound.
@@ -154,7 +156,7 @@ def _marks(plan: Plan, workload: Workload, outcome: Outcome, pods: dict[Task, Po
         if not pod.node and (task in wanted or task not in outcome.placed):
             changes |= _change(pod, "nominated", wanted.get(task, ""))
         if changes and pod.uid:
-            yield Mark(pod.key, pod.uid, changes)
+            yield PatchPod(pod.key, pod.uid, changes)
 
 
 def _change(pod: PodRecord, field: str, wanted: object) -> dict[str, Any]:
@@ -163,14 +165,15 @@ def _change(pod: PodRecord, field: str, wanted: object) -> dict[str, Any]:
 
 def _restated(
     world: World, made: Assembly, plan: Plan, workload: Workload, outcome: Outcome
-) -> Restate | None:
+) -> PatchJobStatus | None:
     """The status that a job is to have; None if it has it."""
     job = world.jobs[workload.kind][workload.namespace, workload.name]
-    after = status_after(job, workload, outcome, plan.verdict(workload), made.snapshot.now)
+    planned = PlannedJob(job, workload, outcome, plan.verdict(workload), made.snapshot.now)
+    after = job_kinds()[workload.kind].status_after(planned)
     return restate(workload.kind, job, after)
 
 
-def restate(kind: str, job: Any, after: Any) -> Restate | None:  # noqa: ANN401 - a job of any kind, and its status
+def restate(kind: str, job: Any, after: Any) -> PatchJobStatus | None:  # noqa: ANN401 - a job of any kind, and its status
     """The write that gives a job another status; None if it has it."""
     before, meta = job.status, job.metadata
     changes = {
@@ -180,8 +183,8 @@ def restate(kind: str, job: Any, after: Any) -> Restate | None:  # noqa: ANN401 
     }
     if not changes:
         return None
-    patch = difference(msgspec.to_builtins(before), msgspec.to_builtins(after))
-    return Restate(kind, (meta.namespace, meta.name), meta.uid, changes, patch)
+    patch = make_merge_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))
+    return PatchJobStatus(kind, (meta.namespace, meta.name), meta.uid, changes, patch)
 
 
 def _is_writable(made: Assembly, workload: Workload, outcome: Outcome) -> bool:

@@ -7,14 +7,14 @@ between. All are found from what has changed, so that a quiet cluster costs noth
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from shoal.api.dijob import DIJob
-from shoal.api.tyjob import TYJob
 from shoal.cache.changes import Key
-from shoal.cache.pods import Doom, PodRecord, owned_by
-from shoal.cache.world import JOB_KINDS, AnyJob, World
+from shoal.cache.world import World
+from shoal.kinds.base import job_kinds
+from shoal.kinds.pods import EvictionRecord, PodRecord, owned_by
 from shoal.scheduler.decisions import Bind, Decision, Evict, restate
 
 JobKey = tuple[str, Key]
@@ -44,19 +44,19 @@ class Followups:
             job = self._job(pod) if pod else None
             if pod and pod.doomed:
                 yield from self._exodus(pod, pod.doomed, _party(pod, job))
-            elif pod and job and (bind := self._bind(pod, job[1])):
+            elif pod and job and (bind := self._bind(pod, job[0][0], job[1])):
                 yield Decision(workload=_title(job[0]), pool="", binds=(bind,))
             else:
                 self._open.discard(key)
 
-    def _bind(self, pod: PodRecord, job: AnyJob) -> Bind | None:
+    def _bind(self, pod: PodRecord, kind: str, job: Any) -> Bind | None:
         """The node that a pod was allocated and does not have yet."""
         if pod.node or pod.leaving or pod.finished:
             return None
-        node = _allocation(job, pod)
+        node = job_kinds()[kind].allocated_node(job, pod)
         return Bind(pod.key, pod.uid, node) if node in self._world.nodes else None
 
-    def _exodus(self, pod: PodRecord, doom: Doom, party: str) -> Iterator[Decision]:
+    def _exodus(self, pod: PodRecord, doom: EvictionRecord, party: str) -> Iterator[Decision]:
         """A pod that was told to leave, and all who must leave with it."""
         if self._is_busy(party):
             return
@@ -68,9 +68,9 @@ class Followups:
         evictions = tuple(Evict(one.key, one.uid, doom) for one in (pod, *along) if not one.finished)
         yield Decision(workload=party, pool="", evictions=evictions)
 
-    def _job(self, pod: PodRecord) -> tuple[JobKey, AnyJob] | None:
+    def _job(self, pod: PodRecord) -> tuple[JobKey, Any] | None:
         """The job that made a pod."""
-        if pod.owner is None or pod.owner.kind not in JOB_KINDS:
+        if pod.owner is None or pod.owner.kind not in self._world.jobs:
             return None
         kind, key = pod.owner.kind, (pod.namespace, pod.owner.name)
         job = self._world.jobs[kind].get(key)
@@ -92,9 +92,9 @@ class Followups:
         """Jobs that have changed, and those of pods that have."""
         pods = (self._world.pods.get(key) for key in changes["Pod"])
         owners = {found[0] for pod in pods if pod and (found := self._job(pod))}
-        return owners | {(kind, key) for kind in JOB_KINDS for key in changes[kind]}
+        return owners | {(kind, key) for kind in self._world.jobs for key in changes[kind]}
 
-    def _seated(self, job: AnyJob) -> Iterable[str]:
+    def _seated(self, job: Any) -> Iterable[str]:
         """Pods that are nominated, and have a node."""
         namespace = job.metadata.namespace
         for name in job.status.nominations:
@@ -103,22 +103,12 @@ class Followups:
                 yield name
 
 
-def _allocation(job: AnyJob, pod: PodRecord) -> str:
-    """The node that a job's status has for a pod."""
-    if isinstance(job, TYJob):
-        return job.status.allocations.get(pod.name, "")
-    if isinstance(job, DIJob) and job.spec.preemptible and pod.rank is not None:
-        nodes = job.status.allocation
-        return nodes[pod.rank] if pod.rank < len(nodes) else ""
-    return ""
-
-
-def _party(pod: PodRecord, job: tuple[JobKey, AnyJob] | None) -> str:
+def _party(pod: PodRecord, job: tuple[JobKey, Any] | None) -> str:
     """What the workload of a pod is called."""
     if job:
         return _title(job[0])
-    if pod.blueprint.gang:
-        return f"Gang/{pod.namespace}/{pod.blueprint.gang}"
+    if pod.pod_class.gang:
+        return f"Gang/{pod.namespace}/{pod.pod_class.gang}"
     return f"Pod/{pod.namespace}/{pod.name}"
 
 

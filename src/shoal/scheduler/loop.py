@@ -30,12 +30,12 @@ from shoal.cache.live import LiveWorld
 from shoal.cache.pod_index import silent_since
 from shoal.cache.snapshots import Assembler
 from shoal.cache.world import World
-from shoal.cluster.events import Recorder as Events
+from shoal.cluster.events import EventRecorder as Events
 from shoal.cluster.port import Cluster
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from shoal.engine.plan import Plan
-from shoal.engine.report import Step
+from shoal.engine.report import CycleResult
 from shoal.engine.snapshot import Snapshot
 from shoal.scheduler.backoff import Rests, without
 from shoal.scheduler.commit import Committer
@@ -43,9 +43,9 @@ from shoal.scheduler.decisions import decide
 from shoal.scheduler.followups import Followups
 from shoal.scheduler.metrics import Metrics, tell
 from shoal.scheduler.observer import Observer
-from shoal.scheduler.policy_client import NO_ANSWER, Advisor, Counsellor
-from shoal.scheduler.recording import Recorder, exact_moment
-from shoal.scheduler.status_reporter import Telling
+from shoal.scheduler.policy_client import NO_ANSWER, Counsellor, PolicyClient
+from shoal.scheduler.recording import EventRecorder, exact_moment
+from shoal.scheduler.status_reporter import StatusReporter
 from shoal.scheduler.writes import Patience, Writes
 
 _AFTER: Final = 0.001
@@ -94,7 +94,7 @@ _LOG: Final = logging.getLogger(__name__)
 COMPONENT: Final = "shoal-scheduler"
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a scheduler goes about it; times in seconds.
 
     Changes that come within `gather` of a cycle are planned together. `stop` is how long writes that are
@@ -117,22 +117,22 @@ class Scheduler:
         config: SchedulerConfig,
         *,
         clock: Callable[[], float] = time.time,
-        advisor: Advisor | None = None,
+        advisor: PolicyClient | None = None,
         metrics: Metrics | None = None,
-        manner: Manner | None = None,
-        recorder: Recorder | None = None,
-        publish: Callable[[Step], None] | None = None,
+        manner: Options | None = None,
+        recorder: EventRecorder | None = None,
+        publish: Callable[[CycleResult], None] | None = None,
     ) -> None:
         """`publish` is called with each cycle, and is to be quick."""
         self._live, self._config, self._clock = live, config, clock
-        self._manner: Final = manner or Manner()
+        self._manner: Final = manner or Options()
         self.metrics: Final = metrics or Metrics()
         self._woken: Final = asyncio.Event()
         world = live.world
         self._changes: Final = world.follow(self._woken.set)
         self._assembler: Final = Assembler(world, config, gangs_only=True)
         writes = Writes(cluster, config, clock, self._manner.patience)
-        self._telling: Final = Telling(world, writes, Events(cluster, COMPONENT, clock))
+        self._telling: Final = StatusReporter(world, writes, Events(cluster, COMPONENT, clock))
         self._rests: Final = Rests(self._manner.rest)
         observer = Observer(self.metrics, self._telling)
         self._committer: Final = Committer(world, writes, self._rests, observer, self._woken.set)
@@ -197,8 +197,8 @@ class Scheduler:
         idle = self._rests.resting() | self._counsellor.undecided(made.snapshot, answer)
         snapshot, absent = without(made.snapshot, idle)
 
-        def planned() -> Step:
-            return Step(snapshot, cycle(snapshot, self._config, answer.advice))
+        def planned() -> CycleResult:
+            return CycleResult(snapshot, cycle(snapshot, self._config, answer.advice))
 
         done = self._recorder.record(self._config, planned, absent) if self._recorder else planned()
         decisions = decide(self._live.world, made, done.plan)
@@ -210,7 +210,7 @@ class Scheduler:
         self._note(done, len(decisions))
         return self._timers.next(changes, snapshot, done.plan)
 
-    def _note(self, done: Step, decisions: int) -> None:
+    def _note(self, done: CycleResult, decisions: int) -> None:
         """Let metrics and logs know."""
         self.cycles += 1
         plan, metrics = done.plan, self.metrics

@@ -20,8 +20,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from shoal.engine.pools import Figures, figures
-from shoal.engine.report import Step
+from shoal.engine.report import PoolUsage, pool_usages
+from shoal.engine.report import CycleResult
 from shoal.engine.resources import CPU
 from shoal.engine.snapshot import Pool
 
@@ -79,7 +79,7 @@ class Metrics:
         self.to_tell: Final = Gauge(
             "scheduler_verdicts_to_tell", "Verdicts and events still to be written.", registry=self.registry
         )
-        self.last: Step | None = None
+        self.last: CycleResult | None = None
         """The last cycle."""
         self.registry.register(_Pools(self))
 
@@ -99,7 +99,7 @@ class _Pools(Collector):
         step = self._metrics.last
         if step is None:
             return
-        pools, sums = step.snapshot.pools, figures(step.snapshot, step.plan)
+        pools, sums = step.snapshot.pools, pool_usages(step.snapshot, step.plan)
         yield _resources(pools, sums)
         yield _features(pools)
         yield _nodes(step)
@@ -111,7 +111,7 @@ class _Pools(Collector):
         return ()
 
 
-def _resources(pools: Iterable[Pool], sums: Iterable[Figures]) -> Metric:
+def _resources(pools: Iterable[Pool], sums: Iterable[PoolUsage]) -> Metric:
     family = GaugeMetricFamily(
         "scheduler_pool_resource_details",
         "What a pool has and how it is used, in cores, bytes and pieces.",
@@ -136,7 +136,7 @@ def _features(pools: Iterable[Pool]) -> Metric:
     return family
 
 
-def _nodes(step: Step) -> Metric:
+def _nodes(step: CycleResult) -> Metric:
     family = GaugeMetricFamily("scheduler_pool_nodes", "The nodes of a pool.", labels=("pool", "node"))
     nodes = step.snapshot.nodes
     for name, pool in zip(nodes.names, nodes.pools, strict=True):
@@ -144,7 +144,7 @@ def _nodes(step: Step) -> Metric:
     return family
 
 
-def _queues(step: Step, sums: Iterable[Figures]) -> Metric:
+def _queues(step: CycleResult, sums: Iterable[PoolUsage]) -> Metric:
     """How many workloads a pool's queue has: those that wait, that can never run, that are held; and pods."""
     family = GaugeMetricFamily(
         "scheduler_pool_queue_details", "How much waits in the queue of a pool.", labels=("pool", "type")
@@ -157,7 +157,7 @@ def _queues(step: Step, sums: Iterable[Figures]) -> Metric:
     return family
 
 
-def _standing(step: Step) -> Iterator[tuple[int, str]]:
+def _standing(step: CycleResult) -> Iterator[tuple[int, str]]:
     for workload, verdict in step.plan.verdicts.items():
         if verdict.state == "ScheduledFailed":
             yield workload.pool, "infeasible"
@@ -167,7 +167,7 @@ def _standing(step: Step) -> Iterator[tuple[int, str]]:
             yield workload.pool, "waiting"
 
 
-def _reasons(step: Step) -> Metric:
+def _reasons(step: CycleResult) -> Metric:
     family = GaugeMetricFamily(
         "scheduler_verdict_reasons", "Workloads that wait, by the reason.", labels=("reason",)
     )

@@ -5,13 +5,13 @@ from functools import cache
 from shoal.cluster.errors import ClusterError
 from shoal.scheduler.decisions import Bind, Evict
 from shoal.scheduler.metrics import Metrics
-from shoal.scheduler.status_reporter import Telling
+from shoal.scheduler.status_reporter import StatusReporter
 
 
 class Observer:
     """Sees to it that what happens is known."""
 
-    def __init__(self, metrics: Metrics, telling: Telling) -> None:
+    def __init__(self, metrics: Metrics, telling: StatusReporter) -> None:
         self._metrics, self._telling = metrics, telling
         self._writes = cache(metrics.writes.labels)
 

@@ -13,31 +13,31 @@ from typing import Final, NamedTuple, Protocol
 
 from shoal.cache.policy_questions import Questions, questions
 from shoal.cache.world import World
-from shoal.engine.policy_answers import NO_ADVICE, Advice
+from shoal.engine.policy_answers import NO_ANSWERS, PolicyAnswers
 from shoal.engine.snapshot import Snapshot
 from shoal.policies.contract import Policy
 
 
-class Advisor(Protocol):
+class PolicyClient(Protocol):
     """Answers questions, in its own time."""
 
-    async def __call__(self, asked: Questions) -> Advice:
+    async def __call__(self, asked: Questions) -> PolicyAnswers:
         """What a policy wants."""
 
 
-def in_thread(policy: Policy) -> Advisor:
+def in_thread(policy: Policy) -> PolicyClient:
     """Ask a policy that takes its time, such as one in a process of its own."""
 
-    async def ask(asked: Questions) -> Advice:
+    async def ask(asked: Questions) -> PolicyAnswers:
         return await asyncio.to_thread(asked.put_to, policy)
 
     return ask
 
 
-def at_once(policy: Policy) -> Advisor:
+def at_once(policy: Policy) -> PolicyClient:
     """Ask a policy that answers at once: for simulations, where there are no threads and time is not real."""
 
-    async def ask(asked: Questions) -> Advice:
+    async def ask(asked: Questions) -> PolicyAnswers:
         return asked.put_to(policy)
 
     return ask
@@ -46,17 +46,17 @@ def at_once(policy: Policy) -> Advisor:
 class Answer(NamedTuple):
     """What a policy said, and about which workloads it was asked."""
 
-    advice: Advice
+    advice: PolicyAnswers
     about: Collection[str]
 
 
-NO_ANSWER: Final = Answer(NO_ADVICE, ())
+NO_ANSWER: Final = Answer(NO_ANSWERS, ())
 
 
 class Counsellor:
     """Has at most one question under way, and the answer to the last."""
 
-    def __init__(self, world: World, advisor: Advisor | None, wake: Callable[[], None]) -> None:
+    def __init__(self, world: World, advisor: PolicyClient | None, wake: Callable[[], None]) -> None:
         """Without an advisor there is never any advice; `wake` is told of answers."""
         self._world, self._advisor, self._wake = world, advisor, wake
         self._answer = NO_ANSWER
@@ -72,8 +72,10 @@ class Counsellor:
         """New workloads that a policy is to decide on, and has not yet been asked about."""
         if self._advisor is None:
             return set()
-        advised = (w for w in snapshot.elastic if w.growth and w.growth.advised and not w.placed)
-        return {workload.key for workload in advised if workload.key not in answer.about}
+        sized_by_policy = (
+            w for w in snapshot.elastic if w.growth and w.growth.sized_by_policy and not w.placed
+        )
+        return {workload.key for workload in sized_by_policy if workload.key not in answer.about}
 
     def ask(self, snapshot: Snapshot) -> None:
         """Put the questions that a snapshot raises, unless others are under way."""
@@ -97,7 +99,7 @@ class Counsellor:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def _put(self, advisor: Advisor, asked: Questions) -> None:
+    async def _put(self, advisor: PolicyClient, asked: Questions) -> None:
         try:
             self._answer = Answer(await advisor(asked), asked.jobs.keys())
         finally:

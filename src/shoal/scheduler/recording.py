@@ -24,15 +24,15 @@ import msgspec
 
 from shoal.cache.changes import Key
 from shoal.cache.live import Texts
-from shoal.cache.pod_classes import GANG
-from shoal.cache.pods import BROKEN_SINCE, PodRecord
-from shoal.cache.world import JOB_KINDS, World
-from shoal.cluster.patches.merge import difference, merged
+from shoal.cache.world import World
+from shoal.cluster.patches.json_patch import apply_merge_patch, make_merge_patch
 from shoal.cluster.resources import Object
-from shoal.cluster.times import as_text
+from shoal.cluster.times import format_time
 from shoal.engine.config import SchedulerConfig
-from shoal.engine.report import Step, report
+from shoal.engine.report import CycleResult, report
 from shoal.engine.workload import Workload
+from shoal.kinds.pod_classes import GANG
+from shoal.kinds.pods import BROKEN_SINCE, PodRecord
 
 
 def exact_moment(now: float) -> float:
@@ -49,7 +49,9 @@ class Recorder:
         directory.mkdir(parents=True, exist_ok=True)
         self._number = max(_numbers(directory), default=0)
 
-    def record(self, config: SchedulerConfig, step: Callable[[], Step], absent: Collection[Workload]) -> Step:
+    def record(
+        self, config: SchedulerConfig, step: Callable[[], CycleResult], absent: Collection[Workload]
+    ) -> CycleResult:
         """Write down what a cycle sees, run it, and write down what it decides."""
         self._number += 1
         place = self._directory / f"{self._number:06}"
@@ -67,7 +69,7 @@ class Recorder:
 
     def _objects(self, absent: Collection[Workload]) -> Iterator[Object]:
         """Everything, as a cycle sees it."""
-        left_out = {(w.kind, (w.namespace, w.name)) for w in absent if w.kind in JOB_KINDS}
+        left_out = {(w.kind, (w.namespace, w.name)) for w in absent if w.kind in self._world.jobs}
         left_out |= {("Pod", (w.namespace, task.name)) for w in absent for task in w.tasks}
         for (kind, key), text in sorted(self._texts.items()):
             if (kind, key) not in left_out:
@@ -76,11 +78,11 @@ class Recorder:
     def _seen(self, kind: str, key: Key, thing: Object) -> Object:
         """An object with what is assumed about it."""
         if kind == "Pod" and key in self._world.pods:
-            thing = merged(thing, _of_pod(thing, self._world.pods[key]))
-        if kind in JOB_KINDS and key in self._world.jobs[kind]:
-            thing = merged(thing, {"status": _of_job(thing, self._world.jobs[kind][key])})
+            thing = apply_merge_patch(thing, _of_pod(thing, self._world.pods[key]))
+        if kind in self._world.jobs and key in self._world.jobs[kind]:
+            thing = apply_merge_patch(thing, {"status": _of_job(thing, self._world.jobs[kind][key])})
         if kind == "Job" and GANG not in thing["spec"]["template"].get("metadata", {}).get("annotations", {}):
-            thing = merged(thing, {"spec": {"suspend": True}})
+            thing = apply_merge_patch(thing, {"spec": {"suspend": True}})
         return thing
 
     def _forget(self) -> None:
@@ -92,8 +94,8 @@ def _of_pod(thing: Object, pod: PodRecord) -> Object:
     """The patch that makes a pod say what its record says."""
     metadata: Object = {}
     if pod.leaving and not thing["metadata"].get("deletionTimestamp"):
-        metadata["deletionTimestamp"] = as_text(pod.created)
-    since = None if pod.broken_since is None else as_text(pod.broken_since)
+        metadata["deletionTimestamp"] = format_time(pod.created)
+    since = None if pod.broken_since is None else format_time(pod.broken_since)
     if since != thing["metadata"].get("annotations", {}).get(BROKEN_SINCE):
         metadata["annotations"] = {BROKEN_SINCE: since}
     return {
@@ -106,7 +108,7 @@ def _of_pod(thing: Object, pod: PodRecord) -> Object:
 def _of_job(thing: Object, job: Any) -> Object:  # noqa: ANN401 - of any kind
     """The patch that makes a job's status say what its view says."""
     told = msgspec.to_builtins(msgspec.convert(thing.get("status") or {}, type(job.status)))
-    return difference(told, msgspec.to_builtins(job.status))
+    return make_merge_patch(told, msgspec.to_builtins(job.status))
 
 
 def _numbers(directory: Path) -> list[int]:

@@ -15,21 +15,21 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from shoal.api.meta import Condition
 from shoal.cache.changes import Key
-from shoal.cache.pod_classes import GATED
-from shoal.cache.pods import PodRecord
 from shoal.cache.snapshots import Assembly
-from shoal.cache.world import JOB_KINDS, World
+from shoal.cache.world import World
 from shoal.cluster.errors import ClusterError
-from shoal.cluster.events import Note, Recorder, Reference
-from shoal.cluster.resources import PODS, Object
+from shoal.cluster.events import EventRecorder, ObjectEvent, ObjectReference
+from shoal.cluster.resources import Object, resource_of
 from shoal.engine.plan import Plan, Verdict
-from shoal.engine.workload import NOWHERE, Reason, Task, Workload
-from shoal.scheduler.writes import JOB_RESOURCES, Writes, with_condition
+from shoal.engine.workload import NO_NODE, Reason, Task, Workload
+from shoal.kinds.pod_classes import GATED
+from shoal.kinds.pods import PodRecord
+from shoal.scheduler.writes import Writes, with_condition
 
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class FairQueue(Generic[T]):
     """Things to do, by lane and key. Something newer about a key takes the place of what still waits."""
 
     def __init__(self) -> None:
@@ -73,7 +73,6 @@ class Pacer:
 
 _LOG: Final = logging.getLogger(__name__)
 _SCHEDULED: Final = ("ScheduledSucceed", "ScheduledPartly")
-_RESOURCES: Final = {"Pod": PODS, **JOB_RESOURCES}
 
 Said = tuple[str, str, tuple[Reason, ...]]
 """The uid of an object, and the state and the reasons that it was told."""
@@ -90,24 +89,24 @@ class Pace(NamedTuple):
 _USUAL: Final = Pace()
 
 
-class Saying(NamedTuple):
+class ConditionUpdate(NamedTuple):
     """Something to be said of an object: as a condition, as an Event, or as both."""
 
     kind: str
     key: Key
     uid: str
     condition: Object | None = None
-    note: Note | None = None
+    note: ObjectEvent | None = None
 
 
-class Telling:
+class StatusReporter:
     """Says of objects what people should know."""
 
-    def __init__(self, world: World, writes: Writes, recorder: Recorder, pace: Pace = _USUAL) -> None:
+    def __init__(self, world: World, writes: Writes, recorder: EventRecorder, pace: Pace = _USUAL) -> None:
         self._world, self._writes, self._recorder = world, writes, recorder
         self._pacer: Final = Pacer(pace.per_second, pace.burst)
         self._at_once: Final = pace.at_once
-        self._turns: Final = Turns[Saying]()
+        self._turns: Final = FairQueue[ConditionUpdate]()
         self._said: Final[dict[tuple[str, Key], Said]] = {}
         self._last: Mapping[Workload, Verdict] = {}
 
@@ -123,8 +122,8 @@ class Telling:
 
     def event(self, pool: str, key: Key, uid: str, reason: str, message: str) -> None:
         """Tell of something that happened to a pod."""
-        note = Note(about=_reference("Pod", key, uid), reason=reason, message=message)
-        self._turns.put(pool, ("Pod", key, reason), Saying("Pod", key, uid, note=note))
+        note = ObjectEvent(regarding=_reference("Pod", key, uid), reason=reason, message=message)
+        self._turns.put(pool, ("Pod", key, reason), ConditionUpdate("Pod", key, uid, note=note))
 
     def verdicts(self, made: Assembly, plan: Plan, changes: Mapping[str, set[Key]]) -> None:
         """Tell objects how their workloads stand, as far as that is news to them."""
@@ -133,7 +132,7 @@ class Telling:
         pools = made.snapshot.pools
         for workload, verdict in self._news(plan.verdicts):
             pool = pools[workload.pool].name
-            if workload.kind in JOB_KINDS:
+            if workload.kind in self._world.jobs:
                 self._tell_job(pool, workload, verdict)
             if verdict.reasons:
                 for pod in self._waiting(made, workload, placed):
@@ -158,15 +157,15 @@ class Telling:
             pod = self._world.pods.get(key)
             if pod is None or pod.node:
                 self._said.pop(("Pod", key), None)
-        for kind in JOB_KINDS:
+        for kind in self._world.jobs:
             for key in changes[kind] - self._world.jobs[kind].keys():
                 self._said.pop((kind, key), None)
 
     def _waiting(self, made: Assembly, workload: Workload, placed: set[Task]) -> Iterator[PodRecord]:
         """The pods of a workload that exist, and got no node."""
         for task in workload.tasks:
-            if task.column == NOWHERE and task not in placed:
-                loose = workload.kind not in JOB_KINDS
+            if task.column == NO_NODE and task not in placed:
+                loose = workload.kind not in self._world.jobs
                 known = self._world.pods.get((workload.namespace, task.name))
                 pod = known if loose else made.pod(workload, task)
                 if pod is not None and pod.uid and not pod.leaving and not pod.finished:
@@ -178,11 +177,11 @@ class Telling:
             return
         self._said["Pod", pod.key] = said
         text = in_one_line(verdict.reasons)
-        why = "SchedulingGated" if pod.blueprint.held is GATED else "Unschedulable"
+        why = "SchedulingGated" if pod.pod_class.held is GATED else "Unschedulable"
         condition = {"type": "PodScheduled", "status": "False", "reason": why, "message": text}
         about = _reference("Pod", pod.key, pod.uid)
-        note = Note(about=about, reason="FailedScheduling", message=text, type="Warning")
-        self._turns.put(pool, ("Pod", pod.key, ""), Saying("Pod", pod.key, pod.uid, condition, note))
+        note = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
+        self._turns.put(pool, ("Pod", pod.key, ""), ConditionUpdate("Pod", pod.key, pod.uid, condition, note))
 
     def _tell_job(self, pool: str, workload: Workload, verdict: Verdict) -> None:
         key = workload.namespace, workload.name
@@ -195,22 +194,24 @@ class Telling:
         if _says(job.status.conditions, condition):
             return
         about, text = _reference(workload.kind, key, job.metadata.uid), condition["message"]
-        note = Note(about=about, reason="FailedScheduling", message=text, type="Warning")
+        note = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
         if condition["status"] == "True":
-            note = Note(about=about, reason="Scheduled", message=text)
-        saying = Saying(workload.kind, key, job.metadata.uid, condition, note)
+            note = ObjectEvent(regarding=about, reason="Scheduled", message=text)
+        saying = ConditionUpdate(workload.kind, key, job.metadata.uid, condition, note)
         self._turns.put(pool, (workload.kind, key, ""), saying)
 
     def _misinformed(self, made: Assembly, plan: Plan, changes: Mapping[str, set[Key]]) -> Iterator[Workload]:
         """Jobs for which there is nothing to do any more, and which do not say so."""
         stale = {
             f"{kind}/{key[0]}/{key[1]}"
-            for kind in JOB_KINDS
+            for kind in self._world.jobs
             for key in changes[kind]
             if (job := self._world.jobs[kind].get(key)) and not _is_content(job.status.conditions)
         }
         if stale:
-            others = (w for w in made.snapshot.workloads if w.kind in JOB_KINDS and w not in plan.verdicts)
+            others = (
+                w for w in made.snapshot.workloads if w.kind in self._world.jobs and w not in plan.verdicts
+            )
             yield from (workload for workload in others if workload.key in stale)
 
     # --- speaking -----------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ class Telling:
             if news and saying.note:
                 await self._recorder.record(saying.note)
 
-    async def _write(self, saying: Saying) -> bool:
+    async def _write(self, saying: ConditionUpdate) -> bool:
         """Write a condition; whether the object did not have it."""
         news = False
 
@@ -240,7 +241,7 @@ class Telling:
             news = conditions is not None and not spoken_for
             return {"conditions": conditions} if news else None
 
-        await self._writes.amend(_RESOURCES[saying.kind], saying.key, saying.uid, make)
+        await self._writes.amend(resource_of(saying.kind), saying.key, saying.uid, make)
         return news
 
 
@@ -273,6 +274,6 @@ def _is_content(conditions: tuple[Condition, ...]) -> bool:
     return any(c.type == "Scheduled" and c.status == "True" for c in conditions)
 
 
-def _reference(kind: str, key: Key, uid: str) -> Reference:
-    version, (namespace, name) = _RESOURCES[kind].api_version, key
-    return Reference(api_version=version, kind=kind, name=name, namespace=namespace, uid=uid)
+def _reference(kind: str, key: Key, uid: str) -> ObjectReference:
+    version, (namespace, name) = resource_of(kind).api_version, key
+    return ObjectReference(api_version=version, kind=kind, name=name, namespace=namespace, uid=uid)

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from shoal.api.meta import View
-from shoal.cache.pods import BROKEN_SINCE, DISRUPTION, Doom, doom_in
 from shoal.cluster.errors import (
     ClusterError,
     ConflictError,
@@ -24,16 +23,16 @@ from shoal.cluster.errors import (
     TooManyRequestsError,
     UnavailableError,
 )
-from shoal.cluster.object_store import number
+from shoal.cluster.object_store import version_number
 from shoal.cluster.port import Cluster, Deletion
-from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object, Resource, Text
-from shoal.cluster.times import as_text
+from shoal.cluster.resources import PODS, Object, Resource, Text, resource_of
+from shoal.cluster.times import format_time
 from shoal.engine.config import SchedulerConfig
-from shoal.scheduler.decisions import Bind, Evict, Mark, Restate
+from shoal.kinds.pods import BROKEN_SINCE, DISRUPTION, EvictionRecord, doom_in
+from shoal.scheduler.decisions import Bind, Evict, PatchJobStatus, PatchPod
 
 T = TypeVar("T")
 
-JOB_RESOURCES: Final = {"DIJob": DIJOBS, "TYJob": TYJOBS, "TrainingJob": TRAININGJOBS}
 
 _USUAL_GRACE: Final = 30
 
@@ -63,7 +62,7 @@ _HEADED: Final = msgspec.json.Decoder(_Headed)
 
 def version_of(text: Text) -> int:
     """The version of an object."""
-    return number(_HEADED.decode(text).metadata.resource_version)
+    return version_number(_HEADED.decode(text).metadata.resource_version)
 
 
 class Writes:
@@ -92,21 +91,21 @@ class Writes:
             if not await self._is_bound(bind):
                 raise
 
-    async def restate(self, write: Restate) -> int:
+    async def restate(self, write: PatchJobStatus) -> int:
         """Give a job its status; the version that says so.
 
         It is written on what it was read with: a request that is delivered a second time, when there is
         something newer, does no harm.
         """
-        job = await self.amend(JOB_RESOURCES[write.kind], write.key, write.uid, lambda _: write.patch)
-        return number(job["metadata"]["resourceVersion"])
+        job = await self.amend(resource_of(write.kind), write.key, write.uid, lambda _: write.patch)
+        return version_number(job["metadata"]["resourceVersion"])
 
-    async def mark(self, mark: Mark) -> int:
+    async def mark(self, mark: PatchPod) -> int:
         """Write on a pod; the version that says so."""
         version = 0
         if "broken_since" in mark.changes:
             since = mark.changes["broken_since"]
-            text = None if since is None else as_text(since)
+            text = None if since is None else format_time(since)
             patch = _meant(mark.uid, annotations={BROKEN_SINCE: text})
             version = await self._patch(mark, patch)
         if "nominated" in mark.changes:
@@ -152,7 +151,7 @@ class Writes:
             f"{resource.full_name} {namespace}/{name} is changed faster than it can be written"
         )
 
-    async def _patch(self, mark: Mark, patch: Object) -> int:
+    async def _patch(self, mark: PatchPod, patch: Object) -> int:
         namespace, name = mark.key
         write = self._cluster.patch_status if "status" in patch else self._cluster.patch
         return await self._insist(lambda: write(PODS.read_as(version_of), name, namespace, patch=patch))
@@ -204,7 +203,7 @@ class AnotherError(ClusterError):
     reason = ConflictError.reason
 
 
-def disruption(doom: Doom) -> Object:
+def disruption(doom: EvictionRecord) -> Object:
     """The condition that tells a pod, and everybody else, why it must go."""
     rivals = doom.reason in ("Preempted", "Reclaimed")
     reason = "PreemptionByScheduler" if rivals else doom.reason
@@ -222,7 +221,7 @@ def with_condition(thing: Object, condition: Object, now: float) -> list[Object]
         condition.get("reason"),
     )
     since = before.get("lastTransitionTime") if before is not None and same else None
-    made = {**(before or {}), **condition, "lastTransitionTime": since or as_text(now)}
+    made = {**(before or {}), **condition, "lastTransitionTime": since or format_time(now)}
     return [made if one is before else one for one in conditions] + ([] if before else [made])
 
 

@@ -1,11 +1,11 @@
-"""batch/v1 Jobs: pods that run to their end, so many of them, so many at once.
+"""batch/v1 Jobs: pods that run to completion, a number of them in total and a number at the same time.
 
-As the controller of Kubernetes does it, with three differences: a pod that was taken away (by the scheduler,
-with a lost node, by somebody's hand) has not failed, and is made again; an index is never run twice at once,
-not even while its last pod is on its way out; and names of pods are foreseeable.
+The controller works as that of Kubernetes, with three differences: a pod that was disrupted (evicted by the
+scheduler, lost with its node, deleted by a user) has not failed, and is recreated; an index never has two
+running pods, not even while its last pod is terminating; and names of pods are predictable.
 
-How pods are counted, each once, whatever is deleted and whoever is killed: a pod has a finalizer, and cannot
-vanish before its end is written down. First `status.uncountedTerminatedPods` gets its uid (or
-`status.completedIndexes` its index), then the finalizer is taken away, and when that is seen to be done the
-uid becomes part of the count.
+Each pod is counted exactly once, whatever is deleted and whenever the controller is killed: a pod has a
+finalizer, and cannot disappear before its end is recorded. First `status.uncountedTerminatedPods` gets its uid
+(or `status.completedIndexes` its index), then the finalizer is removed, and once that is observed the uid is
+replaced by an increment of the counter.
 """

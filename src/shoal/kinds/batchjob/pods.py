@@ -1,56 +1,62 @@
-"""Completion indexes: which a pod has, and how a set of them is written.
-
-The pods of a Job: their names, and what they are made of.
-"""
+"""The pods of a Job: their names and contents, their completion indexes, and how they ended."""
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from itertools import chain, count
 from typing import Any, Final
 
 from shoal.api.batch import INDEX_KEY
+from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import JOBS, PODS, Object
 from shoal.controllers.changes import Create
-from shoal.kinds.batchjob.counting import FINALIZER
-from shoal.kinds.batchjob.views import Job
+from shoal.controllers.resources import DISRUPTION
 
+FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 _INDEX_FIELD: Final = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX_KEY}']"}}
+_MAX_DIGITS: Final = 9
+"""Longer numbers may not fit 32 bits."""
+_SHOWN_NAMES: Final = 3
+"""Names of created pods that an Event lists."""
 
-IsFree = Callable[[str], bool]
-"""Whether nobody in the namespace has a name."""
+IsNameFree = Callable[[str], bool]
+"""Returns whether no pod in the namespace has a name."""
 
 
-def names(job: Job, made: int, is_free: IsFree) -> Iterator[str]:
-    """Names for pods without an index: counted on from the pods that the job has."""
-    return filter(is_free, (f"{job.metadata.name}-{k}" for k in count(made)))
+# --- creation ----------------------------------------------------------------------------------------------
 
 
-def name_of_index(job: Job, index: int, is_free: IsFree) -> str:
-    """The name of the next pod of an index; an earlier pod of it may still have the plain one."""
+def free_names(job: ManagedJob, existing: int, is_free: IsNameFree) -> Iterator[str]:
+    """Yield names for pods without an index, numbered from the number of existing pods."""
+    return filter(is_free, (f"{job.metadata.name}-{k}" for k in count(existing)))
+
+
+def free_name_of_index(job: ManagedJob, index: int, is_free: IsNameFree) -> str:
+    """Return the name of the next pod of an index; an earlier pod may still have the one without suffix."""
     plain = f"{job.metadata.name}-{index}"
     return next(filter(is_free, chain([plain], (f"{plain}-{k}" for k in count()))))
 
 
-def pod_of(
-    job: Job, name: str, index: int | None = None, annotations: dict[str, str] | None = None
+def create_pod(
+    job: ManagedJob, name: str, index: int | None = None, annotations: dict[str, str] | None = None
 ) -> Create:
-    """A pod to be made."""
+    """Return the creation of a pod from the template, with a completion index if the Job has indexes."""
     template = job.spec.template
     metadata = _metadata(job, name, template.get("metadata") or {})
     spec = dict(template.get("spec") or {})
     metadata["annotations"] |= annotations or {}
     if index is not None:
-        mark = {INDEX_KEY: str(index)}
-        metadata["annotations"] |= mark
-        metadata["labels"] |= mark
+        indexed = {INDEX_KEY: str(index)}
+        metadata["annotations"] |= indexed
+        metadata["labels"] |= indexed
         spec["hostname"] = f"{job.metadata.name}-{index}"
         for kind in ("initContainers", "containers"):
             if kind in spec:
-                spec[kind] = _with_index(spec[kind])
+                spec[kind] = _with_index_variable(spec[kind])
     return Create(resource=PODS, body={"metadata": metadata, "spec": spec}, owner=job.metadata.uid)
 
 
-def _metadata(job: Job, name: str, template: Object) -> Object:
+def _metadata(job: ManagedJob, name: str, template: Object) -> Object:
     finalizers = template.get("finalizers") or []
     return {
         "name": name,
@@ -71,8 +77,8 @@ def _metadata(job: Job, name: str, template: Object) -> Object:
     }
 
 
-def _with_index(containers: Iterable[Any]) -> list[Any]:
-    """Containers that know their index, unless they have a variable of that name themselves."""
+def _with_index_variable(containers: Iterable[Any]) -> list[Any]:
+    """Add the variable with the index to containers that do not define it themselves."""
     return [
         container
         if any(variable.get("name") == _INDEX_VARIABLE for variable in container.get("env") or ())
@@ -82,8 +88,115 @@ def _with_index(containers: Iterable[Any]) -> list[Any]:
     ]
 
 
-def described(creates: Iterable[Create]) -> str:
-    """What was made, in a few words."""
-    made = [create.body["metadata"]["name"] for create in creates]
-    shown = ", ".join(made[:3]) + (", …" if len(made) > 3 else "")  # noqa: PLR2004 - as many as fit a line
-    return f"Created pod: {shown}" if len(made) == 1 else f"Created {len(made)} pods: {shown}"
+def describe_creates(creates: Iterable[Create]) -> str:
+    """Return the message of the Event for created pods."""
+    names = [create.body["metadata"]["name"] for create in creates]
+    shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+    return f"Created pod: {shown}" if len(names) == 1 else f"Created {len(names)} pods: {shown}"
+
+
+# --- completion indexes ------------------------------------------------------------------------------------
+
+
+def completion_index(pod: ManagedPod) -> int | None:
+    """Return the completion index of a pod; None if it has none."""
+    return _parse_number(pod.metadata.annotations.get(INDEX_KEY, ""))
+
+
+def number_annotation(pod: ManagedPod, key: str) -> int:
+    """Return the number in an annotation; 0 if there is none."""
+    return _parse_number(pod.metadata.annotations.get(key, "")) or 0
+
+
+def _parse_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """Return indexes as a status lists them: `0-2,5,7,8`."""
+    return ",".join(_format_range(first, last) for first, last in _ranges(sorted(set(indexes))))
+
+
+def _ranges(ordered: list[int]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for place in range(1, len(ordered) + 1):
+        if place == len(ordered) or ordered[place] != ordered[place - 1] + 1:
+            yield ordered[start], ordered[place - 1]
+            start = place
+
+
+def _format_range(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+# --- the end of a pod --------------------------------------------------------------------------------------
+
+
+def has_tracking_finalizer(pod: ManagedPod) -> bool:
+    """Return whether a pod has not been counted yet."""
+    return FINALIZER in pod.metadata.finalizers
+
+
+def has_stopped(pod: ManagedPod) -> bool:
+    """Return whether no container of a pod runs any more.
+
+    The phase says so. A terminating pod without a grace period was never bound, or its node has released it,
+    or it was force-deleted.
+    """
+    return pod.finished or (pod.terminating and pod.metadata.deletion_grace_period_seconds in (0, None))
+
+
+def was_disrupted(pod: ManagedPod) -> bool:
+    """Return whether a pod was deleted before it ended: by the scheduler, with its node, or by a user.
+
+    A pod whose containers had failed before the deletion was not. Where both happened within one second, where
+    the pod had a grace period, or where the order is unknown, the deletion is taken to be first.
+    """
+    if pod.status.phase == "Succeeded":
+        return False
+    if pod.has_condition(DISRUPTION):
+        return True
+    deleted = pod.metadata.deletion_timestamp
+    if deleted is None or not pod.finished:
+        return deleted is not None
+    if pod.metadata.deletion_grace_period_seconds:
+        return True
+    stopped = _containers_finished_at(pod)
+    return stopped is None or stopped >= deleted
+
+
+def has_failed(pod: ManagedPod) -> bool:
+    """Return whether a pod ended without success and was not disrupted."""
+    return has_stopped(pod) and pod.status.phase != "Succeeded" and not was_disrupted(pod)
+
+
+def finish_time(pod: ManagedPod) -> datetime | None:
+    """Return when a pod ended, as far as it is known; else its creation time."""
+    unready = next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "False"), None)
+    known = (
+        _containers_finished_at(pod),
+        unready.last_transition_time if unready else None,
+        _deletion_requested_at(pod),
+        pod.metadata.creation_timestamp,
+    )
+    return next((time for time in known if time is not None), None)
+
+
+def _containers_finished_at(pod: ManagedPod) -> datetime | None:
+    """Return when the last container terminated; None unless all have."""
+    ends = [
+        one.state.terminated.finished_at if one.state.terminated else None
+        for one in pod.status.container_statuses
+    ]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
+def _deletion_requested_at(pod: ManagedPod) -> datetime | None:
+    """Return when the deletion was requested: the deletion timestamp is later by the grace period."""
+    metadata = pod.metadata
+    if metadata.deletion_timestamp is None:
+        return None
+    return metadata.deletion_timestamp - timedelta(seconds=metadata.deletion_grace_period_seconds or 0)

@@ -22,8 +22,8 @@ from shoal.api.podspec import (
 )
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.selectors import LabelRequirement, LabelSelector
-from shoal.engine.resources import asked
-from shoal.engine.workload import Identity, NeighbourTerm, NodeRules, Reason, Shape, SpreadTerm
+from shoal.engine.resources import request_units
+from shoal.engine.workload import AffinityTerm, Identity, NodeRules, Reason, Shape, SpreadConstraint
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 GANG: Final = "shoal.io/gang"
@@ -44,7 +44,7 @@ Choices = tuple[Choice | None, ...]
 """How each rule about neighbours chooses namespaces; None where it does not go by their labels."""
 
 
-class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
+class PodClass(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
     """What pods of one make have in common.
 
     `choices` tells of the rules about neighbours, those near first, if any chooses namespaces by labels: what
@@ -64,55 +64,62 @@ class Blueprint(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=Tru
     choices: Choices = ()
 
 
-class Book:
+class PodClassCache:
     """Keeps one of each."""
 
     def __init__(self) -> None:
         """Begin empty; namespaces are needed for terms that select pods by them."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._entries: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-        self._choosers: WeakSet[Blueprint] = WeakSet()
+        self._choosers: WeakSet[PodClass] = WeakSet()
 
     @property
     def minds_namespaces(self) -> bool:
         """Whether what any pod asks for depends on the labels of namespaces."""
         return bool(self._choosers)
 
-    def template(self, namespace: str, raw: Mapping[str, Any]) -> Blueprint:
+    def of_template(self, namespace: str, raw: Mapping[str, Any]) -> PodClass:
         """The blueprint of a template; one that says the same is not read again."""
         key = ("template", namespace, repr(raw))
-        known: Blueprint | None = self._entries.get(key)
+        known: PodClass | None = self._entries.get(key)
         if known is not None:
             return self.revised(known)
         template = decode_template(raw, "template")
         meta = template.metadata
-        made = self.blueprint(namespace, meta.labels, meta.annotations, template.spec)
+        made = self.of_pod_spec(namespace, meta.labels, meta.annotations, template.spec)
         self._entries[key] = made
         return made
 
-    def revised(self, blueprint: Blueprint) -> Blueprint:
+    def revised(self, pod_class: PodClass) -> PodClass:
         """The blueprint as it is with the labels that namespaces have now."""
-        if not blueprint.choices:
-            return blueprint
-        shape = blueprint.shape
+        if not pod_class.choices:
+            return pod_class
+        shape = pod_class.shape
         terms = [
             term if choice is None else self._rechosen(term, choice)
-            for term, choice in zip((*shape.near, *shape.apart), blueprint.choices, strict=True)
+            for term, choice in zip(
+                (*shape.pod_affinity, *shape.pod_anti_affinity), pod_class.choices, strict=True
+            )
         ]
-        near, apart = tuple(terms[: len(shape.near)]), tuple(terms[len(shape.near) :])
-        if (near, apart) == (shape.near, shape.apart):
-            return blueprint
-        changed = self._kept(msgspec.structs.replace(shape, near=near, apart=apart))
-        return self._drawn(msgspec.structs.replace(blueprint, shape=changed))
+        pod_affinity, pod_anti_affinity = (
+            tuple(terms[: len(shape.pod_affinity)]),
+            tuple(terms[len(shape.pod_affinity) :]),
+        )
+        if (pod_affinity, pod_anti_affinity) == (shape.pod_affinity, shape.pod_anti_affinity):
+            return pod_class
+        changed = self._kept(
+            msgspec.structs.replace(shape, pod_affinity=pod_affinity, pod_anti_affinity=pod_anti_affinity)
+        )
+        return self._drawn(msgspec.structs.replace(pod_class, shape=changed))
 
-    def blueprint(
+    def of_pod_spec(
         self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: PodSpec
-    ) -> Blueprint:
+    ) -> PodClass:
         """The blueprint of pods with this spec."""
         gang = annotations.get(GANG, "")
         gang_min, complaint = _gang_min(annotations.get(GANG_MIN, "") if gang else "")
         identity = self._identity(namespace, labels)
-        drawn = Blueprint(
+        drawn = PodClass(
             shape=self._shape(identity, spec),
             identity=identity,
             scheduler=spec.scheduler_name,
@@ -127,8 +134,8 @@ class Book:
         )
         return self._drawn(drawn)
 
-    def _drawn(self, blueprint: Blueprint) -> Blueprint:
-        kept = self._one((Blueprint, *_parts(blueprint)), blueprint)
+    def _drawn(self, pod_class: PodClass) -> PodClass:
+        kept = self._one((PodClass, *_parts(pod_class)), pod_class)
         if kept.choices:
             self._choosers.add(kept)
         return kept
@@ -143,44 +150,47 @@ class Book:
 
     def _shape(self, identity: Identity, spec: PodSpec) -> Shape:
         affinity = spec.affinity
-        near = tuple(self._term(term, identity) for term in affinity.pod_affinity.required)
-        apart = tuple(self._term(term, identity) for term in affinity.pod_anti_affinity.required)
+        pod_affinity = tuple(self._term(term, identity) for term in affinity.pod_affinity.required)
+        pod_anti_affinity = tuple(self._term(term, identity) for term in affinity.pod_anti_affinity.required)
         spread = tuple(
             self._spread(constraint, identity)
             for constraint in spec.topology_spread_constraints
             if constraint.when_unsatisfiable == "DoNotSchedule"
         )
         shape = Shape(
-            requests=asked(requests(spec)),
-            limits=asked(limits(spec)),
+            requests=request_units(requests(spec)),
+            limits=request_units(limits(spec)),
             nodes=self._rules(spec),
             ports=host_ports(spec),
-            near=near,
-            apart=apart,
+            pod_affinity=pod_affinity,
+            pod_anti_affinity=pod_anti_affinity,
             spread=spread,
         )
         return self._kept(shape)
 
     def _kept(self, shape: Shape) -> Shape:
         amounts = (tuple(shape.requests.items()), tuple(shape.limits.items()))
-        return self._one((amounts, shape.nodes, shape.ports, shape.near, shape.apart, shape.spread), shape)
+        return self._one(
+            (amounts, shape.nodes, shape.ports, shape.pod_affinity, shape.pod_anti_affinity, shape.spread),
+            shape,
+        )
 
     def _rules(self, spec: PodSpec) -> NodeRules:
         affinity = spec.affinity.node_affinity.required
         rules = NodeRules(selector=spec.node_selector, affinity=affinity, tolerations=spec.tolerations)
         return self._one((NodeRules, *sorted(spec.node_selector.items()), affinity, spec.tolerations), rules)
 
-    def _term(self, term: PodAffinityTerm, identity: Identity) -> NeighbourTerm:
+    def _term(self, term: PodAffinityTerm, identity: Identity) -> AffinityTerm:
         selector = _narrowed(
             term.label_selector, identity, In=term.match_label_keys, NotIn=term.mismatch_label_keys
         )
         namespaces = self._namespaces(term, identity)
         return self._neighbours(term.topology_key, selector, namespaces)
 
-    def _spread(self, constraint: TopologySpreadConstraint, identity: Identity) -> SpreadTerm:
+    def _spread(self, constraint: TopologySpreadConstraint, identity: Identity) -> SpreadConstraint:
         selector = _narrowed(constraint.label_selector, identity, In=constraint.match_label_keys, NotIn=())
         own = frozenset([identity.namespace])
-        spread = SpreadTerm(
+        spread = SpreadConstraint(
             term=self._neighbours(constraint.topology_key, selector, own),
             max_skew=constraint.max_skew,
             min_domains=constraint.min_domains or 1,
@@ -191,10 +201,10 @@ class Book:
 
     def _neighbours(
         self, key: str, selector: LabelSelector | None, namespaces: frozenset[str] | None
-    ) -> NeighbourTerm:
+    ) -> AffinityTerm:
         requirements = selector.requirements() if selector else None
         return self._one(
-            (NeighbourTerm, key, requirements, namespaces), NeighbourTerm(key, selector, namespaces)
+            (AffinityTerm, key, requirements, namespaces), AffinityTerm(key, selector, namespaces)
         )
 
     def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
@@ -204,7 +214,7 @@ class Book:
             return self._chosen(choice)
         return frozenset(term.namespaces or [identity.namespace]) if term.namespace_selector is None else None
 
-    def _rechosen(self, term: NeighbourTerm, choice: Choice) -> NeighbourTerm:
+    def _rechosen(self, term: AffinityTerm, choice: Choice) -> AffinityTerm:
         return self._neighbours(term.topology_key, term.selector, self._chosen(choice))
 
     def _chosen(self, choice: Choice) -> frozenset[str]:
@@ -212,9 +222,9 @@ class Book:
         return frozenset([*choice.names, *chosen])
 
 
-def _parts(blueprint: Blueprint) -> Iterator[Hashable]:
+def _parts(pod_class: PodClass) -> Iterator[Hashable]:
     """What tells blueprints apart."""
-    *plain, choices = msgspec.structs.astuple(blueprint)
+    *plain, choices = msgspec.structs.astuple(pod_class)
     yield from plain
     yield from (choice and (choice.names, choice.selector.requirements()) for choice in choices)
 

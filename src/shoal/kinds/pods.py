@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
+from shoal.api import registry
 from shoal.api.batch import INDEX_KEY
 from shoal.api.core import Pod, PodStatus
-from shoal.api.dijob import RANK_LABEL
 from shoal.api.meta import ObjectMeta, OwnerReference, Stamp, Time
 from shoal.api.names import small_number
-from shoal.cache.pod_classes import Blueprint, Book
+from shoal.kinds.pod_classes import PodClass, PodClassCache
 
 DISRUPTION: Final = "DisruptionTarget"
 """The condition by which everybody knows that a pod does not fail: it is sent away."""
@@ -25,7 +25,7 @@ DISRUPTION: Final = "DisruptionTarget"
 _WORDS: Final = re.compile(r"Shoal: (?P<reason>\w+)(?: with all of (?P<whole>\S+))?(?: for (?P<whom>\S+))?")
 
 
-class Doom(msgspec.Struct, frozen=True):
+class EvictionRecord(msgspec.Struct, frozen=True):
     """Why a pod must leave, the workload that must leave with it, if any, and for whom, if for anybody."""
 
     reason: str
@@ -38,10 +38,10 @@ class Doom(msgspec.Struct, frozen=True):
         return f"Shoal: {self.reason}{whole}{whom}"
 
 
-def doom_in(message: str) -> Doom | None:
+def doom_in(message: str) -> EvictionRecord | None:
     """What a pod was told by us; None if the words are somebody else's."""
     found = _WORDS.fullmatch(message)
-    return Doom(found["reason"], found["whole"] or "", found["whom"] or "") if found else None
+    return EvictionRecord(found["reason"], found["whole"] or "", found["whom"] or "") if found else None
 
 
 BROKEN_SINCE = "shoal.io/broken-since"
@@ -56,13 +56,13 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     namespace: str
     name: str
-    blueprint: Blueprint
+    pod_class: PodClass
     created: float
     uid: str = ""
     node: str = ""
     phase: str = "Pending"
     leaving: bool = False
-    doomed: Doom | None = None
+    doomed: EvictionRecord | None = None
     nominated: str = ""
     owner: OwnerReference | None = None
     rank: int | None = None
@@ -88,21 +88,21 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Traits(msgspec.Struct, frozen=True, gc=False):
     """What follows from what a pod asks for, and from its labels and annotations."""
 
-    blueprint: Blueprint
+    pod_class: PodClass
     rank: int | None
     broken_since: float | None
 
 
-def traits(pod: Pod, book: Book) -> Traits:
+def traits(pod: Pod, classes: PodClassCache) -> Traits:
     """What follows from what a pod asks for and what is written on it."""
     meta = pod.metadata
-    blueprint = book.blueprint(meta.namespace, meta.labels, meta.annotations, pod.spec)
-    return Traits(blueprint, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
+    pod_class = classes.of_pod_spec(meta.namespace, meta.labels, meta.annotations, pod.spec)
+    return Traits(pod_class, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
 
 
-def record(pod: Pod, book: Book, now: float) -> PodRecord:
+def record(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
     """A pod as a record; one that does not say when it was made counts as made now."""
-    return recorded(pod.metadata, pod.spec.node_name, pod.status, traits(pod, book), now)
+    return recorded(pod.metadata, pod.spec.node_name, pod.status, traits(pod, classes), now)
 
 
 def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: float) -> PodRecord:
@@ -112,7 +112,7 @@ def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: fl
     return PodRecord(
         namespace=intern(stamp.namespace),
         name=stamp.name,
-        blueprint=traits.blueprint,
+        pod_class=traits.pod_class,
         created=created(stamp, now),
         uid=stamp.uid,
         node=intern(node),
@@ -126,7 +126,7 @@ def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: fl
     )
 
 
-def _doom(status: PodStatus) -> Doom | None:
+def _doom(status: PodStatus) -> EvictionRecord | None:
     """What a pod was told by us that must leave."""
     told = (doom_in(c.message) for c in status.conditions if c.type == DISRUPTION)
     return next((doom for doom in told if doom), None)
@@ -152,8 +152,17 @@ def owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
 
 
 def _rank(meta: ObjectMeta) -> int | None:
-    text = meta.labels.get(RANK_LABEL) or meta.annotations.get(INDEX_KEY) or meta.labels.get(INDEX_KEY) or ""
-    return small_number(text)
+    for label in _index_labels():
+        text = meta.labels.get(label) or meta.annotations.get(label)
+        if text:
+            return small_number(text)
+    return None
+
+
+@registry.per_generation
+def _index_labels() -> tuple[str, ...]:
+    """Labels (or annotations) in which pods of any kind of job keep their rank or index."""
+    return (*(type_.index_label for type_ in registry.types() if type_.index_label), INDEX_KEY)
 
 
 def _time(text: str | None) -> float | None:

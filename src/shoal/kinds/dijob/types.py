@@ -26,7 +26,6 @@ from shoal.api.names import DNS_LABEL_OR_NOTHING, LABEL_VALUE, dns_label_errors,
 from shoal.api.podspec import Template, template_errors
 
 PRIORITIES: Final = {"normal": 5, "high": 10}
-RANK_LABEL: Final = "diengine/rank"
 
 
 class EngineFields(View, frozen=True, kw_only=True):

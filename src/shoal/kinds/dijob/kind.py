@@ -1,0 +1,121 @@
+"""DIJob behind the JobKind interface."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.api.kinds import AGE, Column
+from shoal.api.podspec import Template
+from shoal.kinds.base import (
+    FINISHED,
+    CannotScaleError,
+    JobKind,
+    Manifest,
+    PlannedJob,
+    PolicyInputs,
+    Relaxation,
+    ScalePatch,
+)
+from shoal.kinds.dijob import TYPE, workload
+from shoal.kinds.dijob.types import DIJob, dijob_errors
+from shoal.kinds.manifests import scale_member, template_pod_spec
+from shoal.kinds.pod_classes import PodClassCache
+from shoal.kinds.pods import PodRecord
+from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
+from shoal.kinds.workload_spec import WorkloadSpec
+
+
+class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
+    """DIJobs in template form and in tasks form."""
+
+    def is_finished(self, job: DIJob) -> bool:
+        return job.status.phase in FINISHED
+
+    def workload_spec(
+        self, job: DIJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float
+    ) -> WorkloadSpec | None:
+        return workload.workload_spec(job, classes, pods, now)
+
+    def status_after(self, planned: PlannedJob[DIJob]) -> msgspec.Struct:
+        return workload.status_after(planned)
+
+    def allocated_node(self, job: DIJob, pod: PodRecord) -> str:
+        return workload.allocated_node(job, pod)
+
+    def without_allocations(self, job: DIJob) -> DIJob:
+        return replace(job, status=replace(job.status, allocation=()))
+
+    def policy_inputs(self, job: DIJob) -> PolicyInputs:
+        return PolicyInputs(requested=job.status.requested_replicas, profilings=job.status.profilings)
+
+    def with_priority_class(self, job: DIJob, name: str, edit: Callable[[Template], Template]) -> DIJob:  # noqa: ARG002
+        spec = job.spec
+        tasks = tuple(replace(task, template=edit(task.template)) for task in spec.tasks)
+        template = None if spec.template is None else edit(spec.template)
+        return replace(job, spec=replace(spec, tasks=tasks, template=template))
+
+    def relaxations(self, job: DIJob) -> Iterator[Relaxation[DIJob]]:
+        spec = job.spec
+        if not spec.tasks:
+            yield Relaxation(
+                "replica",
+                spec.min_replicas,
+                1,
+                lambda n: {"spec.minReplicas": n},
+                lambda n: replace(job, spec=replace(spec, min_replicas=n)),
+            )
+            return
+        before = [task.replicas for task in spec.tasks]
+
+        def resized(counts: Counts) -> DIJob:
+            tasks = tuple(replace(task, replicas=n) for task, n in zip(spec.tasks, counts, strict=True))
+            return replace(job, spec=replace(spec, tasks=tasks))
+
+        path = "spec.tasks[{}].replicas"
+        yield from fewer_of_sets("pod", before, lambda after: changed_fields(before, after, path), resized)
+
+    def pod_specs(self, manifest: Manifest) -> Iterator[tuple[str, Manifest]]:
+        yield from template_pod_spec(manifest["spec"], "spec")
+        for i, task in enumerate(manifest["spec"].get("tasks") or ()):
+            yield from template_pod_spec(task, f"spec.tasks[{i}]")
+
+    def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
+        """Tasks form: the replicas of one task. Template form: the size, or if preemptible the requested size."""
+        spec = manifest["spec"]
+        if spec.get("tasks"):
+            names = [task.get("name") or task.get("type", "") for task in spec["tasks"]]
+            return scale_member(manifest, "tasks", names, number="replicas", replicas=replicas, role=role)
+        if not spec.get("preemptible"):
+            return ScalePatch({"status": {"replicas": replicas}}, "status")
+        least = spec.get("minReplicas", 1)
+        most = spec.get("maxReplicas") or max(least, 1)
+        if not least <= replicas <= most:
+            raise CannotScaleError(
+                f"must be between minReplicas, {least}, and maxReplicas, {most}: change these in its file "
+                "and `shoal apply` it"
+            )
+        return ScalePatch({"status": {"requestedReplicas": replicas}}, "status")
+
+    def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
+        for task in manifest["spec"].get("tasks") or ():
+            yield task.get("name") or task.get("type", ""), task.get("replicas", 1)
+
+
+KIND: Final = DIJobKind(
+    **msgspec.structs.asdict(TYPE),
+    view=DIJob,
+    errors=dijob_errors,
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("Replicas", ".status.replicas", "integer"),
+        Column("Ready", ".status.readyReplicas", "integer"),
+        Column("Restarts", ".status.generation", "integer"),
+        Column("Group", ".spec.group", wide=True),
+        Column("Priority", ".spec.priority", wide=True),
+        AGE,
+    ),
+    selectable=(".status.phase",),
+    role_fields=("template", "tasks", "volumes"),
+)

@@ -1,0 +1,108 @@
+"""TYJob behind the JobKind interface."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.api.kinds import AGE, Column
+from shoal.api.podspec import Template
+from shoal.kinds.base import FINISHED, FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
+from shoal.kinds.manifests import scale_member, template_pod_spec
+from shoal.kinds.pod_classes import PodClassCache
+from shoal.kinds.pods import PodRecord
+from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
+from shoal.kinds.tyjob import TYPE, workload
+from shoal.kinds.tyjob.types import TYJob, tyjob_errors
+from shoal.kinds.workload_spec import WorkloadSpec
+
+
+class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
+    """Jobs with a leader and sets of workers."""
+
+    def is_finished(self, job: TYJob) -> bool:
+        return job.status.stage in FINISHED
+
+    def workload_spec(
+        self,
+        job: TYJob,
+        classes: PodClassCache,
+        pods: Sequence[PodRecord],  # noqa: ARG002 - its slots do not depend on its pods
+        now: float,
+    ) -> WorkloadSpec | None:
+        return workload.workload_spec(job, classes, now)
+
+    def status_after(self, planned: PlannedJob[TYJob]) -> msgspec.Struct:
+        return workload.status_after(planned)
+
+    def allocated_node(self, job: TYJob, pod: PodRecord) -> str:
+        return job.status.allocations.get(pod.name, "")
+
+    def without_allocations(self, job: TYJob) -> TYJob:
+        return replace(job, status=replace(job.status, allocations={}))
+
+    def with_priority_class(self, job: TYJob, name: str, edit: Callable[[Template], Template]) -> TYJob:  # noqa: ARG002
+        spec = job.spec
+        leader = replace(spec.leader, template=edit(spec.leader.template))
+        sets = tuple(replace(workers, template=edit(workers.template)) for workers in spec.worker_sets)
+        return replace(job, spec=replace(spec, leader=leader, worker_sets=sets))
+
+    def relaxations(self, job: TYJob) -> Iterator[Relaxation[TYJob]]:
+        """All workers of a Gang start together, so it needs smaller sets; else a lower minimum will do."""
+        spec = job.spec
+        if spec.scheduler_policy.basic_policy != "Gang":
+            yield Relaxation(
+                "worker",
+                spec.min_workers_num,
+                1,
+                lambda n: {"spec.minWorkersNum": n},
+                lambda n: replace(job, spec=replace(spec, min_workers_num=n)),
+            )
+            return
+        before = [workers.counts for workers in spec.worker_sets]
+
+        def resized(counts: Counts) -> TYJob:
+            sets = tuple(replace(one, counts=n) for one, n in zip(spec.worker_sets, counts, strict=True))
+            least = min(spec.min_workers_num, sum(counts))
+            return replace(job, spec=replace(spec, worker_sets=sets, min_workers_num=least))
+
+        def fields(counts: Counts) -> FieldValues:
+            found = changed_fields(before, counts, "spec.workerSets[{}].counts")
+            return found | ({"spec.minWorkersNum": sum(counts)} if sum(counts) < spec.min_workers_num else {})
+
+        yield from fewer_of_sets("worker", before, fields, resized)
+
+    def pod_specs(self, manifest: Manifest) -> Iterator[tuple[str, Manifest]]:
+        yield from template_pod_spec(manifest["spec"].get("leader") or {}, "spec.leader")
+        for i, workers in enumerate(manifest["spec"].get("workerSets") or ()):
+            yield from template_pod_spec(workers, f"spec.workerSets[{i}]")
+
+    def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
+        """Change the counts of one worker set."""
+        names = [workers["name"] for workers in manifest["spec"]["workerSets"]]
+        return scale_member(manifest, "workerSets", names, number="counts", replicas=replicas, role=role)
+
+    def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
+        spec = manifest["spec"]
+        yield spec["leader"]["name"], 1
+        for workers in spec.get("workerSets") or ():
+            yield workers["name"], workers.get("counts", 1)
+
+
+KIND: Final = TYJobKind(
+    **msgspec.structs.asdict(TYPE),
+    view=TYJob,
+    errors=tyjob_errors,
+    columns=(
+        Column("Stage", ".status.stage"),
+        Column("Schedule", ".status.scheduleState"),
+        Column("Ready", ".status.ready"),
+        Column("Leader", ".status.leaderAddress"),
+        Column("Priority", ".spec.priority", "integer", wide=True),
+        Column("Policy", ".spec.schedulerPolicy.basicPolicy", wide=True),
+        AGE,
+    ),
+    selectable=(".status.stage", ".status.scheduleState"),
+    role_fields=("leader", "workerSets", "volumes"),
+)
