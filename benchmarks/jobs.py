@@ -11,10 +11,10 @@ from pathlib import Path
 from daemons import resident
 from measuring import Row, rates
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.port import Deletion, Where
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.port import Deletion, Selector
 from shoal.cluster.resources import JOBS, PODS, Object
-from shoal.kubelet.runtime import ContainerSpec, Runtime, opened_runtime
+from shoal.kubelet.runtime import ContainerSpec, Runtime, open_runtime
 
 SPACE = "default"
 MAIN = "main"
@@ -68,17 +68,17 @@ class Bench:
 
     async def clear(self) -> None:
         """Delete all jobs, and wait until their pods are gone."""
-        jobs = (await self._cluster.list(JOBS, Where(SPACE))).items
+        jobs = (await self._cluster.list(JOBS, Selector(SPACE))).items
         for job in jobs:
             how = Deletion(propagation="Background")
             await self._cluster.delete(JOBS, job["metadata"]["name"], SPACE, how)
-        while (await self._cluster.list(PODS, Where(SPACE), limit=1)).items:  # noqa: ASYNC110 - from outside
+        while (await self._cluster.list(PODS, Selector(SPACE), limit=1)).items:  # noqa: ASYNC110 - from outside
             await asyncio.sleep(LOOKS)
 
     async def _submit_to_start(self) -> float:
         submitted = time.time_ns()
         (name,) = await self.run(1, NOW)
-        where = Where(SPACE, f"batch.kubernetes.io/job-name={name}")
+        where = Selector(SPACE, f"batch.kubernetes.io/job-name={name}")
         (pod,) = (await self._cluster.list(PODS, where)).items
         return (_said(self._home, pod["metadata"]["uid"]) - submitted) / 1e9
 
@@ -94,12 +94,12 @@ class Bench:
             pod=pod, container=MAIN, attempt=0, argv=list(command), env=around, cwd=str(self._bare)
         )
         run = await self._runtime.start(spec)
-        assert (await run.ended()).code == 0
+        assert (await run.wait()).code == 0
         return pod
 
     async def _succeeded(self, names: Iterable[str]) -> None:
         waiting = set(names)
-        async with self._cluster.watch(JOBS, Where(SPACE)) as events:
+        async with self._cluster.watch(JOBS, Selector(SPACE)) as events:
             async for event in events:
                 if event.object and event.object.get("status", {}).get("succeeded"):
                     waiting.discard(event.object["metadata"]["name"])
@@ -113,7 +113,7 @@ async def bench(home: Path, bare: Path) -> AsyncIterator[Bench]:
     """A bench for the daemon of a home."""
     cluster = KubernetesCluster(find_access(str(home / "kubeconfig")))
     try:
-        async with opened_runtime(bare) as runtime:
+        async with open_runtime(bare) as runtime:
             yield Bench(cluster, home, runtime, bare)
     finally:
         await cluster.close()

@@ -112,7 +112,7 @@ async def test_a_container_that_fails_for_ever_leaves_only_its_last_turns_on_the
         await on.until("a", lambda thing: restarts(thing) >= 2 * KEPT_RUNS)
         runs = on.directory(made) / "runs" / "main"
         await on.eventually(lambda: len(list(runs.iterdir())) <= KEPT_RUNS)
-        assert on.agent.run_of("default", "a", previous=True).exit
+        assert on.agent.find_run("default", "a", previous=True).exit
 
 
 def restarts(thing: Object) -> int:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.resources import Object
 from shoal.kubelet.lifecycle import (
     KEPT_RUNS,
-    TERMINAL_PHASES,
     ContainerHealth,
     ContainerRun,
     PodDecision,
@@ -252,7 +252,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("turns, wait", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize("runs, wait", WAITS.values(), ids=WAITS)
 def test_how_long_what_fails_waits(runs: list[ContainerRun], wait: float) -> None:
     assert restart_delay(runs, RestartOptions()) == wait
 
@@ -295,17 +295,17 @@ known = st.builds(
 @given(known)
 def test_what_runs_is_not_started_and_what_does_not_is_not_stopped(one: PodObservation) -> None:
     decision = decide(one)
-    assert not any(one.runs(name) for name in decision.start)
-    assert all(one.runs(name) for name in decision.stop)
+    assert not any(one.is_running(name) for name in decision.start)
+    assert all(one.is_running(name) for name in decision.stop)
 
 
 @given(known)
 def test_a_pod_that_has_ended_runs_nothing_and_starts_nothing(one: PodObservation) -> None:
     decision = decide(one)
     mains = ("m", "n")
-    if decision.phase in TERMINAL_PHASES:
+    if decision.phase in FINISHED_PHASES:
         assert not decision.start
-        assert not any(one.runs(name) for name in mains)
+        assert not any(one.is_running(name) for name in mains)
 
 
 @given(known)
@@ -323,7 +323,7 @@ def test_every_container_has_one_state_and_what_was_judged_is_what_is_said(one: 
     assert status["phase"] == decision.phase
     ready = {each["type"]: each["status"] for each in status["conditions"]}
     assert ready["Ready"] == ready["ContainersReady"]
-    assert not (decision.phase in TERMINAL_PHASES and ready["Ready"] == "True")
+    assert not (decision.phase in FINISHED_PHASES and ready["Ready"] == "True")
 
 
 @given(known)
@@ -331,7 +331,7 @@ def test_who_is_told_the_same_says_the_same(one: PodObservation) -> None:
     decision = decide(one)
     status = build_pod_status(one, decision, "127.1.0.1")
     after = observation(one.pod | {"status": status}, runs=one.runs, health=one.health)
-    if decision.phase not in TERMINAL_PHASES:
+    if decision.phase not in FINISHED_PHASES:
         assert build_pod_status(after, decide(after), "127.1.0.1") == status
 
 

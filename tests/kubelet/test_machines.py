@@ -123,7 +123,7 @@ def test_no_gpu_is_ever_two_pods(steps: list[tuple[str, int, bool]]) -> None:
 def test_who_asks_again_gets_the_same_and_too_many_are_refused() -> None:
     devices = DeviceManager()
     assert devices.allocate(NODE, "a", needs(3), ()) == devices.allocate(NODE, "a", needs(3), ()) == (0, 1, 2)
-    with pytest.raises(InsufficientDevicesError, match="2 GPUs are needed, and 1 of node n1 are free"):
+    with pytest.raises(InsufficientDevicesError, match="2 GPUs are requested, but node n1 has 1 free"):
         devices.allocate(NODE, "b", needs(2), ())
 
 

@@ -15,9 +15,9 @@ ANSWERS = {
     "it is well": (b"HTTP/1.1 204 No Content\r\n\r\n", ""),
     "it is elsewhere": (b"HTTP/1.0 302 Found\r\nLocation: /x\r\n\r\n", ""),
     "it is not well": (b"HTTP/1.1 503 Busy\r\n\r\n", "HTTP probe failed with statuscode: 503"),
-    "it hangs up": (b"", "it does not answer as HTTP has it"),
-    "it speaks of something else": (b"220 mail.example\r\n", "it does not answer as HTTP has it"),
-    "it says one word": (b"what\n", "it does not answer as HTTP has it"),
+    "it hangs up": (b"", "the response is not HTTP"),
+    "it speaks of something else": (b"220 mail.example\r\n", "the response is not HTTP"),
+    "it says one word": (b"what\n", "the response is not HTTP"),
     "it does not end": (b"x" * 100_000, "Separator is not found, and chunk exceed the limit"),
 }
 

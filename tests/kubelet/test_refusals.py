@@ -30,11 +30,12 @@ def volume(**kind: object) -> Object:
     return pod(volumes=[{"name": "v", **kind}])
 
 
-def found(
-    thing: Object, able: RuntimeFeatures = ALL, user: int = 0, resource: str = PODS.full_name
+def errors_of(
+    obj: Object, features: RuntimeFeatures = ALL, user: int = 0, kind: str = PODS.kind
 ) -> dict[str, str]:
-    refuse = pod_validator(lambda: able, user)
-    return {error.path: error.message for error in validate_pods(thing, refuse, resource)}
+    """Error messages by field path."""
+    validate = pod_validator(lambda: features, user)
+    return {error.path: error.message for error in validate_pods(obj, validate, kind)}
 
 
 FINE: dict[str, Object] = {
@@ -62,7 +63,7 @@ FINE: dict[str, Object] = {
 
 @pytest.mark.parametrize("thing", FINE.values(), ids=FINE)
 def test_what_can_be_run_is_let_in(thing: Object) -> None:
-    assert found(thing) == {}
+    assert errors_of(thing) == {}
 
 
 REFUSED: dict[str, tuple[Object, str, str]] = {
@@ -124,14 +125,14 @@ REFUSED: dict[str, tuple[Object, str, str]] = {
 
 @pytest.mark.parametrize("thing, path, says", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_run_is_refused_by_its_path(thing: Object, path: str, says: str) -> None:
-    errors = found(thing)
+    errors = errors_of(thing)
     assert errors.keys() == {path}
     assert says in errors[path]
 
 
 def test_everything_is_said_at_once() -> None:
     thing = pod({"name": "a"}, container(tty=True), hostIPC=True, volumes=[{"name": "v", "nfs": {}}])
-    assert found(thing).keys() == {
+    assert errors_of(thing).keys() == {
         "spec.containers[0].command",
         "spec.containers[1].tty",
         "spec.hostIPC",
@@ -143,7 +144,7 @@ def test_who_is_not_root_cannot_be_somebody_else() -> None:
     thing = pod(
         container(securityContext={"runAsUser": 7, "runAsGroup": 8}), securityContext={"runAsUser": 1000}
     )
-    assert found(thing, user=1000).keys() == {
+    assert errors_of(thing, user=1000).keys() == {
         f"{FIRST}.securityContext.runAsUser",
         f"{FIRST}.securityContext.runAsGroup",
     }
@@ -152,7 +153,7 @@ def test_who_is_not_root_cannot_be_somebody_else() -> None:
 def test_where_nothing_can_be_mounted_only_paths_of_the_host_are_let_in() -> None:
     mounts = [{"name": "same", "mountPath": "/data"}, {"name": "other", "mountPath": "/data"}]
     volumes = [{"name": "same", "hostPath": {"path": "/data"}}, {"name": "other", "emptyDir": {}}]
-    errors = found(pod(container(volumeMounts=mounts), volumes=volumes), NOTHING)
+    errors = errors_of(pod(container(volumeMounts=mounts), volumes=volumes), NOTHING)
     assert errors.keys() == {f"{FIRST}.volumeMounts[1]"}
     assert "no user namespaces" in errors[f"{FIRST}.volumeMounts[1]"]
 
@@ -186,7 +187,7 @@ JOBS_OF: dict[str, tuple[Resource[Any], Object, str]] = {
 
 @pytest.mark.parametrize("resource, spec, path", JOBS_OF.values(), ids=JOBS_OF)
 def test_jobs_are_refused_for_their_templates(resource: Resource[Any], spec: Object, path: str) -> None:
-    assert found({"metadata": {"name": "a"}, "spec": spec}, resource=resource.full_name).keys() == {path}
+    assert errors_of({"metadata": {"name": "a"}, "spec": spec}, kind=resource.kind).keys() == {path}
 
 
 async def test_a_registry_refuses_what_is_new_and_leaves_alone_what_is_there() -> None:

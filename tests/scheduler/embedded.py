@@ -20,8 +20,8 @@ from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import NAMESPACES, Object
 from shoal.embedded.store import open_home
 from shoal.kubelet.agent import Agent
-from shoal.kubelet.nodes import Machine
-from shoal.kubelet.runtime import Consumption, Run, Runtime, opened_runtime
+from shoal.kubelet.nodes import LocalNode
+from shoal.kubelet.runtime import UsageReport, Run, Runtime, open_runtime
 from tests.cli.running import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
@@ -38,11 +38,11 @@ class Machines:
 
     def __init__(self, registry: Registry, runtime: Runtime, home: Path) -> None:
         self._registry, self._runtime, self._home = registry, runtime, home
-        self._machines: tuple[Machine, ...] = ()
+        self._machines: tuple[LocalNode, ...] = ()
         self._agent = Agent(registry, runtime, home, ())
         self._task = asyncio.create_task(self._agent.run())
 
-    async def add(self, machine: Machine) -> None:
+    async def add(self, machine: LocalNode) -> None:
         """One more; returns when its node is there."""
         await self.stop()
         self._machines += (machine,)
@@ -54,10 +54,10 @@ class Machines:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    def run_of(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002
-        return self._agent.run_of(namespace, pod, container, previous)
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002
+        return self._agent.find_run(namespace, pod, container, previous)
 
-    def usage(self) -> Consumption:
+    def usage(self) -> UsageReport:
         return self._agent.usage()
 
 
@@ -83,7 +83,7 @@ class EmbeddedStage(Stage):
     async def _add(self, node: Object) -> None:
         metadata, has = node["metadata"], node["status"]["allocatable"]
         name, gpus = metadata["name"], range(int(has.get("nvidia.com/gpu", 0)))
-        machine = Machine(name=name, cpu=int(has["cpu"]) * 1000, memory=10 * GIBIBYTE, gpus=tuple(gpus))
+        machine = LocalNode(name=name, cpu=int(has["cpu"]) * 1000, memory=10 * GIBIBYTE, gpus=tuple(gpus))
         await self._machines.add(machine)
         labels = [f"{key}={value}" for key, value in metadata["labels"].items()]
         await self.tell("label", "--overwrite", "node", name, *labels)
@@ -147,7 +147,7 @@ def _dress(value: Any) -> None:  # noqa: ANN401 - whatever JSON can say
 async def embedded_stage(home: Path, program: str) -> AsyncIterator[EmbeddedStage]:
     """A stage in an embedded home of its own; nothing of it runs any more when the block ends."""
     need_assets("kubectl")
-    async with open_home(home) as registry, opened_runtime(home) as runtime:
+    async with open_home(home) as registry, open_runtime(home) as runtime:
         machines, credentials = Machines(registry, runtime, home), Credentials(home)
         try:
             async with serving(registry, credentials, kubelet=machines) as url:
@@ -163,6 +163,6 @@ async def end_all(runtime: Runtime) -> None:
     runs = [run for pod in runtime.pods() for run in runtime.runs(pod)]
     for run in runs:
         run.stop(0)
-    await asyncio.gather(*(run.ended() for run in runs))
+    await asyncio.gather(*(run.wait() for run in runs))
     for pod in runtime.pods():
         await runtime.remove(pod)

@@ -37,7 +37,7 @@ from shoal.kubelet.agent import Agent
 from shoal.kubelet.nodes import LocalNodes
 from shoal.kubelet.runtime import Run, Runtime, open_runtime
 from shoal.kubelet.shim.records import write_atomically
-from shoal.manager import Manager, beside, running
+from shoal.manager import Manager, in_background, running
 
 _FILE: Final = "nodes.json"
 
@@ -151,7 +151,7 @@ class StatusPage:
 
 @asynccontextmanager
 async def _running_agent(agent: Agent) -> AsyncIterator[None]:
-    async with beside(agent.run()):
+    async with in_background(agent.run()):
         await agent.ready.wait()
         yield
 
@@ -171,7 +171,7 @@ async def _stop_pods(agent: Agent, stop_request: StopRequest, say: Callable[[str
     await agent.mark_pods_disrupted()
     for run in running_containers:
         run.stop(run.spec.grace)
-    async with beside(_kill_on_second_signal(running_containers, stop_request)):
+    async with in_background(_kill_on_second_signal(running_containers, stop_request)):
         for run in running_containers:
             await run.wait()
 

@@ -1,8 +1,14 @@
-"""The agent: the kubelet of the embedded home. Nodes of this machine, and their pods as processes.
+"""The agent: the kubelet of the embedded home.
 
-`agent` hears of pods and nodes; `pod` looks after one pod, and `containers` after its processes. What is to
-become of a pod is judged in `life`, and written as `statuses` say: both are pure. `building` makes a process
-of a container, out of its `environment`, `volumes` and what they refer to (`references`, `downward`).
-`directory` gives host names their `addresses` and writes `hosts` files. `machines` are the nodes, `reporting`
-speaks for them. `refusals` says at submission what cannot be run here.
+It registers nodes of this machine and runs their pods as processes.
+
+`agent` follows pods and nodes. `pod_worker` manages one pod, and `containers` its processes. `lifecycle`
+decides what happens to a pod, and `pod_status` builds its status: both are pure. `container_spec` turns a
+container into a process, with its environment and `volumes`, and the objects they refer to (`references`).
+`name_service` gives host names addresses and writes hosts files. `nodes` are the nodes of this machine,
+`devices` assigns their GPUs, `node_reporter` registers them and sends heartbeats. `admission` rejects pods
+that cannot run here.
+
+`runtime` runs containers as processes, `shim` is the program beside each container. This file must not import
+anything: the shim imports it at every start.
 """

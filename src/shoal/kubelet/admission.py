@@ -1,10 +1,10 @@
-"""What cannot be run as processes of this machine, and is refused when it is submitted.
+"""Admission of pods in the embedded home: rejects what cannot run as processes of this machine.
 
-    rules = refusing(RULES, refuser(lambda: runtime.abilities, os.geteuid()))
+    validate = pod_validator(lambda: runtime.features, os.geteuid())
+    errors = validate_pods(pod, validate)
 
-A pod is refused for itself, a job for the templates of its pods: whoever submits is told everything at once,
-with field paths. `image` is informative, and so are fields that only matter where there are images, service
-accounts or a network of pods.
+A pod is checked itself, a job through its pod templates. All errors are reported at once, with field paths.
+`image` is informative, and so are fields that only matter with images, service accounts or a pod network.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,13 +18,19 @@ from shoal.kubelet.runtime import RuntimeFeatures
 from shoal.kubelet.volumes import PROJECTED_SOURCES, VOLUME_TYPES, is_present_on_host
 
 PodValidator = Callable[[Object, str], Iterable[FieldError]]
-"""All that speaks against the spec of a pod, which stands at a path."""
+"""Returns the errors of a pod spec that is located at a field path."""
 
-_LONGEST_HOSTNAME: Final = 63
-_HERE: Final = "not supported in the embedded home"
-_NEVER: Final = ("ephemeralContainers", "setHostnameAsFQDN", "hostPID", "hostIPC", "shareProcessNamespace")
-_NEVER_IN_CONTAINERS: Final = ("volumeDevices", "stdin", "tty", "restartPolicyRules", "resizePolicy")
-_NEVER_FOR_SECURITY: Final = (
+_MAX_HOSTNAME: Final = 63
+_UNSUPPORTED: Final = "not supported in the embedded home"
+_UNSUPPORTED_POD_FIELDS: Final = (
+    "ephemeralContainers",
+    "setHostnameAsFQDN",
+    "hostPID",
+    "hostIPC",
+    "shareProcessNamespace",
+)
+_UNSUPPORTED_CONTAINER_FIELDS: Final = ("volumeDevices", "stdin", "tty", "restartPolicyRules", "resizePolicy")
+_UNSUPPORTED_SECURITY_FIELDS: Final = (
     "privileged",
     "windowsOptions",
     "seLinuxOptions",
@@ -33,29 +39,32 @@ _NEVER_FOR_SECURITY: Final = (
     "sysctls",
 )
 _PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
-_PROBED_BY: Final = ("exec", "httpGet", "tcpSocket")
+_PROBE_HANDLERS: Final = ("exec", "httpGet", "tcpSocket")
 
 
 class HostLimits(NamedTuple):
-    """What matters of this machine: why there are no mounts, if there are none, and who we are."""
+    """What this machine and user allow: mounts, and if there are none the reason.
+
+    The user id of the daemon.
+    """
 
     mounts: bool
     user: int
-    why: str = ""
+    mount_problem: str = ""
 
 
 def pod_validator(features: Callable[[], RuntimeFeatures], user: int) -> PodValidator:
-    """What refuses pods on a machine with such abilities, which are asked for when a pod comes."""
+    """Make a validator of pods; the features of the runtime are read whenever a pod is checked."""
 
-    def refuse(spec: Object, path: str) -> Iterator[FieldError]:
-        able = features()
-        return _refusals(spec, path, HostLimits(able.mounts, user, "; ".join(able.notes)))
+    def validate(spec: Object, path: str) -> Iterator[FieldError]:
+        available = features()
+        return _pod_errors(spec, path, HostLimits(available.mounts, user, "; ".join(available.notes)))
 
-    return refuse
+    return validate
 
 
 def has_pods(kind: str) -> bool:
-    """Whether objects of a kind contain pod specs that this machine must be able to run."""
+    """Whether objects of a kind contain pod specs that this machine must be available to run."""
     return kind == PODS.kind or kind in job_kinds()
 
 
@@ -69,99 +78,104 @@ def validate_pods(obj: Object, validate: PodValidator, kind: str = PODS.kind) ->
 # --- pods --------------------------------------------------------------------------------------------------
 
 
-def _refusals(spec: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
-    yield from _unsupported(spec, path, _NEVER)
-    if len(spec.get("hostname") or "") > _LONGEST_HOSTNAME:
-        yield FieldError(f"{path}.hostname", f"must be no more than {_LONGEST_HOSTNAME} characters")
-    yield from _security(spec.get("securityContext") or {}, f"{path}.securityContext", here)
+def _pod_errors(spec: Object, path: str, host: HostLimits) -> Iterator[FieldError]:
+    yield from _unsupported_errors(spec, path, _UNSUPPORTED_POD_FIELDS)
+    if len(spec.get("hostname") or "") > _MAX_HOSTNAME:
+        yield FieldError(f"{path}.hostname", f"must be no more than {_MAX_HOSTNAME} characters")
+    yield from _security_errors(spec.get("securityContext") or {}, f"{path}.securityContext", host)
     for i, volume in enumerate(spec.get("volumes") or ()):
-        yield from _volume(volume, f"{path}.volumes[{i}]")
+        yield from _volume_errors(volume, f"{path}.volumes[{i}]")
     for field in ("initContainers", "containers"):
         for i, container in enumerate(spec.get(field) or ()):
-            yield from _container(spec, container, f"{path}.{field}[{i}]", here)
+            yield from _container_errors(spec, container, f"{path}.{field}[{i}]", host)
             if field == "containers":
-                yield from _unsupported(container, f"{path}.{field}[{i}]", ("restartPolicy",))
+                yield from _unsupported_errors(container, f"{path}.{field}[{i}]", ("restartPolicy",))
 
 
-def _unsupported(holder: Object, path: str, fields: Iterable[str]) -> Iterator[FieldError]:
-    """Complain about fields that say something."""
+def _unsupported_errors(holder: Object, path: str, fields: Iterable[str]) -> Iterator[FieldError]:
+    """Errors for unsupported fields that are set."""
     for field in fields:
         if holder.get(field):
-            yield FieldError(f"{path}.{field}", _HERE)
+            yield FieldError(f"{path}.{field}", _UNSUPPORTED)
 
 
-def _security(context: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
-    yield from _unsupported(context, path, _NEVER_FOR_SECURITY)
+def _security_errors(context: Object, path: str, host: HostLimits) -> Iterator[FieldError]:
+    yield from _unsupported_errors(context, path, _UNSUPPORTED_SECURITY_FIELDS)
     for field in ("runAsUser", "runAsGroup"):
-        if context.get(field) is not None and here.user != 0 and context[field] != here.user:
-            yield FieldError(
-                f"{path}.{field}", "only root can run processes of other users: start Shoal as root"
-            )
-    user = context.get("runAsUser", here.user)
+        if context.get(field) is not None and host.user != 0 and context[field] != host.user:
+            yield FieldError(f"{path}.{field}", "running as another user needs root: start Shoal as root")
+    user = context.get("runAsUser", host.user)
     if context.get("runAsNonRoot") and user == 0:
-        yield FieldError(f"{path}.runAsNonRoot", "the processes would be root's: name a user with runAsUser")
+        yield FieldError(f"{path}.runAsNonRoot", "the container would run as root: set runAsUser")
 
 
 # --- volumes -----------------------------------------------------------------------------------------------
 
 
-def _volume(volume: Object, path: str) -> Iterator[FieldError]:
+def _volume_errors(volume: Object, path: str) -> Iterator[FieldError]:
     for kind in volume:
         if kind not in ("name", *VOLUME_TYPES):
-            yield FieldError(f"{path}.{kind}", f"{_HERE}: {', '.join(VOLUME_TYPES)} are")
-    yield from _fields(volume.get("downwardAPI") or {}, f"{path}.downwardAPI")
+            yield FieldError(f"{path}.{kind}", f"{_UNSUPPORTED}; use one of {', '.join(VOLUME_TYPES)}")
+    yield from _item_errors(volume.get("downwardAPI") or {}, f"{path}.downwardAPI")
     for i, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-        inner = f"{path}.projected.sources[{i}]"
-        yield from _unsupported(source, inner, [kind for kind in source if kind not in PROJECTED_SOURCES])
-        yield from _fields(source.get("downwardAPI") or {}, f"{inner}.downwardAPI")
+        source_path = f"{path}.projected.sources[{i}]"
+        yield from _unsupported_errors(
+            source, source_path, [kind for kind in source if kind not in PROJECTED_SOURCES]
+        )
+        yield from _item_errors(source.get("downwardAPI") or {}, f"{source_path}.downwardAPI")
 
 
-def _fields(target: Object, path: str) -> Iterator[FieldError]:
+def _item_errors(target: Object, path: str) -> Iterator[FieldError]:
     for i, item in enumerate(target.get("items") or ()):
-        yield from _about_itself(item, f"{path}.items[{i}]")
+        yield from _downward_errors(item, f"{path}.items[{i}]")
 
 
-def _about_itself(holder: Object, path: str) -> Iterator[FieldError]:
-    """Complain about fields of the pod, or resources, that nobody can tell."""
+def _downward_errors(holder: Object, path: str) -> Iterator[FieldError]:
+    """Errors for pod fields and resources that the downward API does not offer here."""
     field = (holder.get("fieldRef") or {}).get("fieldPath")
     if field is not None and not is_supported_field(field):
-        yield FieldError(f"{path}.fieldRef.fieldPath", f"{_HERE}: {field}")
+        yield FieldError(f"{path}.fieldRef.fieldPath", f"{_UNSUPPORTED}: {field}")
     resource = (holder.get("resourceFieldRef") or {}).get("resource")
     if resource is not None and resource not in SUPPORTED_RESOURCES:
-        yield FieldError(f"{path}.resourceFieldRef.resource", f"{_HERE}: {resource}")
+        yield FieldError(f"{path}.resourceFieldRef.resource", f"{_UNSUPPORTED}: {resource}")
 
 
 # --- containers --------------------------------------------------------------------------------------------
 
 
-def _container(spec: Object, container: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
+def _container_errors(spec: Object, container: Object, path: str, host: HostLimits) -> Iterator[FieldError]:
     if not container.get("command"):
-        yield FieldError(f"{path}.command", "Required value: no image is run here, so there is no entrypoint")
-    yield from _unsupported(container, path, _NEVER_IN_CONTAINERS)
-    yield from _security(container.get("securityContext") or {}, f"{path}.securityContext", here)
-    yield from _unsupported(container.get("lifecycle") or {}, f"{path}.lifecycle", ("postStart", "preStop"))
+        yield FieldError(
+            f"{path}.command", "Required value: images are not used here, so there is no default entrypoint"
+        )
+    yield from _unsupported_errors(container, path, _UNSUPPORTED_CONTAINER_FIELDS)
+    yield from _security_errors(container.get("securityContext") or {}, f"{path}.securityContext", host)
+    yield from _unsupported_errors(
+        container.get("lifecycle") or {}, f"{path}.lifecycle", ("postStart", "preStop")
+    )
     for i, variable in enumerate(container.get("env") or ()):
-        yield from _variable(variable, f"{path}.env[{i}]")
+        yield from _variable_errors(variable, f"{path}.env[{i}]")
     for name in _PROBES:
         probe = container.get(name)
-        if probe and not any(probe.get(kind) is not None for kind in _PROBED_BY):
-            yield FieldError(f"{path}.{name}", f"{_HERE}: {', '.join(_PROBED_BY)} are")
-    if not here.mounts:
-        yield from _mounts(spec, container, path, here)
+        if probe and not any(probe.get(kind) is not None for kind in _PROBE_HANDLERS):
+            yield FieldError(f"{path}.{name}", f"{_UNSUPPORTED}; use one of {', '.join(_PROBE_HANDLERS)}")
+    if not host.mounts:
+        yield from _mount_errors(spec, container, path, host)
 
 
-def _variable(variable: Object, path: str) -> Iterator[FieldError]:
+def _variable_errors(variable: Object, path: str) -> Iterator[FieldError]:
     source = variable.get("valueFrom") or {}
-    yield from _unsupported(source, f"{path}.valueFrom", ("fileKeyRef",))
-    yield from _about_itself(source, f"{path}.valueFrom")
+    yield from _unsupported_errors(source, f"{path}.valueFrom", ("fileKeyRef",))
+    yield from _downward_errors(source, f"{path}.valueFrom")
 
 
-def _mounts(spec: Object, container: Object, path: str, here: HostLimits) -> Iterator[FieldError]:
-    """Complain about mounts where none can be made."""
+def _mount_errors(spec: Object, container: Object, path: str, host: HostLimits) -> Iterator[FieldError]:
+    """Errors for mounts on a machine that cannot mount."""
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     for i, mount in enumerate(container.get("volumeMounts") or ()):
         if not is_present_on_host(mount, volumes.get(mount.get("name"), {})):
-            why = f" ({here.why})" if here.why else ""
+            problem = f" ({host.mount_problem})" if host.mount_problem else ""
             yield FieldError(
-                f"{path}.volumeMounts[{i}]", f"nothing can be mounted here{why}: name paths of the host"
+                f"{path}.volumeMounts[{i}]",
+                f"mounts are not possible here{problem}: use a hostPath at its own path",
             )

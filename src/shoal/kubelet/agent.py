@@ -1,11 +1,11 @@
-"""The agent: plays the nodes of this machine, and runs their pods as processes.
+"""The agent: registers the nodes of this machine and runs their pods as processes.
 
-    agent = Agent(cluster, runtime, home, machines())
-    task = asyncio.create_task(agent.run())  # cancel it to let go; what runs goes on
+    agent = Agent(cluster, runtime, home, local_nodes())
+    task = asyncio.create_task(agent.run())  # cancel it to stop; containers continue to run
     await agent.ready.wait()
 
-State lives in the objects and in the runtime's directories only. A node that is stopped is nothing but a part
-of the agent that has not been started yet.
+All state is in the API objects and in the runtime's directories. A stopped node (`shoal node stop`) is
+simulated by the agent: it does not manage the pods of that node.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.errors import BadRequestError, ClusterError, NotFoundError
 from shoal.cluster.events import EventRecorder
 from shoal.cluster.node_status import HEARTBEAT_SECONDS
@@ -25,7 +26,7 @@ from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import JOBS, NODES, PODS, SERVICES, Object
 from shoal.kubelet.container_spec import NODE_NAME
 from shoal.kubelet.context import COMPONENT, AgentContext
-from shoal.kubelet.lifecycle import TERMINAL_PHASES, RestartOptions
+from shoal.kubelet.lifecycle import RestartOptions
 from shoal.kubelet.name_service import NameService
 from shoal.kubelet.node_reporter import NodeReporter
 from shoal.kubelet.nodes import STOPPED_ANNOTATION, LocalNode, LocalNodes
@@ -40,7 +41,7 @@ _SYSTEM_HOSTS: Final = Path("/etc/hosts")
 class Agent:
     """The kubelet of this machine."""
 
-    def __init__(  # noqa: PLR0913 - the last three have their usual values
+    def __init__(  # noqa: PLR0913 - the last three have defaults
         self,
         cluster: Cluster,
         runtime: Runtime,
@@ -52,7 +53,7 @@ class Agent:
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.ready: Final = asyncio.Event()
-        """Set when the nodes are registered and all pods are looked after."""
+        """Set when the nodes are registered and all pods have a worker."""
         self._cluster: Final = cluster
         self._context: Final = AgentContext(
             cluster=cluster,
@@ -67,31 +68,31 @@ class Agent:
         self._reporter: Final = NodeReporter(cluster, clock, nodes, heartbeat)
         self._nodes_by_name: Final = {local_node.name: local_node for local_node in nodes}
         self._stopped: Final[dict[str, str]] = {}
-        """Nodes that are as if they were lost, and how."""
+        """Nodes that are simulated as failed, with their failure mode (`power` or `network`)."""
         self._pods: Final[dict[Key, Object]] = {}
         self._pods_changed: Final = asyncio.Event()
         self._workers: Final[dict[str, tuple[PodWorker, asyncio.Task[None]]]] = {}
         self._cleanups: Final[dict[str, asyncio.Task[None]]] = {}
 
-    # --- asked by others ----------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------
 
-    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002 - read aloud it is clear
-        """The last run of a container (of the first, if none is named), or the one before."""
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002 - the port of the API server
+        """The last run of a container (of the first container by default), or the previous one."""
         found = self._pods.get((namespace, pod))
         if found is None:
             raise NotFoundError(f'pods "{pod}" not found')
         container = container or found["spec"]["containers"][0]["name"]
-        return find_run(self._context.runtime, found, container, previous=previous)
+        return _select_run(self._context.runtime, found, container, previous=previous)
 
     def usage(self) -> UsageReport:
-        """What nodes and pods use just now."""
+        """Current resource usage of nodes and pods."""
         reporting = [name for name in self._nodes_by_name if name not in self._stopped]
         return self._usage_meter.measure(self._pods.values(), reporting, self._context.clock())
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until cancelled; what runs then goes on."""
+        """Work until cancelled; containers continue to run."""
         reflectors = Reflectors(self._cluster)
         reflectors.follow(SERVICES, self._context.names.on_service_changes)
         reflectors.follow(JOBS, self._context.names.on_job_changes)
@@ -111,7 +112,7 @@ class Agent:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _recover(self) -> None:
-        """Begin where an earlier process left off."""
+        """Resume the work of an earlier process."""
         self._context.names.release_unused()
         for uid in self._context.runtime.pods():
             for run in self._context.runtime.runs(uid):
@@ -124,12 +125,12 @@ class Agent:
         self._clean_up_orphans()
 
     async def mark_pods_disrupted(self) -> None:
-        """Say of the pods that will have failed when everything is ended that it is not their fault."""
+        """Set DisruptionTarget on pods that the shutdown ends, so that it does not count as their failure."""
         for name in self._nodes_by_name:
             for pod in self._active_pods(name):
                 if pod["spec"].get("restartPolicy") == "Never":
                     with contextlib.suppress(ClusterError):
-                        await self._reporter.mark_disrupted(pod, "The daemon was told to stop.")
+                        await self._reporter.mark_disrupted(pod, "The daemon is stopping.")
 
     def running_runs(self) -> list[Run]:
         """All runs of all pods that have not ended."""
@@ -150,7 +151,10 @@ class Agent:
                 self._remove_pod(gone["metadata"]["uid"], gone["spec"].get("nodeName", ""))
 
     def _sync_pods(self, pods: Iterable[Object]) -> None:
-        """Look after pods that are ours, unless their node is as if it were lost."""
+        """Pass pods to their workers, and create missing workers.
+
+        Skip pods of stopped and of foreign nodes.
+        """
         for pod in pods:
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
             if not self.ready.is_set() or node in self._stopped or node not in self._reporter.owned:
@@ -163,7 +167,7 @@ class Agent:
                 self._workers[uid] = worker, _create_task(worker.run())
 
     def _remove_pod(self, uid: str, node: str) -> None:
-        """A pod is gone: so are its processes, unless its node does not know."""
+        """Clean up after a deleted pod, unless its node is stopped."""
         if not self.ready.is_set() or node in self._stopped:
             return
         worker = self._workers.pop(uid, None)
@@ -173,7 +177,7 @@ class Agent:
             self._cleanups[uid] = _create_task(self._clean_up_pod(uid))
 
     async def _clean_up_pod(self, uid: str) -> None:
-        """End what is left of a pod, and remove it from the disk."""
+        """Kill the containers of a pod that are left, and delete its directory."""
         runs = self._context.runtime.runs(uid)
         for run in runs:
             if run.exit is None:
@@ -184,11 +188,11 @@ class Agent:
         try:
             await self._context.runtime.remove(uid)
         except OSError as error:
-            _LOG.warning("the directory of pod %s cannot be removed: %s", uid, error)
+            _LOG.warning("cannot remove the directory of pod %s: %s", uid, error)
         del self._cleanups[uid]
 
     def _clean_up_orphans(self) -> None:
-        """Pods that have a directory and no object: they were removed while nobody looked."""
+        """Clean up pods that have a directory but no object: they were deleted while no agent was running."""
         known = {pod["metadata"]["uid"] for pod in self._pods.values()}
         for uid in self._context.runtime.pods() - known:
             runs = self._context.runtime.runs(uid)
@@ -200,7 +204,7 @@ class Agent:
         self._reporter.on_node_changes(changes)
         for change in changes:
             name = change.key[1]
-            mode = _stopped(change.item) if isinstance(change, Put) else ""
+            mode = _failure_mode(change.item) if isinstance(change, Put) else ""
             before = self._stopped.get(name, "")
             if mode == before or name not in self._reporter.owned:
                 continue
@@ -211,7 +215,7 @@ class Agent:
                 self._restore_node(name)
 
     def _stop_node(self, name: str, mode: str) -> None:
-        """A node is as if it were lost: nobody looks after its pods, and without power nothing runs."""
+        """Simulate a failed node: no worker manages its pods, and without power no container runs."""
         if not self.ready.is_set():
             return
         for uid, (worker, task) in list(self._workers.items()):
@@ -227,7 +231,7 @@ class Agent:
                 run.stop(0)
 
     def _restore_node(self, name: str) -> None:
-        """A node is back: it goes on where it was, and ends what is gone."""
+        """Resume a stopped node: sync its pods, and clean up those deleted meanwhile."""
         del self._stopped[name]
         if self.ready.is_set():
             self._reporter.report_now()
@@ -235,12 +239,12 @@ class Agent:
             self._clean_up_orphans()
 
     async def _remove_stale_nodes(self) -> None:
-        """Remove nodes that an earlier process played and that are no more; their pods are ended first."""
+        """Remove nodes of an earlier process that this machine no longer has, after their pods have ended."""
         for name in sorted(self._reporter.owned - self._nodes_by_name.keys()):
             try:
                 await self._drain_and_remove(name)
             except ClusterError as error:
-                _LOG.warning("node %s stays until the next start: %s", name, error.message)
+                _LOG.warning("cannot remove node %s, trying again at the next start: %s", name, error.message)
 
     async def _drain_and_remove(self, name: str) -> None:
         await self._reporter.drain(name, self._active_pods(name))
@@ -255,11 +259,11 @@ class Agent:
             pod
             for pod in self._pods.values()
             if pod["spec"].get("nodeName") == node
-            and pod.get("status", {}).get("phase") not in TERMINAL_PHASES
+            and pod.get("status", {}).get("phase") not in FINISHED_PHASES
         ]
 
 
-def _stopped(node: Object) -> str:
+def _failure_mode(node: Object) -> str:
     return str(node["metadata"].get("annotations", {}).get(STOPPED_ANNOTATION, ""))
 
 
@@ -268,29 +272,29 @@ def _create_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 
 def _system_hosts() -> str:
-    """The hosts that the system knows."""
+    """The contents of the system's hosts file."""
     with contextlib.suppress(OSError):
         return _SYSTEM_HOSTS.read_text()
     return "127.0.0.1 localhost\n"
 
 
-_SHORTEST: Final = 1.0
-"""Seconds over which a rate is worth telling."""
+_MIN_WINDOW: Final = 1.0
+"""Shortest window in seconds over which a CPU rate is computed."""
 
 
-def find_run(runtime: Runtime, pod: Object, container: str, *, previous: bool) -> Run:
-    """The run that somebody means; in the words of a kubelet if there is none."""
+def _select_run(runtime: Runtime, pod: Object, container: str, *, previous: bool) -> Run:
+    """The last or previous run of a container; if there is none, the error of a kubelet."""
     name = pod["metadata"]["name"]
     runs = [run for run in runtime.runs(pod["metadata"]["uid"]) if run.spec.container == container]
-    if previous and len(runs) < 2:  # noqa: PLR2004 - the last one, and one before it
+    if previous and len(runs) < 2:  # noqa: PLR2004 - the last run and the one before
         raise BadRequestError(f'previous terminated container "{container}" in pod "{name}" not found')
     if not runs:
-        reason = _waits_for(pod, container)
+        reason = _waiting_reason(pod, container)
         raise BadRequestError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
     return runs[-2 if previous else -1]
 
 
-def _waits_for(pod: Object, container: str) -> str:
+def _waiting_reason(pod: Object, container: str) -> str:
     status = pod.get("status", {})
     for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         if one["name"] == container and one["state"].get("waiting"):
@@ -299,7 +303,7 @@ def _waits_for(pod: Object, container: str) -> str:
 
 
 class _Sample(NamedTuple):
-    """When a run was looked at last, what it had used by then, and how fast."""
+    """Time of a measurement, CPU seconds used by then, and cores used on average before."""
 
     time: float
     cpu: float
@@ -307,44 +311,44 @@ class _Sample(NamedTuple):
 
 
 class UsageMeter:
-    """Makes rates of what runs have used so far: over the time since somebody asked before."""
+    """Computes CPU rates from counters, over the time since the previous measurement."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime: Final = runtime
-        self._before: dict[tuple[str, str, int], _Sample] = {}
+        self._previous: dict[tuple[str, str, int], _Sample] = {}
         self._samples: dict[tuple[str, str, int], _Sample] = {}
 
     def measure(self, pods: Iterable[Object], nodes: Iterable[str], now: float) -> UsageReport:
-        """What these pods use just now. A node uses what its pods do."""
-        self._before, self._samples = self._samples, {}
-        found: dict[Key, dict[str, ResourceUsage]] = {}
-        on: dict[str, list[ResourceUsage]] = {name: [] for name in nodes}
+        """Current usage of pods, by container; a node's usage is the sum over its pods."""
+        self._previous, self._samples = self._samples, {}
+        by_pod: dict[Key, dict[str, ResourceUsage]] = {}
+        node_usages: dict[str, list[ResourceUsage]] = {name: [] for name in nodes}
         for pod in pods:
-            loads = self._of_pod(pod, now)
+            usages = self._measure_pod(pod, now)
             node = pod["spec"].get("nodeName", "")
-            if loads and node in on:
-                found[pod["metadata"]["namespace"], pod["metadata"]["name"]] = loads
-                on[node] += loads.values()
-        by_node = {name: _sum(loads) for name, loads in on.items()}
-        return UsageReport(at=now, window=_SHORTEST, nodes=by_node, pods=found)
+            if usages and node in node_usages:
+                by_pod[pod["metadata"]["namespace"], pod["metadata"]["name"]] = usages
+                node_usages[node] += usages.values()
+        by_node = {name: _sum(usages) for name, usages in node_usages.items()}
+        return UsageReport(at=now, window=_MIN_WINDOW, nodes=by_node, pods=by_pod)
 
-    def _of_pod(self, pod: Object, now: float) -> dict[str, ResourceUsage]:
-        found = {}
+    def _measure_pod(self, pod: Object, now: float) -> dict[str, ResourceUsage]:
+        usages = {}
         for run in self._runtime.runs(pod["metadata"]["uid"]):
             used = run.usage() if run.exit is None else None
             if used is not None:
                 rate = self._rate(run, used.cpu, now)
-                found[run.spec.container] = ResourceUsage(cpu=rate, memory=used.memory)
-        return found
+                usages[run.spec.container] = ResourceUsage(cpu=rate, memory=used.memory)
+        return usages
 
     def _rate(self, run: Run, cpu: float, now: float) -> float:
         key = run.spec.pod, run.spec.container, run.spec.attempt
-        last = self._before.get(key) or _Sample(run.started or now, 0.0, 0.0)
-        if now - last.time >= _SHORTEST:
+        last = self._previous.get(key) or _Sample(run.started or now, 0.0, 0.0)
+        if now - last.time >= _MIN_WINDOW:
             last = _Sample(now, cpu, max(cpu - last.cpu, 0.0) / (now - last.time))
         self._samples[key] = last
         return last.rate
 
 
-def _sum(loads: list[ResourceUsage]) -> ResourceUsage:
-    return ResourceUsage(cpu=sum(one.cpu for one in loads), memory=sum(one.memory for one in loads))
+def _sum(usages: list[ResourceUsage]) -> ResourceUsage:
+    return ResourceUsage(cpu=sum(one.cpu for one in usages), memory=sum(one.memory for one in usages))

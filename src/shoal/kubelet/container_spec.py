@@ -1,4 +1,9 @@
-"""From a container to the process that it is to be: a pure function, but for volumes that must be there."""
+"""Builds the process of a container: environment, command, directory, user, mounts and limits.
+
+The environment is complete: nothing is inherited. It starts with a few variables of the host that programs
+need, then Shoal's own, then the variables of the pod. Credentials of the administrator (KUBECONFIG,
+SHOAL_HOME, tokens) are in none of them. All functions are pure, except that volumes must exist.
+"""
 
 import pwd
 import re
@@ -25,7 +30,7 @@ from shoal.kubelet.runtime import ContainerSpec, Limits, Mount
 from shoal.kubelet.volumes import container_mounts, is_present_on_host
 
 VENV_ANNOTATION: Final = "shoal.io/venv"
-"""The annotation that names a virtual environment to run in."""
+"""Annotation with the path of a Python virtual environment to run in."""
 NODE_NAME: Final = "SHOAL_NODE_NAME"
 VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
 
@@ -38,22 +43,22 @@ _NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 class EnvironmentContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container's environment is made from, besides the pod."""
+    """Inputs of a container's environment besides the pod."""
 
     location: PodLocation
     sources: ReferencedObjects
     host_env: Mapping[str, str]
-    """The variables of the process that serves."""
+    """The environment of the daemon."""
     gpus: tuple[int, ...] | None = None
-    """Its GPUs; None where the node has none, so that there is nothing to hide."""
+    """Assigned GPUs; None if the node has none, so that there is nothing to hide."""
     other_user: bool = False
-    """It runs as another user than we do."""
+    """Whether the container runs as another user than the daemon."""
     peers: Mapping[str, str] = {}
-    """Addresses by host of those whose names do not resolve here."""
+    """Addresses of the hosts of the pod's service, where hosts files cannot be mounted."""
 
 
 def build_environment(pod: Object, container: Object, context: EnvironmentContext) -> dict[str, str]:
-    """All variables of a container; ConfigError if something that must be there is not."""
+    """All variables of a container; ConfigError if a required reference is missing."""
     variables = _host_variables(context) | _shoal_variables(pod, context) | _venv_variables(pod, context)
     for source in container.get("envFrom", ()):
         variables |= _env_from(source, context.sources)
@@ -64,7 +69,7 @@ def build_environment(pod: Object, container: Object, context: EnvironmentContex
     return variables
 
 
-# --- what is there without asking --------------------------------------------------------------------------
+# --- variables that every container has ---------------------------------------------------------------------
 
 
 def _host_variables(context: EnvironmentContext) -> dict[str, str]:
@@ -94,17 +99,17 @@ def _venv_variables(pod: Object, context: EnvironmentContext) -> dict[str, str]:
         return {}
     if not Path(directory, "bin").is_dir():
         raise ConfigError(
-            f"{VENV_ANNOTATION}: {directory} is not a virtual environment: it has no directory bin"
+            f"{VENV_ANNOTATION}: {directory} is not a virtual environment: it has no bin directory"
         )
     path = context.host_env.get("PATH", _DEFAULT_PATH)
     return {"VIRTUAL_ENV": directory, "PATH": f"{directory}/bin:{path}"}
 
 
-# --- what the pod says -------------------------------------------------------------------------------------
+# --- variables of the pod ---------------------------------------------------------------------------------
 
 
 def _env_from(source: Object, sources: ReferencedObjects) -> dict[str, str]:
-    """All that a config map or a secret has, under names that variables can have."""
+    """All keys of a config map or secret that are valid variable names."""
     target = source.get("configMapRef") or source.get("secretRef") or {}
     data = resolve_data(sources, source, target) or {}
     prefix = source.get("prefix", "")
@@ -133,7 +138,7 @@ def _value(
 
 
 def _referenced_container(pod: Object, container: Object, reference: Object) -> Object:
-    """The container that a reference to resources means: by default the one that it stands in."""
+    """The container that a resource reference names; by default the container itself."""
     return containers_by_name(pod).get(reference.get("containerName", ""), container)
 
 
@@ -152,18 +157,18 @@ _HOSTS: Final = "/etc/hosts"
 
 
 class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """Where on the disk a pod lives, and what can be mounted for it."""
+    """The pod's place on this machine: its directory, its hosts file, and whether mounts are possible."""
 
     directory: Path
-    """The pod's own."""
+    """The directory of the pod."""
     hosts: Path
     mounts: bool
     user: int
-    """Who we are."""
+    """User id of the daemon."""
 
     @property
     def scratch(self) -> Path:
-        """Where a container begins that does not say where."""
+        """The default working directory of containers."""
         return self.directory / "scratch"
 
     @property
@@ -172,7 +177,7 @@ class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunAsIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a container runs as; None is who we are."""
+    """User and groups of a container; None means those of the daemon."""
 
     user: int | None = None
     group: int | None = None
@@ -180,7 +185,7 @@ class RunAsIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_as_identity(pod: Object, container: Object, user: int) -> RunAsIdentity:
-    """Whom a container runs as. A user without a group has the one that the system knows of."""
+    """User and groups of a container. The default group of a user is its group in the user database."""
     of_pod = pod["spec"].get("securityContext") or {}
     context = of_pod | (container.get("securityContext") or {})
     groups = list(of_pod.get("supplementalGroups", ()))
@@ -188,17 +193,17 @@ def run_as_identity(pod: Object, container: Object, user: int) -> RunAsIdentity:
         groups.append(of_pod["fsGroup"])
     if user != 0 or not (groups or {"runAsUser", "runAsGroup"} & context.keys()):
         return RunAsIdentity()
-    wanted = context.get("runAsUser", user)
-    return RunAsIdentity(user=wanted, group=context.get("runAsGroup", _group_of(wanted)), groups=groups)
+    user_id = context.get("runAsUser", user)
+    return RunAsIdentity(user=user_id, group=context.get("runAsGroup", _group_of(user_id)), groups=groups)
 
 
 def build_container_spec(
     pod: Object, container: Object, attempt: int, env_context: EnvironmentContext, sandbox: PodSandbox
 ) -> ContainerSpec:
-    """What is to be run. ConfigError if something is missing that the container refers to."""
-    person = run_as_identity(pod, container, sandbox.user)
-    another = person.user not in (None, sandbox.user)
-    variables = build_environment(pod, container, msgspec.structs.replace(env_context, other_user=another))
+    """The process to start; ConfigError if a required reference is missing."""
+    identity = run_as_identity(pod, container, sandbox.user)
+    other_user = identity.user not in (None, sandbox.user)
+    variables = build_environment(pod, container, msgspec.structs.replace(env_context, other_user=other_user))
     words = [*container.get("command", ()), *container.get("args", ())]
     return ContainerSpec(
         pod=pod["metadata"]["uid"],
@@ -206,13 +211,13 @@ def build_container_spec(
         attempt=attempt,
         argv=[expand_variables(word, variables) for word in words],
         env=variables,
-        cwd=container.get("workingDir") or ("/" if another else str(sandbox.scratch)),
+        cwd=container.get("workingDir") or ("/" if other_user else str(sandbox.scratch)),
         grace=float(pod["spec"].get("terminationGracePeriodSeconds", 30)),
         mounts=_mounts(pod, container, sandbox, variables),
         limits=_limits(container),
-        user=person.user,
-        group=person.group,
-        groups=person.groups,
+        user=identity.user,
+        group=identity.group,
+        groups=identity.groups,
     )
 
 
@@ -220,11 +225,11 @@ def _mounts(pod: Object, container: Object, sandbox: PodSandbox, variables: dict
     if not sandbox.mounts:
         return []
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
-    wanted = [
+    mounts = [
         one for one in container.get("volumeMounts", ()) if not is_present_on_host(one, volumes[one["name"]])
     ]
     hosts = Mount(source=str(sandbox.hosts), target=_HOSTS, read_only=True)
-    return [*container_mounts(pod, container | {"volumeMounts": wanted}, sandbox.volumes, variables), hosts]
+    return [*container_mounts(pod, container | {"volumeMounts": mounts}, sandbox.volumes, variables), hosts]
 
 
 def _limits(container: Object) -> Limits:

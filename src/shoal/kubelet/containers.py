@@ -1,7 +1,4 @@
-"""How runs ended, with the last words of those that failed.
-
-The containers of one pod: starts them, stops them, asks how they are, and knows what each has done.
-"""
+"""The containers of one pod: starts and stops them, probes them, and collects how they ended."""
 
 import asyncio
 import contextlib
@@ -11,6 +8,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.resources import Object
 from shoal.kubelet import volumes
 from shoal.kubelet.container_spec import EnvironmentContext, build_container_spec
@@ -25,7 +23,7 @@ from shoal.kubelet.volumes import MountError
 
 _LOG_LINES: Final = 80
 _LOG_BYTES: Final = 2048
-"""As much of a log stands in a status as kubelets put there."""
+"""Length of the log excerpt in a status, as in kubelets."""
 _ADDRESS_IN_USE: Final = b"address already in use"
 _ADDRESS_IN_USE_HINT: Final = (
     "{name} could not listen: address already in use. Every pod of this machine has an address of its own: "
@@ -34,29 +32,29 @@ _ADDRESS_IN_USE_HINT: Final = (
 
 
 RunKey = tuple[str, int]
-"""A container and the number of its turn."""
+"""Unique key within the pod: container and attempt."""
 
 
 class ExitCollector:
-    """What is known of runs that have ended."""
+    """Collects the exit statuses of runs, with the end of the log of those that failed."""
 
     def __init__(self, context: AgentContext) -> None:
         self._context: Final = context
         self._known: Final[dict[RunKey, ExitStatus]] = {}
 
     def get(self, name: str, attempt: int) -> ExitStatus | None:
-        """How a run ended; None as long as it is not known, or runs."""
+        """The exit status of a run; None while it is running or not collected."""
         return self._known.get((name, attempt))
 
     def discard(self, run: Run) -> None:
-        """Nobody will ask for this one any more."""
+        """Forget the exit status of a run."""
         self._known.pop(run.spec.key, None)
 
     async def collect(self, pod: Object, container: Object, run: Run) -> None:
-        """Wait for the end of a run, and keep what is to be known of it."""
+        """Wait for the end of a run, and store its exit status."""
         ended = await run.wait()
-        if ended.code != 0 and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            with contextlib.suppress(OSError):  # its end counts also where its log cannot be read
+        if ended.code != 0 and pod.get("status", {}).get("phase") not in FINISHED_PHASES:
+            with contextlib.suppress(OSError):  # the exit status matters even if the log is unreadable
                 ended = await self._explain(pod, container, run, ended)
         self._known[run.spec.key] = ended
 
@@ -74,7 +72,7 @@ _PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
 
 
 class PodContainers:
-    """The containers of a pod. `changed` is called when something has happened to one of them."""
+    """The containers of a pod. `changed` is called when the state of one of them has changed."""
 
     def __init__(
         self, pod: Object, node: LocalNode, context: AgentContext, changed: Callable[[], None]
@@ -87,19 +85,19 @@ class PodContainers:
         self._probers: Final[dict[RunKey, Prober]] = {}
         self._watched: Final[set[RunKey]] = set()
         self._stop_deadlines: Final[dict[RunKey, float]] = {}
-        """When runs that were told to stop are over at the latest."""
+        """By when runs that are being stopped must have ended."""
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self.start_failures: Final[dict[str, StartFailure]] = {}
 
     def close(self) -> None:
-        """Look no more; what runs goes on."""
+        """Stop watching; containers continue to run."""
         for task in self._tasks:
             task.cancel()
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # --- watching -----------------------------------------------------------------------------------------
 
     def adopt_runs(self, pod: Object) -> None:
-        """Look after all runs that there are, also those that an earlier process began."""
+        """Watch all runs of the pod, including those started by an earlier process."""
         for run in self._context.runtime.runs(self._uid):
             key = run.spec.key
             if key not in self._watched:
@@ -110,7 +108,7 @@ class PodContainers:
                 self._create_task(self._watch(pod, run, container))
 
     def runs(self, pod: Object) -> dict[str, Any]:
-        """What each container has done so far."""
+        """All known runs of each container."""
         found: dict[str, list[ContainerRun]] = {}
         for run in self._context.runtime.runs(self._uid):
             name, attempt = run.spec.container, run.spec.attempt
@@ -120,18 +118,18 @@ class PodContainers:
         return container_runs(pod, found, self._context.clock())
 
     def health(self) -> dict[str, ContainerHealth]:
-        """What probes say of those that run."""
+        """Probe results of running containers."""
         return {name: prober.health for (name, _), prober in self._probers.items()}
 
     def take_probe_failures(self) -> list[tuple[str, str]]:
-        """Probes that have failed since this was asked last."""
+        """Probe failures since the last call: kind of probe and message."""
         output = [failure for prober in self._probers.values() for failure in prober.failures]
         for prober in self._probers.values():
             prober.failures.clear()
         return output
 
     async def _watch(self, pod: Object, run: Run, container: Object) -> None:
-        """Ask a run how it is until it ends, and take note of its end."""
+        """Probe a run until it ends, and collect its exit status."""
         prober = self._probers.get(run.spec.key)
         probing = self._create_task(prober.run()) if prober else None
         await self._exits.collect(pod, container, run)
@@ -141,7 +139,10 @@ class PodContainers:
         self._changed()
 
     def _prober(self, pod: Object, run: Run, container: Object) -> Prober:
-        """What asks a run; what an earlier process knew of it is still so until there is an answer."""
+        """The prober of a run.
+
+        It starts with the results that an earlier process has written to the status.
+        """
         prober = Prober(run, container, self._context.names.address(pod), self._changed)
         for status in pod.get("status", {}).get("containerStatuses", ()):
             if status["name"] == container["name"] and status.get("restartCount") == run.spec.attempt:
@@ -151,7 +152,7 @@ class PodContainers:
     # --- starting -----------------------------------------------------------------------------------------
 
     async def start(self, pod: Object, name: str, attempt: int) -> None:
-        """Start a container; what stands in the way is kept as an obstacle, and told."""
+        """Start a container; a failure is stored in `start_failures`, and reported as an Event."""
         try:
             await self._start(pod, name, attempt)
             self.start_failures.pop(name, None)
@@ -185,7 +186,7 @@ class PodContainers:
         await self._prune_runs(name, attempt + 1 - KEPT_RUNS)
 
     async def _prune_runs(self, name: str, before: int) -> None:
-        """Keep no more of a container that ends over and over than is of use."""
+        """Delete old runs of a container that are not needed for its back-off any more."""
         for run in await self._context.runtime.prune(self._uid, name, before):
             self._watched.discard(run.spec.key)
             self._stop_deadlines.pop(run.spec.key, None)
@@ -202,7 +203,7 @@ class PodContainers:
     # --- stopping -----------------------------------------------------------------------------------------
 
     def stop(self, name: str, grace: float) -> bool:
-        """Have a container stopped within so many seconds; whether nobody had asked for it before."""
+        """Stop a container within `grace` seconds; return whether this is the first request."""
         now, new = self._context.clock(), False
         for run in self._context.runtime.runs(self._uid):
             key = run.spec.key

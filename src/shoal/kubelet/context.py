@@ -1,4 +1,4 @@
-"""What everybody who looks after pods of this machine works with."""
+"""Dependencies that all pod workers of an agent share."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ COMPONENT: Final = "shoal-agent"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentContext:
-    """The cluster, the runtime, and what the pods of a home share."""
+    """The cluster, the runtime, and the services that the pods of a home share."""
 
     cluster: Cluster
     runtime: Runtime
@@ -32,11 +32,11 @@ class AgentContext:
     devices: DeviceManager = field(default_factory=DeviceManager)
 
     def pod_directory(self, uid: str) -> Path:
-        """Where a pod is on the disk, if it is."""
+        """The directory of a pod; it may not exist."""
         return self.home / "pods" / uid
 
     def sandbox(self, pod: Object) -> PodSandbox:
-        """Where a pod lives."""
+        """The pod's place on this machine."""
         metadata = pod["metadata"]
         return PodSandbox(
             directory=self.pod_directory(metadata["uid"]),
@@ -46,7 +46,7 @@ class AgentContext:
         )
 
     async def record_event(self, pod: Object, reason: str, message: str, *, normal: bool = False) -> None:
-        """Have an Event written about a pod."""
+        """Record an Event about a pod."""
         metadata = pod["metadata"]
         about = ObjectReference(
             api_version="v1",

@@ -1,10 +1,9 @@
-"""What is to become of a pod, judged by what is known of it: a pure function.
+"""What happens next to a pod: a pure function of its observed state.
 
-`judge` is given the pod, the turns that its containers have had, and how those that run are. It says which
-containers are to be started now, which are to be stopped, how the pod stands, and when to look again. Turns
-come from the runtime's directories: what has ended there has ended, whoever asks, and however often.
-
-What a pod's containers have done so far: from the runtime, and from the status where that has lost it.
+`decide` takes the pod, the runs of its containers, and the probe results of the running ones. It returns
+which containers to start and to stop, the phase of the pod, and when to check again. Runs come from the
+runtime's directories, or from the pod's status where a directory is lost: so the decision is the same after a
+restart of the agent.
 """
 
 import math
@@ -14,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.backoff import Backoff
 from shoal.cluster.resources import Object
 from shoal.kubelet.runtime import ExitStatus
@@ -21,9 +21,8 @@ from shoal.kubelet.runtime import ExitStatus
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
-TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 KEPT_RUNS: Final = 8
-"""Turns of a container that are kept: so many tell the whole back-off, which has reached its most by then."""
+"""Runs of a container that are kept: enough for the back-off, which has reached its maximum by then."""
 
 
 class RestartOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class RestartOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerRun(msgspec.Struct, frozen=True):
-    """One run of a container."""
+    """One run of a container, as observed."""
 
     attempt: int
     started: float | None = None
@@ -48,16 +47,16 @@ class ContainerRun(msgspec.Struct, frozen=True):
 
 
 class ContainerHealth(msgspec.Struct, frozen=True):
-    """What probes say of a container that runs; what nobody asks about is well."""
+    """Probe results of a running container; without a probe the result is positive."""
 
     started: bool = True
     ready: bool = True
     unhealthy_reason: str = ""
-    """Why it must be stopped."""
+    """Why the container must be stopped; empty if it need not be."""
 
 
 class StartFailure(msgspec.Struct, frozen=True):
-    """Why a container could not be started, and when it is tried again."""
+    """Why a container could not be started, and when to try again."""
 
     reason: str
     message: str
@@ -75,7 +74,7 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
     restart: RestartOptions = RestartOptions()
 
     def last(self, name: str) -> ContainerRun | None:
-        """The newest turn of a container."""
+        """The newest run of a container."""
         runs = self.runs.get(name)
         return runs[-1] if runs else None
 
@@ -84,7 +83,7 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
         return last is not None and last.exit is None
 
     def health_of(self, name: str) -> ContainerHealth:
-        """How a container is."""
+        """The health of a container; neither started nor ready if it is not running."""
         last = self.last(name)
         if last is None or last.exit is not None or last.started is None:
             return ContainerHealth(started=False, ready=False)
@@ -92,19 +91,19 @@ class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def running(self) -> list[str]:
-        """Containers that run."""
+        """Names of running containers."""
         return [name for name in self.runs if self.is_running(name)]
 
     @property
     def start_time(self) -> float:
-        """Since when the pod is its node's."""
-        said = self.pod.get("status", {}).get("startTime")
+        """When the node accepted the pod."""
+        reported = self.pod.get("status", {}).get("startTime")
         started = [runs[0].started for runs in self.runs.values() if runs and runs[0].started]
-        return datetime.fromisoformat(said).timestamp() if said else min((*started, self.now))
+        return datetime.fromisoformat(reported).timestamp() if reported else min((*started, self.now))
 
 
 class PodDecision(msgspec.Struct, kw_only=True):
-    """What is to be done about a pod, and how it stands."""
+    """What to do with the containers of a pod, and its phase."""
 
     phase: Phase
     reason: str = ""
@@ -112,11 +111,11 @@ class PodDecision(msgspec.Struct, kw_only=True):
     initialized: bool = False
     start: list[str] = []
     stop: dict[str, str] = {}
-    """Containers to be stopped, and why."""
+    """Containers to stop, with the reason."""
     waiting: dict[str, tuple[str, str]] = {}
-    """Why containers do not run that are to: reason and message."""
+    """Containers that cannot run yet: reason and message."""
     recheck_at: float = math.inf
-    """When to look again although nothing happened."""
+    """When to decide again even if nothing has changed."""
 
     def add_waiting(self, name: str, reason: str, message: str = "", until: float = math.inf) -> None:
         self.waiting[name] = reason, message
@@ -124,20 +123,22 @@ class PodDecision(msgspec.Struct, kw_only=True):
 
 
 def decide(observation: PodObservation) -> PodDecision:
-    """What is to become of a pod."""
+    """Decide what happens next to a pod."""
     status = observation.pod.get("status", {})
-    if status.get("phase") in TERMINAL_PHASES:
-        over = PodDecision(
+    if status.get("phase") in FINISHED_PHASES:
+        ended = PodDecision(
             phase=status["phase"], reason=status.get("reason", ""), message=status.get("message", "")
         )
-        return _stopped(observation, over, "the pod has ended")
+        return _stop_all(observation, ended, "the pod has ended")
     if "deletionTimestamp" in observation.pod["metadata"]:
-        return _stopped(observation, PodDecision(phase=_while_ending(observation)), "the pod was deleted")
+        return _stop_all(
+            observation, PodDecision(phase=_phase_of_deleted(observation)), "the pod was deleted"
+        )
     decision = _advance(observation)
     deadline = _deadline(observation)
     if _overdue(observation, decision, deadline):
         return _past_deadline(observation)
-    if decision.phase not in TERMINAL_PHASES:
+    if decision.phase not in FINISHED_PHASES:
         decision.recheck_at = min(decision.recheck_at, deadline)
     return decision
 
@@ -158,89 +159,95 @@ def restart_delay(runs: Sequence[ContainerRun], options: RestartOptions) -> floa
     return options.backoff.delay(failures)
 
 
-# --- a pod that goes on ------------------------------------------------------------------------------------
+# --- active pods ----------------------------------------------------------------------------------------
 
 
 def _advance(observation: PodObservation) -> PodDecision:
-    """Init containers in their order, then all others side by side."""
-    decision, mains = PodDecision(phase="Pending"), list(_mains(observation))
-    if over := _over(observation):
-        decision.phase, decision.initialized = over, True
-        return _without_sidecars(observation, decision)
-    _stop_the_ailing(observation, decision)
-    begun = any(observation.runs.get(name) for name in mains)
+    """Run init containers in order, then all other containers in parallel."""
+    decision, names = PodDecision(phase="Pending"), list(_main_containers(observation))
+    if phase := _final_phase(observation):
+        decision.phase, decision.initialized = phase, True
+        return _stop_sidecars(observation, decision)
+    _stop_unhealthy(observation, decision)
+    started = any(observation.runs.get(name) for name in names)
     for container in observation.pod["spec"].get("initContainers", ()):
-        if not _initialize(observation, container, decision) and not begun:
+        if not _initialize(observation, container, decision) and not started:
             return _uninitialized(observation, decision)
     decision.initialized = True
-    for name in mains:
-        _keep(observation, name, _policy(observation), decision)
-    if all(observation.runs.get(name) for name in mains):
+    for name in names:
+        _start_if_needed(observation, name, _restart_policy(observation), decision)
+    if all(observation.runs.get(name) for name in names):
         decision.phase = "Running"
     return decision
 
 
-def _over(observation: PodObservation) -> Phase | None:
-    """How a pod has ended whose containers have all ended for good."""
-    lasts = [observation.last(name) for name in _mains(observation)]
+def _final_phase(observation: PodObservation) -> Phase | None:
+    """The final phase, if all main containers have ended for good."""
+    lasts = [observation.last(name) for name in _main_containers(observation)]
     exits = [last.exit for last in lasts if last is not None and last.exit is not None]
-    if len(exits) < len(lasts) or any(_starts_again(ended, _policy(observation)) for ended in exits):
+    if len(exits) < len(lasts) or any(
+        _should_restart(ended, _restart_policy(observation)) for ended in exits
+    ):
         return None
     return "Failed" if any(ended.code != 0 for ended in exits) else "Succeeded"
 
 
-def _stop_the_ailing(observation: PodObservation, decision: PodDecision) -> None:
+def _stop_unhealthy(observation: PodObservation, decision: PodDecision) -> None:
     for name in observation.running:
         if unhealthy_reason := observation.health_of(name).unhealthy_reason:
             decision.stop[name] = unhealthy_reason
 
 
 def _initialize(observation: PodObservation, container: Object, decision: PodDecision) -> bool:
-    """Bring one init container on; whether the next may begin."""
+    """Advance one init container; return whether the next one may start."""
     name, last = container["name"], observation.last(container["name"])
     if is_sidecar(container):
-        _keep(observation, name, "Always", decision)
+        _start_if_needed(observation, name, "Always", decision)
         return observation.health_of(name).started
     if last is not None and last.exit is not None and last.exit.code == 0:
         return True
-    _keep(observation, name, "Never" if _policy(observation) == "Never" else "OnFailure", decision)
+    _start_if_needed(
+        observation, name, "Never" if _restart_policy(observation) == "Never" else "OnFailure", decision
+    )
     return False
 
 
-def _policy(observation: PodObservation) -> str:
+def _restart_policy(observation: PodObservation) -> str:
     return str(observation.pod["spec"].get("restartPolicy", "Always"))
 
 
 def _uninitialized(observation: PodObservation, decision: PodDecision) -> PodDecision:
-    """The others wait; a pod whose init container has failed for good has failed."""
+    """Main containers wait for init containers; an init container that failed for good fails the pod."""
     spec = observation.pod["spec"]
     for container in spec["containers"]:
         decision.add_waiting(container["name"], "PodInitializing")
     failed = [
         one["name"]
         for one in spec["initContainers"]
-        if not is_sidecar(one) and _policy(observation) == "Never" and _failed(observation, one["name"])
+        if not is_sidecar(one)
+        and _restart_policy(observation) == "Never"
+        and _failed(observation, one["name"])
     ]
     if not failed:
         return decision
     decision.phase = "Failed"
-    return _without_sidecars(observation, decision)
+    return _stop_sidecars(observation, decision)
 
 
-def _keep(observation: PodObservation, name: str, policy: str, decision: PodDecision) -> None:
-    """Start a container if it is to run and does not."""
+def _start_if_needed(observation: PodObservation, name: str, policy: str, decision: PodDecision) -> None:
+    """Start a container that should be running and is not, unless it is in back-off."""
     last, failure = observation.last(name), observation.start_failures.get(name)
-    if last is not None and (last.exit is None or not _starts_again(last.exit, policy)):
+    if last is not None and (last.exit is None or not _should_restart(last.exit, policy)):
         return
     if failure is not None and failure.until > observation.now:
         decision.add_waiting(name, failure.reason, failure.message, failure.until)
     elif last is None or last.exit is None:
         decision.start.append(name)
     else:
-        _start_again(observation, name, last.exit, decision)
+        _restart(observation, name, last.exit, decision)
 
 
-def _start_again(observation: PodObservation, name: str, ended: ExitStatus, decision: PodDecision) -> None:
+def _restart(observation: PodObservation, name: str, ended: ExitStatus, decision: PodDecision) -> None:
     delay = restart_delay(observation.runs[name], observation.restart)
     if ended.finished + delay <= observation.now:
         decision.start.append(name)
@@ -251,7 +258,7 @@ def _start_again(observation: PodObservation, name: str, ended: ExitStatus, deci
     decision.add_waiting(name, "CrashLoopBackOff", message, ended.finished + delay)
 
 
-def _starts_again(ended: ExitStatus, policy: str) -> bool:
+def _should_restart(ended: ExitStatus, policy: str) -> bool:
     return policy == "Always" or (policy == "OnFailure" and ended.code != 0)
 
 
@@ -260,40 +267,39 @@ def _failed(observation: PodObservation, name: str) -> bool:
     return last is not None and last.exit is not None and last.exit.code != 0
 
 
-# --- a pod that ends ---------------------------------------------------------------------------------------
+# --- ending pods ------------------------------------------------------------------------------------------
 
 
-def _without_sidecars(observation: PodObservation, decision: PodDecision) -> PodDecision:
-    """A pod has ended when its sidecars have: until then they are stopped, and it runs."""
+def _stop_sidecars(observation: PodObservation, decision: PodDecision) -> PodDecision:
+    """The pod has ended when its sidecars have: until then they are stopped, and it is Running."""
     decision.start.clear()
-    return _stopped(observation, decision, "the pod has ended") if observation.running else decision
+    return _stop_all(observation, decision, "the pod has ended") if observation.running else decision
 
 
-def _stopped(observation: PodObservation, decision: PodDecision, why: str) -> PodDecision:
-    """Everything is to stop; as long as something lives the pod has not ended."""
+def _stop_all(observation: PodObservation, decision: PodDecision, reason: str) -> PodDecision:
+    """Stop all containers; the pod has not ended while one is running."""
     decision.initialized = decision.initialized or any(
-        observation.runs.get(name) for name in _mains(observation)
+        observation.runs.get(name) for name in _main_containers(observation)
     )
-    mains = [name for name in _mains(observation) if observation.is_running(name)]
-    decision.stop = dict.fromkeys(
-        mains or observation.running, why
-    )  # sidecars are there until the others are gone
+    names = [name for name in _main_containers(observation) if observation.is_running(name)]
+    # Sidecars are stopped last, when no other container is running.
+    decision.stop = dict.fromkeys(names or observation.running, reason)
     if (
         decision.stop
-        and decision.phase in TERMINAL_PHASES
-        and observation.pod.get("status", {}).get("phase") not in TERMINAL_PHASES
+        and decision.phase in FINISHED_PHASES
+        and observation.pod.get("status", {}).get("phase") not in FINISHED_PHASES
     ):
         decision.phase = "Running"
     return decision
 
 
-def _while_ending(observation: PodObservation) -> Phase:
-    """How a pod stands that was deleted: failed, unless all that it was for was done."""
-    done = [observation.last(name) for name in _mains(observation)]
+def _phase_of_deleted(observation: PodObservation) -> Phase:
+    """The final phase of a deleted pod: Failed, unless all main containers have succeeded."""
+    done = [observation.last(name) for name in _main_containers(observation)]
     return "Succeeded" if all(one and one.exit and one.exit.code == 0 for one in done) else "Failed"
 
 
-def _mains(observation: PodObservation) -> Iterator[str]:
+def _main_containers(observation: PodObservation) -> Iterator[str]:
     return (container["name"] for container in observation.pod["spec"]["containers"])
 
 
@@ -303,8 +309,8 @@ def _deadline(observation: PodObservation) -> float:
 
 
 def _overdue(observation: PodObservation, decision: PodDecision, deadline: float) -> bool:
-    """Whether a pod has taken too long; one that ended before its deadline has not."""
-    if decision.phase not in TERMINAL_PHASES:
+    """Whether a pod has exceeded its deadline; one that ended before has not."""
+    if decision.phase not in FINISHED_PHASES:
         return observation.now >= deadline
     ends = [run.exit.finished for runs in observation.runs.values() for run in runs if run.exit]
     return max(ends, default=0.0) > deadline
@@ -312,47 +318,51 @@ def _overdue(observation: PodObservation, decision: PodDecision, deadline: float
 
 def _past_deadline(observation: PodObservation) -> PodDecision:
     message = "Pod was active on the node longer than the specified deadline"
-    return _stopped(
+    return _stop_all(
         observation, PodDecision(phase="Failed", reason=DEADLINE_EXCEEDED, message=message), message
     )
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Whether an init container runs beside the others, for as long as they do."""
+    """Whether an init container is a sidecar: it runs beside the main containers."""
     return bool(container.get("restartPolicy") == "Always")
 
 
-_KILLED: Final = 137
+_KILLED_CODE: Final = 137
 
 
 def container_runs(
     pod: Object, runs: Mapping[str, Sequence[ContainerRun]], now: float
 ) -> dict[str, Sequence[ContainerRun]]:
-    """The turns of every container. What was said to have begun has begun, though no trace of it be left."""
+    """The runs of each container.
+
+    A container that its status says has started has started, even if its directory is lost: it is not run
+    twice.
+    """
     status = pod.get("status", {})
-    told = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    lost = {
-        one["name"]: (_lost(one, now),)
-        for one in told
+    statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    lost_runs = {
+        one["name"]: (_lost_run(one, now),)
+        for one in statuses
         if one.get("containerID") and not runs.get(one["name"])
     }
-    return {**runs, **lost}
+    return {**runs, **lost_runs}
 
 
-def _lost(status: Object, now: float) -> ContainerRun:
-    """The turn of a container that is only known from what was said of it."""
-    said = status["state"].get("terminated") or status.get("lastState", {}).get("terminated") or {}
+def _lost_run(status: Object, now: float) -> ContainerRun:
+    """The run of a container whose directory is lost, rebuilt from its status."""
+    reported = status["state"].get("terminated") or status.get("lastState", {}).get("terminated") or {}
     exit_ = ExitStatus(
-        code=said.get("exitCode", _KILLED),
-        signal=said.get("signal"),
+        code=reported.get("exitCode", _KILLED_CODE),
+        signal=reported.get("signal"),
         started=None,
-        finished=_moment(said["finishedAt"]) if said.get("finishedAt") else now,
-        reason=said.get("reason", "Lost"),
-        message=said.get("message", "The container could not be located: its directory is gone"),
+        finished=_parse_time(reported["finishedAt"]) if reported.get("finishedAt") else now,
+        reason=reported.get("reason", "Lost"),
+        message=reported.get("message", "The container could not be located: its directory is gone"),
     )
-    started = said.get("startedAt")
-    return ContainerRun(status.get("restartCount", 0), _moment(started) if started else None, exit_)
+    started = reported.get("startedAt")
+    return ContainerRun(status.get("restartCount", 0), _parse_time(started) if started else None, exit_)
 
 
-def _moment(text: str) -> float:
+def _parse_time(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()

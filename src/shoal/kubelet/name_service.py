@@ -1,13 +1,12 @@
-"""Loopback addresses of host names: each name its own, and the same again after a restart.
+"""The name service of a home: host names of pods, their loopback addresses, and hosts files.
 
-A home has one of the networks 127.1/16 to 127.254/16: its first choice by a hash of its path, or the next
-that no other home claims. It keeps that as long as a name has an address in it. A name has its first choice
-there by a hash too, or the next that is free. What was given is on the disk before anybody uses it.
+A home uses one of the networks 127.1/16 to 127.254/16: the preferred one by a hash of its path, or the next
+that no other home uses. It keeps the network as long as any name has an address in it. Within it a name has a
+preferred address, also by a hash, or the next free one. Allocations are on disk before they are used, and
+survive restarts.
 
-Which host names there are, whose they are, and what address each has.
-
-A name is there as long as a pod has it, an Indexed Job will have it, or the service exists that it belongs
-to. So a pod that is made again has the address that it had, and its name resolves before it has started.
+A name exists as long as a pod has it, an Indexed Job is going to have a pod of that name, or the service of
+the name exists. So a recreated pod keeps its address, and its name resolves before the pod has started.
 """
 
 import asyncio
@@ -31,11 +30,11 @@ from shoal.kubelet.shim.records import write_atomically
 
 _DOMAIN: Final = "svc.cluster.local"
 _MAX_STALE: Final = 256
-"""So many names that are gone may stay in a file."""
+"""Stale names that may stay in a file before it is rewritten."""
 
 
 class HostName(NamedTuple):
-    """A host name: that of a pod, or of a place in a service that pods take one after another."""
+    """A host name: of a pod, or within a service, where successive pods may use it."""
 
     namespace: str
     host: str
@@ -43,7 +42,7 @@ class HostName(NamedTuple):
 
 
 def hosts_line(name: HostName, address: str, viewer: str, aliases: tuple[str, ...] = ()) -> str:
-    """The line of a name in the file of a namespace; empty if the name is of no use there."""
+    """The line of a name in the hosts file of the namespace `viewer`; empty if it does not resolve there."""
     at_home = name.namespace == viewer
     if not name.subdomain:
         return f"{address} {' '.join((name.host, *aliases))}\n" if at_home else ""
@@ -54,23 +53,23 @@ def hosts_line(name: HostName, address: str, viewer: str, aliases: tuple[str, ..
 
 
 class HostsFiles:
-    """The hosts files of a home."""
+    """The hosts files of a home, one per namespace."""
 
     def __init__(self, directory: Path, header: str) -> None:
-        """`always` are the lines that every file begins with."""
+        """`header` are the first lines of every file."""
         self._directory: Final = directory
         self._header: Final = header if header.endswith("\n") or not header else f"{header}\n"
         self._entries: Final[dict[HostName, tuple[str, tuple[str, ...]]]] = {}
         self._files: Final[dict[str, _HostsFile]] = {}
 
     def path(self, namespace: str) -> Path:
-        """The file of a namespace; it is there after the next `write`."""
+        """The file of a namespace; it exists after the next `write`."""
         if namespace not in self._files:
             self._files[namespace] = _HostsFile(self._directory / namespace)
         return self._directory / namespace
 
     def put(self, name: HostName, address: str, aliases: tuple[str, ...] = ()) -> None:
-        """Have a name resolve to an address; `others` are what else it is called in its namespace."""
+        """Map a name to an address; `aliases` are further names within its namespace."""
         entry = (address, aliases)
         if self._entries.get(name) == entry:
             return
@@ -80,7 +79,7 @@ class HostsFiles:
             file.add(name, hosts_line(name, address, namespace, aliases), moved=moved)
 
     def drop(self, name: HostName) -> None:
-        """A name is gone."""
+        """Remove a name."""
         if self._entries.pop(name, None) is not None:
             for file in self._files.values():
                 file.stale.add(name)
@@ -99,14 +98,14 @@ class HostsFiles:
 
 
 class _HostsFile:
-    """One file, and what is to be done to it."""
+    """One hosts file and its pending changes."""
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path
         self._new: Final[list[str]] = []
         self.stale: Final[set[HostName]] = set()
         self.needs_rewrite = True
-        """It has to be written from the beginning."""
+        """Whether appending is not enough."""
 
     def add(self, name: HostName, text: str, *, moved: bool) -> None:
         self.needs_rewrite = self.needs_rewrite or moved or name in self.stale
@@ -119,7 +118,7 @@ class _HostsFile:
         self._new.clear()
 
     def rewrite(self, text: str) -> None:
-        """Write it in place, with no moment at which it is empty."""
+        """Rewrite in place, so that the file is never empty and mounts of it stay valid."""
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
@@ -136,25 +135,25 @@ class _HostsFile:
 _NETWORKS: Final = 254
 _LAST_HOST: Final = 0xFFFE
 _RESERVED_OCTETS: Final = (0, 255)
-"""Last parts of addresses that some programs take for networks."""
+"""Last octets that some programs treat as network or broadcast addresses."""
 
 
 class AddressesExhaustedError(Exception):
-    """Raised when a network has no address left."""
+    """Raised when a network has no free address."""
 
 
 class _SavedAddresses(msgspec.Struct):
-    """As it is on the disk."""
+    """The allocations as stored on disk."""
 
     network: int
     names: list[tuple[str, str, str, int]] = []
 
 
 class AddressAllocator:
-    """Who has which address."""
+    """Allocates an address to each host name."""
 
     def __init__(self, path: Path) -> None:
-        """Read what was given before; a file that cannot be read is as none, and is written anew."""
+        """Read earlier allocations; an unreadable file counts as empty and is overwritten."""
         self._path: Final = path
         saved = _SavedAddresses(_hash(str(path.parent)) % _NETWORKS + 1)
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -171,7 +170,7 @@ class AddressAllocator:
         return list(self._numbers)
 
     def allocate(self, name: HostName) -> str:
-        """The address of a name, which gets one if it has none; FullError if there is none left."""
+        """The address of a name, allocated if it has none; AddressesExhaustedError if none is free."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = self._choose_number(name)
@@ -184,25 +183,25 @@ class AddressAllocator:
         return len(self._taken) < _LAST_HOST // 2
 
     def release(self, name: HostName) -> None:
-        """Nobody needs the name any more, if it has an address."""
+        """Free the address of a name, if it has one."""
         self._taken.discard(self._numbers.pop(name, 0))
 
     def encode(self) -> bytes:
-        """What is to be on the disk."""
+        """The contents of the file."""
         return msgspec.json.encode(
             _SavedAddresses(self._network, [(*name, n) for name, n in self._numbers.items()])
         )
 
     def save(self, data: bytes) -> None:
-        """Write it down: all of it, or nothing."""
+        """Write the file atomically."""
         write_atomically(str(self._path), data, durable=True)
 
     def _claim_network(self, first: int, *, search: bool) -> int:
-        """The network of this home as long as this lives: its first choice, or one that is free."""
+        """Claim a network while this object lives: the preferred one or, with `search`, the next free one."""
         for step in range(_NETWORKS if search else 1):
             network = (first - 1 + step) % _NETWORKS + 1
             with socket.socket(socket.AF_UNIX) as claim, contextlib.suppress(OSError):
-                claim.bind(f"\0shoal-127.{network}")  # a name without a file: it goes with its owner
+                claim.bind(f"\0shoal-127.{network}")  # an abstract socket: it is freed with its process
                 weakref.finalize(self, os.close, claim.detach())
                 return network
         return first
@@ -213,7 +212,7 @@ class AddressAllocator:
             number = (first + step) % _LAST_HOST + 1
             if number not in self._taken and number & 0xFF not in _RESERVED_OCTETS:
                 return number
-        raise AddressesExhaustedError(f"127.{self._network}.0.0/16 has no address left")
+        raise AddressesExhaustedError(f"127.{self._network}.0.0/16 has no free address")
 
 
 def _hash(text: str) -> int:
@@ -222,15 +221,15 @@ def _hash(text: str) -> int:
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_EXPECTED: Final = 4096
-"""Of how many indices of a Job the names are known before there are pods."""
+"""Indices of a Job whose names are allocated before there are pods."""
 _MAX_PEERS: Final = 1024
-"""Of how many hosts the addresses fit into one variable."""
+"""Hosts whose addresses fit into one environment variable."""
 
 _Owner = tuple[str, Key]
 
 
 def pod_host_name(pod: Object) -> HostName:
-    """The name that a pod's address belongs to."""
+    """The name to which the address of a pod belongs."""
     metadata, spec = pod["metadata"], pod["spec"]
     if spec.get("subdomain"):
         return HostName(metadata["namespace"], spec.get("hostname") or metadata["name"], spec["subdomain"])
@@ -238,13 +237,13 @@ def pod_host_name(pod: Object) -> HostName:
 
 
 def pod_aliases(pod: Object) -> tuple[str, ...]:
-    """What else a pod is called among its neighbours."""
+    """Further names of a pod within its namespace."""
     called = (pod["metadata"]["name"], pod["spec"].get("hostname", ""))
     return tuple(one for one in dict.fromkeys(called) if one and one != pod_host_name(pod).host)
 
 
 def expected_job_names(job: Object) -> Iterator[HostName]:
-    """The names of the pods that an Indexed Job has, or will have."""
+    """The names of the pods that an Indexed Job has or is going to have."""
     spec, metadata = job["spec"], job["metadata"]
     subdomain = spec["template"]["spec"].get("subdomain")
     if spec.get("completionMode") == "Indexed" and subdomain:
@@ -253,10 +252,10 @@ def expected_job_names(job: Object) -> Iterator[HostName]:
 
 
 class NameService:
-    """The names of a home."""
+    """The host names of a home and their addresses."""
 
     def __init__(self, home: Path, header: str) -> None:
-        """`always` are the lines that every hosts file begins with."""
+        """`header` are the first lines of every hosts file."""
         self._addresses: Final = AddressAllocator(home / "addresses.json")
         self._hosts: Final = HostsFiles(home / "hosts", header)
         self._names_by_owner: Final[dict[_Owner, dict[HostName, tuple[str, ...]]]] = {}
@@ -265,26 +264,26 @@ class NameService:
         self._dirty = True
         self._flush_lock: Final = asyncio.Lock()
 
-    # --- hearing ------------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------
 
     def on_pod_changes(self, changes: Sequence[Change[Object]]) -> None:
-        """Pods came, changed or went."""
+        """Update the names of changed pods."""
         for change in changes:
             names = {pod_host_name(change.item): pod_aliases(change.item)} if isinstance(change, Put) else {}
             self._set_names(("pod", change.key), names)
 
     def on_job_changes(self, changes: Sequence[Change[Object]]) -> None:
-        """Jobs came, changed or went."""
+        """Update the expected names of changed Jobs."""
         for change in changes:
             names = expected_job_names(change.item) if isinstance(change, Put) else ()
             self._set_names(("job", change.key), {name: () for name in names if self._may_reserve(name)})
 
     def _may_reserve(self, name: HostName) -> bool:
-        """Whether a name may have an address before it has a pod: pods that come must find some free."""
+        """Whether a name may have an address before it has a pod: enough must stay free for existing pods."""
         return name in self._addresses or self._addresses.has_spare
 
     def on_service_changes(self, changes: Sequence[Change[Object]]) -> None:
-        """Services came, changed or went."""
+        """Update services; names of a deleted service are released."""
         for change in changes:
             if isinstance(change, Put):
                 self._services.add(change.key)
@@ -293,7 +292,7 @@ class NameService:
                 self.release_unused(change.key)
 
     def release_unused(self, service: Key | None = None) -> None:
-        """Give up the names that nobody holds, of one service or of all."""
+        """Release names without an owner, of one service or of all."""
         self._release(
             name
             for name in self._addresses.names()
@@ -313,7 +312,7 @@ class NameService:
             try:
                 self._hosts.put(name, self._addresses.allocate(name), aliases)
             except AddressesExhaustedError as error:
-                _LOG.warning("%s has no address: %s", ".".join(filter(None, name)), error)
+                _LOG.warning("cannot allocate an address for %s: %s", ".".join(filter(None, name)), error)
         for name in before.keys() - names.keys():
             self._owners[name].discard(owner)
         self._release(before.keys() - names.keys())
@@ -326,14 +325,14 @@ class NameService:
             self._addresses.release(name)
             self._hosts.drop(name)
 
-    # --- asking -------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------
 
     def address(self, pod: Object) -> str:
-        """The address of a pod; it is safe to use after `settled`."""
+        """The address of a pod; valid for use after `flush`."""
         return HOST_IP if pod["spec"].get("hostNetwork") else self._addresses.allocate(pod_host_name(pod))
 
     def peers(self, pod: Object) -> dict[str, str]:
-        """The hosts of a pod's service and their addresses, as far as they are known; the first by name."""
+        """Hosts of the pod's service with their addresses; the first ones by name if there are too many."""
         me = pod_host_name(pod)
         if not me.subdomain:
             return {}
@@ -342,11 +341,11 @@ class NameService:
         return {name.host: self._addresses.allocate(name) for name in sorted(names)[:_MAX_PEERS]}
 
     def hosts_file(self, namespace: str) -> Path:
-        """The hosts file of a namespace; it is there after `settled`."""
+        """The hosts file of a namespace; it exists after `flush`."""
         return self._hosts.path(namespace)
 
     async def flush(self) -> None:
-        """Come back when all that was heard of is on the disk; who waits together is served together."""
+        """Return when all changes are on disk; concurrent calls share one write."""
         async with self._flush_lock:
             if self._dirty:
                 await self._save()

@@ -1,4 +1,4 @@
-"""What is said about the nodes of this machine: that they are there and live, and that some are no more."""
+"""Reports the nodes of this machine: registers them, sends heartbeats, and removes nodes that are gone."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class NodeReporter:
-    """Speaks for nodes."""
+    """Writes the status of nodes."""
 
     def __init__(
         self, cluster: Cluster, clock: Callable[[], float], nodes: LocalNodes, heartbeat: float
@@ -31,10 +31,10 @@ class NodeReporter:
         self._wake: Final = asyncio.Event()
         self._registered: Final[set[str]] = set()
         self.owned: Final[set[str]] = set(self._nodes_by_name)
-        """Nodes that are ours: those of this machine, and those that an earlier process made."""
+        """Nodes of this agent: those of this machine, and those that an earlier process registered."""
 
     def on_node_changes(self, changes: Sequence[Change[Object]]) -> None:
-        """Nodes came or changed; those that we made once are ours."""
+        """Note which nodes an earlier process of this machine has registered."""
         for change in changes:
             if isinstance(change, Put) and MACHINE_ANNOTATION in change.item["metadata"].get(
                 "annotations", {}
@@ -42,17 +42,17 @@ class NodeReporter:
                 self.owned.add(change.key[1])
 
     async def register(self, stopped: Collection[str]) -> None:
-        """Make the nodes, or make them ready again; not those that are as if they were lost."""
+        """Create the nodes, or set them ready again; except stopped ones."""
         for name in self._nodes_by_name:
             if name not in stopped:
                 await self._try_for(self._register, name)
 
     def report_now(self) -> None:
-        """A node is back: say so at once."""
+        """Send heartbeats at once: a stopped node has been restored."""
         self._wake.set()
 
     async def run(self, stopped: Collection[str]) -> None:
-        """Give signs of life for ever."""
+        """Send heartbeats until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._heartbeat):
@@ -63,10 +63,10 @@ class NodeReporter:
                     await self._try_for(self._heartbeat_node, name)
 
     async def _heartbeat_node(self, name: str) -> None:
-        """Say that a node lives; one that could not be made, or that somebody has deleted, is made."""
+        """Renew the lease of a node; register it if it was deleted or could not be created before."""
         try:
-            await self._nodes.contradict(name)
-            await self._nodes.renew(name)
+            await self._nodes.restore_ready(name)
+            await self._nodes.renew_lease(name)
         except NotFoundError:
             self._registered.discard(name)
         if name not in self._registered:
@@ -77,38 +77,36 @@ class NodeReporter:
         self._registered.add(name)
 
     async def _try_for(self, action: Callable[[str], Awaitable[None]], name: str) -> None:
-        """What cannot be said now, because the disk is full perhaps, is said with the next sign of life."""
+        """Run an action; an error, e.g. of a full disk, is logged: the next heartbeat tries again."""
         try:
             await action(name)
         except ClusterError as error:
             _LOG.warning("node %s: %s", name, error.message)
 
-    # --- nodes that are no more ---------------------------------------------------------------------------
+    # --- removed nodes ------------------------------------------------------------------------------------
 
     async def drain(self, name: str, pods: Iterable[Object]) -> None:
-        """Keep new pods away from a node, and delete those that it has."""
+        """Cordon a node and delete its pods."""
         with contextlib.suppress(NotFoundError):
             await self._cluster.patch(NODES, name, patch={"spec": {"unschedulable": True}})
         for pod in pods:
             await self._evict(pod)
 
     async def remove(self, name: str) -> None:
-        """A node is no more."""
+        """Delete a node."""
         self.owned.discard(name)
         await self._nodes.remove(name)
 
     async def _evict(self, pod: Object) -> None:
         metadata = pod["metadata"]
         with contextlib.suppress(ClusterError):
-            await self.mark_disrupted(
-                pod, f"Node {pod['spec']['nodeName']} is not part of this machine any more."
-            )
+            await self.mark_disrupted(pod, f"Node {pod['spec']['nodeName']} was removed from this machine.")
             await self._cluster.delete(
                 PODS, metadata["name"], metadata["namespace"], Deletion(uid=metadata["uid"])
             )
 
     async def mark_disrupted(self, pod: Object, message: str) -> None:
-        """Say why a pod is ended, so that nobody takes it for a failure."""
+        """Set DisruptionTarget on a pod: its end is not its own failure."""
         metadata = pod["metadata"]
         why = make_condition(
             DISRUPTION, holds=True, since=self._clock(), reason="TerminationByKubelet", message=message

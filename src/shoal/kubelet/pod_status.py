@@ -1,18 +1,19 @@
-"""The status of a pod, as a kubelet writes it: made of what is known of the pod and what was judged."""
+"""Builds the status of a pod, as a kubelet writes it, from its observed state and the decision."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.node_status import HOST_IP, make_condition
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time
-from shoal.kubelet.lifecycle import TERMINAL_PHASES, ContainerRun, PodDecision, PodObservation, is_sidecar
+from shoal.kubelet.lifecycle import ContainerRun, PodDecision, PodObservation, is_sidecar
 
 _COMPLETED: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 
 def build_pod_status(observation: PodObservation, decision: PodDecision, ip: str) -> Object:
-    """All that is said of a pod. Conditions that others wrote stay."""
+    """The complete status of a pod. Conditions of other writers are kept."""
     spec = observation.pod["spec"]
     status: Object = {
         "phase": decision.phase,
@@ -24,17 +25,17 @@ def build_pod_status(observation: PodObservation, decision: PodDecision, ip: str
         "podIP": ip,
         "podIPs": [{"ip": ip}],
         "conditions": _conditions(observation, decision),
-        "containerStatuses": [_container(observation, decision, one) for one in spec["containers"]],
+        "containerStatuses": [_container_status(observation, decision, one) for one in spec["containers"]],
     }
     if spec.get("initContainers"):
         status["initContainerStatuses"] = [
-            _container(observation, decision, one) for one in spec["initContainers"]
+            _container_status(observation, decision, one) for one in spec["initContainers"]
         ]
     return status
 
 
 def container_id(pod: Object, name: str, attempt: int) -> str:
-    """What a run of a container is called."""
+    """The id of a run of a container."""
     return f"shoal://{pod['metadata']['uid']}/{name}/{attempt}"
 
 
@@ -42,49 +43,49 @@ def container_id(pod: Object, name: str, attempt: int) -> str:
 
 
 def _conditions(observation: PodObservation, decision: PodDecision) -> list[Object]:
-    """The old ones, with ours in their places; a time changes only with what it is the time of."""
-    found = {each["type"]: each for each in observation.pod.get("status", {}).get("conditions") or ()}
-    for kind, holds, reason, message in _ours(observation, decision, found):
+    """The conditions with the kubelet's replaced; a transition time changes only with the status."""
+    conditions = {each["type"]: each for each in observation.pod.get("status", {}).get("conditions") or ()}
+    for kind, holds, reason, message in _kubelet_conditions(observation, decision, conditions):
         since = observation.now
-        if found.get(kind, {}).get("status") == str(holds):
+        if conditions.get(kind, {}).get("status") == str(holds):
             since = 0.0
-        made = make_condition(kind, holds=holds, since=since, reason=reason, message=message)
+        condition = make_condition(kind, holds=holds, since=since, reason=reason, message=message)
         if not since:
-            made["lastTransitionTime"] = found[kind].get("lastTransitionTime")
-        found[kind] = made
-    return list(found.values())
+            condition["lastTransitionTime"] = conditions[kind].get("lastTransitionTime")
+        conditions[kind] = condition
+    return list(conditions.values())
 
 
-def _ours(
-    observation: PodObservation, decision: PodDecision, found: Mapping[str, Object]
+def _kubelet_conditions(
+    observation: PodObservation, decision: PodDecision, conditions: Mapping[str, Object]
 ) -> Iterator[tuple[str, bool, str, str]]:
-    over = _COMPLETED.get(decision.phase, "")
+    completed = _COMPLETED.get(decision.phase, "")
     yield (
         "Initialized",
         decision.initialized,
-        *_why(decision.initialized, over, "ContainersNotInitialized", ""),
+        *_reason_and_message(decision.initialized, completed, "ContainersNotInitialized", ""),
     )
-    unready = [] if over else list(_unready(observation))
-    ready = not over and not unready
+    unready = [] if completed else list(_unready_containers(observation))
+    ready = not completed and not unready
     message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
-    yield "ContainersReady", ready, *_why(ready, over, "ContainersNotReady", message)
+    yield "ContainersReady", ready, *_reason_and_message(ready, completed, "ContainersNotReady", message)
     gates = [gate["conditionType"] for gate in observation.pod["spec"].get("readinessGates", ())]
-    shut = [gate for gate in gates if found.get(gate, {}).get("status") != "True"]
-    if ready and shut:
+    not_true = [gate for gate in gates if conditions.get(gate, {}).get("status") != "True"]
+    if ready and not_true:
         missing = ", ".join(
-            f'corresponding condition of pod readiness gate "{gate}" is not True' for gate in shut
+            f'corresponding condition of pod readiness gate "{gate}" is not True' for gate in not_true
         )
         yield "Ready", False, "ReadinessGatesNotReady", missing
     else:
-        yield "Ready", ready, *_why(ready, over, "ContainersNotReady", message)
+        yield "Ready", ready, *_reason_and_message(ready, completed, "ContainersNotReady", message)
 
 
-def _why(holds: bool, over: str, otherwise: str, message: str) -> tuple[str, str]:  # noqa: FBT001 - one fact of many
-    """The reason of a condition, and what it says: nothing where all is well."""
-    return (over, "") if holds or over else (otherwise, message)
+def _reason_and_message(holds: bool, completed: str, otherwise: str, message: str) -> tuple[str, str]:  # noqa: FBT001 - the status of the condition
+    """Reason and message of a condition; both empty if it holds."""
+    return (completed, "") if holds or completed else (otherwise, message)
 
 
-def _unready(observation: PodObservation) -> Iterator[str]:
+def _unready_containers(observation: PodObservation) -> Iterator[str]:
     spec = observation.pod["spec"]
     sidecars = [one for one in spec.get("initContainers", ()) if is_sidecar(one)]
     for container in (*sidecars, *spec["containers"]):
@@ -95,7 +96,7 @@ def _unready(observation: PodObservation) -> Iterator[str]:
 # --- containers --------------------------------------------------------------------------------------------
 
 
-def _container(observation: PodObservation, decision: PodDecision, container: Object) -> Object:
+def _container_status(observation: PodObservation, decision: PodDecision, container: Object) -> Object:
     name = container["name"]
     runs = observation.runs.get(name, ())
     last = runs[-1] if runs else None
@@ -110,12 +111,12 @@ def _container(observation: PodObservation, decision: PodDecision, container: Ob
     }
     if last is not None:
         status["containerID"] = container_id(observation.pod, name, last.attempt)
-    before = _before(runs, waits=name in decision.waiting)
-    return status | ({"lastState": _terminated(observation.pod, name, before)} if before else {})
+    previous = _last_terminated(runs, is_waiting=name in decision.waiting)
+    return status | ({"lastState": _terminated(observation.pod, name, previous)} if previous else {})
 
 
 def _is_ready(observation: PodObservation, container: Object) -> bool:
-    """Who runs and is well; or who is to have ended, and did so well."""
+    """Whether a container is running and ready; an init container is ready when it has succeeded."""
     last = observation.last(container["name"])
     initial = container in observation.pod["spec"].get("initContainers", ())
     if initial and not is_sidecar(container):
@@ -128,7 +129,7 @@ def _state(observation: PodObservation, decision: PodDecision, name: str) -> Obj
     if name in decision.waiting:
         reason, message = decision.waiting[name]
         return {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-    if last is None and decision.phase not in TERMINAL_PHASES:
+    if last is None and decision.phase not in FINISHED_PHASES:
         return {"waiting": {"reason": "ContainerCreating"}}
     if last is None:
         return {"waiting": {"reason": "PodInitializing"}}
@@ -137,17 +138,17 @@ def _state(observation: PodObservation, decision: PodDecision, name: str) -> Obj
     return {"running": {"startedAt": format_time(last.started or observation.now)}}
 
 
-def _before(runs: Sequence[ContainerRun], *, waits: bool) -> ContainerRun | None:
-    """The last turn that ended and is not what the state itself tells of."""
+def _last_terminated(runs: Sequence[ContainerRun], *, is_waiting: bool) -> ContainerRun | None:
+    """The last ended run that `state` does not already describe."""
     ended = [run for run in runs if run.exit is not None]
-    if ended and ended[-1] is runs[-1] and not waits:
+    if ended and ended[-1] is runs[-1] and not is_waiting:
         ended.pop()
     return ended[-1] if ended else None
 
 
 def _terminated(pod: Object, name: str, run: ContainerRun) -> Object:
     if run.exit is None:
-        raise ValueError("it has not ended")
+        raise ValueError(f"run {run.attempt} of container {name} has not ended")
     ended: Object = {
         "exitCode": run.exit.code,
         "reason": run.exit.reason,

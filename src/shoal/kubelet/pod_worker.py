@@ -1,7 +1,7 @@
-"""Looks after one pod, from the moment that its node has it until it is gone.
+"""Manages one pod, from its assignment to the node until its object is deleted.
 
-A turn: look, judge (pure), act, tell. All that is known comes from the pod and from the runtime: whoever
-looks next, in another process, goes on from there.
+A sync: observe, decide (pure), act, report. All state comes from the pod and from the runtime, so a worker of
+another process can continue at any time.
 """
 
 import asyncio
@@ -11,24 +11,25 @@ import math
 from datetime import datetime
 from typing import Final
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.errors import ClusterError, ConflictError
 from shoal.cluster.port import Deletion, ObjectDeletedError, expect_same_object
 from shoal.cluster.resources import PODS, Object
 from shoal.kubelet.containers import PodContainers
 from shoal.kubelet.context import AgentContext
-from shoal.kubelet.lifecycle import TERMINAL_PHASES, PodDecision, PodObservation, decide
+from shoal.kubelet.lifecycle import PodDecision, PodObservation, decide
 from shoal.kubelet.nodes import LocalNode
 from shoal.kubelet.pod_status import build_pod_status
 
 _LOG: Final = logging.getLogger(__name__)
 _RETRY_DELAY: Final = 1.0
-"""Seconds until what the cluster refused is tried again."""
+"""Seconds until a sync that failed is tried again."""
 _MAX_WAIT: Final = 600.0
-"""Clocks may jump, timers do not know: a pod is looked at so often at least."""
+"""Longest time in seconds between syncs: the wall clock may jump, and timers do not notice."""
 
 
 class PodWorker:
-    """Looks after a pod. `run` does, until the pod is gone or it is cancelled."""
+    """Manages a pod: `run` works until the pod is deleted or it is cancelled."""
 
     def __init__(self, pod: Object, node: LocalNode, context: AgentContext) -> None:
         self.pod = pod
@@ -39,13 +40,13 @@ class PodWorker:
         self._reported: Object = {}
 
     def update(self, pod: Object) -> None:
-        """Something about the pod has changed."""
+        """Take a newer version of the pod."""
         if _version(pod) > _version(self.pod):
             self.pod = pod
             self._changed.set()
 
     async def run(self) -> None:
-        """Do what is to be done, as often as something happens."""
+        """Sync whenever something has changed."""
         try:
             with contextlib.suppress(ObjectDeletedError):
                 while True:
@@ -61,7 +62,7 @@ class PodWorker:
             raise
         except ClusterError as error:
             _LOG.debug("pod %s: %s", self.pod["metadata"]["name"], error.message)
-        except Exception:  # noqa: BLE001 - whatever it is, it is no reason to leave a pod alone
+        except Exception:  # noqa: BLE001 - the pod must stay managed after any error
             _LOG.exception("pod %s/%s", self.pod["metadata"]["namespace"], self.pod["metadata"]["name"])
         return self._context.clock() + _RETRY_DELAY
 
@@ -73,9 +74,9 @@ class PodWorker:
 
     @property
     def _has_ended(self) -> bool:
-        return self.pod.get("status", {}).get("phase") in TERMINAL_PHASES
+        return self.pod.get("status", {}).get("phase") in FINISHED_PHASES
 
-    # --- a turn -------------------------------------------------------------------------------------------
+    # --- sync ---------------------------------------------------------------------------------------------
 
     async def _sync(self) -> float:
         observation, decision = self._observe()
@@ -86,7 +87,7 @@ class PodWorker:
         if decision.start:
             observation, decision = self._observe()
         await self._report(observation, decision)
-        if decision.phase in TERMINAL_PHASES and not observation.running:
+        if decision.phase in FINISHED_PHASES and not observation.running:
             await self._finish()
         return self._context.clock() if decision.start else decision.recheck_at
 
@@ -110,7 +111,7 @@ class PodWorker:
                 await self._context.record_event(self.pod, "Killing", message, normal=True)
 
     def _remaining_grace(self) -> float:
-        """How long a container may take to stop; a pod that was deleted has a time to be gone by."""
+        """Seconds that a container may take to stop; a deleted pod has a deadline."""
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         if "deletionTimestamp" not in metadata:
             return float(spec.get("terminationGracePeriodSeconds", 30))
@@ -119,7 +120,7 @@ class PodWorker:
         return max(min(left, float(metadata.get("deletionGracePeriodSeconds", 0))), 0.0)
 
     async def _report(self, observation: PodObservation, decision: PodDecision) -> None:
-        """Write how the pod stands, if that is news."""
+        """Write the status of the pod if it has changed."""
         for kind, said in self._containers.take_probe_failures():
             await self._context.record_event(self.pod, "Unhealthy", f"{kind} probe failed: {said}")
         status = build_pod_status(observation, decision, self._context.names.address(observation.pod))
@@ -158,7 +159,7 @@ class PodWorker:
         self._changed.set()
 
     async def _finish(self) -> None:
-        """What has ended needs nothing any more; if it was deleted, it is gone now."""
+        """Release the devices of an ended pod; if it was deleted, remove its object."""
         metadata = self.pod["metadata"]
         self._context.devices.release(metadata["uid"])
         if "deletionTimestamp" in metadata and self._has_ended:

@@ -1,6 +1,6 @@
-"""Probes: asks a container how it is, as often as it says, and takes an answer for true when it lasts.
+"""Probes: checks of a running container at regular intervals, with thresholds.
 
-First the startup probe is asked until it succeeds; then readiness and liveness, side by side.
+The startup probe runs until it succeeds; then readiness and liveness probes run in parallel.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from shoal.kubelet.lifecycle import ContainerHealth
 from shoal.kubelet.runtime import Run
 
 _MAX_OUTPUT: Final = 1024
-"""Bytes of what a command says that stand in a message."""
+"""Bytes of a command's output in a message."""
 _READ_SIZE: Final = 2**16
 _STATUS: Final = re.compile(rb"HTTP/[0-9.]+ ([0-9]{3})\b")
 _SUCCESSES: Final = range(200, 400)
@@ -26,7 +26,7 @@ _CONNECTION_ERRORS: Final = (OSError, asyncio.IncompleteReadError, asyncio.Limit
 
 
 class Prober:
-    """Asks one run of a container. `health` is what is known; `changed` is called when that changes."""
+    """Runs the probes of one run of a container. `changed` is called when `health` changes."""
 
     def __init__(self, run: Run, container: Object, ip: str, changed: Callable[[], None]) -> None:
         self.health = ContainerHealth(
@@ -38,10 +38,10 @@ class Prober:
         self._ip: Final = ip
         self._changed: Final = changed
         self.failures: Final[list[tuple[str, str]]] = []
-        """Which probe has failed, and what it said, as long as nobody has told it."""
+        """Failures that have not been reported yet: kind of probe and message."""
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Probe until cancelled."""
         if "startupProbe" in self._container:
             await self._run_startup_probe(self._container["startupProbe"])
         async with asyncio.TaskGroup() as group:
@@ -51,10 +51,10 @@ class Prober:
                 group.create_task(self._run_liveness_probe(self._container["livenessProbe"]))
 
     def restore(self, *, started: bool, ready: bool) -> None:
-        """Take what was known before, until there is an answer."""
+        """Assume the results of an earlier process until there are new ones."""
         self.health = replace(self.health, started=started or self.health.started, ready=ready)
 
-    # --- each kind ----------------------------------------------------------------------------------------
+    # --- kinds of probes----------------------------------------------------------------------------------
 
     async def _run_startup_probe(self, probe: Object) -> None:
         async for succeeded, message in self._results("Startup", probe):
@@ -88,7 +88,7 @@ class Prober:
             self._changed()
 
     async def _results(self, kind: str, probe: Object) -> AsyncIterator[tuple[bool, str]]:
-        """Each answer that has come as often in a row as it takes."""
+        """Yield results that have reached their threshold: whether the probe succeeds, and the message."""
         needed = {True: probe.get("successThreshold", 1), False: probe.get("failureThreshold", 3)}
         count, previous = 0, None
         await asyncio.sleep(probe.get("initialDelaySeconds", 0))
@@ -103,11 +103,11 @@ class Prober:
             await asyncio.sleep(probe.get("periodSeconds", 10))
 
 
-# --- asking ------------------------------------------------------------------------------------------------
+# --- one check ---------------------------------------------------------------------------------------------
 
 
 async def run_probe(probe: Object, run: Run, container: Object, ip: str) -> str:
-    """Ask once: what is wrong, or nothing."""
+    """Run a probe once; return the error message, empty on success."""
     seconds = probe.get("timeoutSeconds", 1)
     try:
         async with asyncio.timeout(seconds):
@@ -132,11 +132,11 @@ async def _exec_probe(command: list[str], run: Run) -> str:
         execution.kill()
         raise
     text = b"".join(message)[:_MAX_OUTPUT].decode(errors="replace").strip()
-    return "" if code == 0 else text or f"the command ended with {code}"
+    return "" if code == 0 else text or f"the command exited with code {code}"
 
 
 async def _read_start(reader: asyncio.StreamReader) -> bytes:
-    """The first that a command says; the rest is read, so that it can end, and let go."""
+    """The first bytes of a stream; the rest is read and discarded, so that the command can end."""
     kept = b""
     while piece := await reader.read(_READ_SIZE):
         kept = (kept + piece)[:_MAX_OUTPUT]
@@ -157,7 +157,7 @@ async def _http_get(target: Object, container: Object, ip: str) -> str:
         writer.write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
         status = _STATUS.match(await reader.readline())
     if status is None:
-        return "it does not answer as HTTP has it"
+        return "the response is not HTTP"
     return "" if int(status[1]) in _SUCCESSES else f"HTTP probe failed with statuscode: {int(status[1])}"
 
 
@@ -180,6 +180,6 @@ async def _connection(
 
 
 def resolve_port(port: int | str, container: Object) -> int:
-    """A port by its number, or by the name that the container gives it."""
+    """A port by number, or by its name in the container."""
     named = {one.get("name"): one["containerPort"] for one in container.get("ports", ())}
     return int(named.get(port, port))

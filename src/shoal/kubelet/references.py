@@ -1,4 +1,4 @@
-"""The config maps and secrets that a pod refers to: which they are, and what is in them."""
+"""Values that a pod refers to: config maps and secrets, the downward API, and variables in `$(NAME)` form."""
 
 import base64
 import re
@@ -16,18 +16,18 @@ from shoal.kubelet.nodes import LocalNode
 
 
 class ConfigError(Exception):
-    """Raised when a container cannot be made because something that it refers to is not there."""
+    """Raised when a container cannot be created because something it refers to does not exist."""
 
 
 class LocalReference(NamedTuple):
-    """A config map or a secret, by name."""
+    """A reference to a config map or secret of the pod's namespace."""
 
     kind: str
     name: str
 
 
 ReferencedObjects = Mapping[LocalReference, Object | None]
-"""What references lead to; None where there is nothing."""
+"""The objects behind references; None where an object does not exist."""
 
 CONFIG_MAP: Final = "ConfigMap"
 SECRET: Final = "Secret"  # noqa: S105 - a kind
@@ -40,16 +40,16 @@ _KINDS: Final = {
     "configMap": CONFIG_MAP,
     "secret": SECRET,
 }
-"""What the fields are called that refer to a kind."""
+"""The kind that each referring field refers to."""
 
 
 def collect_references(spec: Object) -> set[LocalReference]:
-    """All that a pod refers to."""
+    """All config maps and secrets that a pod spec refers to."""
     return set(_container_references(spec)) | set(_volume_references(spec))
 
 
 def parse_reference(source: Object) -> LocalReference | None:
-    """What a part of a pod refers to, if to anything."""
+    """The reference in a part of a pod spec, if there is one."""
     for field, kind in _KINDS.items():
         if field in source:
             target = source[field]
@@ -60,7 +60,7 @@ def parse_reference(source: Object) -> LocalReference | None:
 async def fetch_references(
     cluster: Cluster, namespace: str, references: set[LocalReference]
 ) -> ReferencedObjects:
-    """What is there now of what is wanted."""
+    """Fetch the objects behind references."""
     return {reference: await _fetch_one(cluster, namespace, reference) for reference in sorted(references)}
 
 
@@ -72,7 +72,7 @@ async def _fetch_one(cluster: Cluster, namespace: str, reference: LocalReference
 
 
 def decode_data(source: Object) -> dict[str, bytes]:
-    """What is in a config map or a secret."""
+    """The decoded data of a config map or secret."""
     if source["kind"] == SECRET:
         return {key: base64.b64decode(value) for key, value in source.get("data", {}).items()}
     text = {key: value.encode() for key, value in source.get("data", {}).items()}
@@ -82,7 +82,7 @@ def decode_data(source: Object) -> dict[str, bytes]:
 def resolve_data(
     sources: ReferencedObjects, source: Object, target: Mapping[str, Any]
 ) -> dict[str, bytes] | None:
-    """The data that a part of a pod refers to; None if it is not there, and need not be."""
+    """The data that a part of a pod spec refers to; None if an optional object does not exist."""
     reference = parse_reference(source)
     source = sources.get(reference) if reference else None
     if source is not None:
@@ -112,7 +112,7 @@ _ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\
 
 
 class PodLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a pod is: its node, and its address there."""
+    """The node of a pod, and its address there."""
 
     node: LocalNode
     ip: str
@@ -138,12 +138,12 @@ SUPPORTED_RESOURCES: Final = frozenset(
 
 
 def is_supported_field(path: str) -> bool:
-    """Whether a pod can be asked for this."""
+    """Whether the downward API offers a field."""
     return path in FIELDS or _KEYED_FIELD.fullmatch(path) is not None
 
 
 def field_value(pod: Object, path: str, location: PodLocation) -> str:
-    """A field of a pod; nothing for a label or an annotation that it has not."""
+    """The value of a pod field; empty for a missing label or annotation."""
     keyed = _KEYED_FIELD.fullmatch(path)
     if keyed:
         return str(pod["metadata"].get(keyed[1], {}).get(keyed[2], ""))
@@ -151,13 +151,13 @@ def field_value(pod: Object, path: str, location: PodLocation) -> str:
 
 
 def containers_by_name(pod: Object) -> dict[str, Object]:
-    """All containers whose resources a pod may be asked for, by name."""
+    """All containers to which a resource reference may refer."""
     spec = pod["spec"]
     return {one["name"]: one for one in (*spec.get("initContainers", ()), *spec["containers"])}
 
 
 def resource_value(container: Object, reference: Object, node: LocalNode) -> str:
-    """What a container asks for or is limited to, in steps of the divisor; without a limit, the node's."""
+    """A request or limit of a container in units of the divisor; a missing limit is the node's capacity."""
     side, _, name = reference["resource"].partition(".")
     amounts = container.get("resources", {})
     amount = amounts.get(side, {}).get(name)
@@ -168,7 +168,7 @@ def resource_value(container: Object, reference: Object, node: LocalNode) -> str
 
 
 def _format_pairs(pairs: Mapping[str, str]) -> str:
-    """Labels or annotations as a file has them: one a line, quoted."""
+    """Labels or annotations as a file has them: one per line, quoted."""
     return "\n".join(f'{key}="{_escape(value)}"' for key, value in sorted(pairs.items()))
 
 
@@ -180,7 +180,7 @@ _REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 
 
 def expand_variables(text: str, variables: Mapping[str, str]) -> str:
-    """A text with `$(NAME)` replaced; `$$` is a dollar, and a name that nobody knows stays as it is."""
+    """Replace `$(NAME)` by the variable's value; `$$` is a dollar sign, and unknown names stay unchanged."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] == "$":

@@ -1,7 +1,7 @@
-"""Volumes as directories: what is in them, and where containers see them.
+"""Volumes as directories: their contents, and where containers mount them.
 
-A volume with contents (config map, secret, fields of the pod) is written whenever a container is started:
-what runs keeps what it has seen.
+A volume with contents (config map, secret, downward API) is written whenever a container is started; it does
+not change while containers are running.
 """
 
 import os
@@ -27,22 +27,22 @@ from shoal.kubelet.runtime import Mount
 
 _WORLD_WRITABLE: Final = 0o777
 _WORLD_READABLE: Final = 0o755
-"""Where files are put that containers read: whoever may write there could have them written elsewhere."""
+"""Mode of directories with files from the API: writers could redirect later writes with symbolic links."""
 _FILE_MODE: Final = 0o644
 _GROUP_DIRECTORY: Final = 0o2770
-"""A directory of a group: what is made in it is the group's as well."""
+"""Mode bits of a directory of fsGroup: new entries inherit the group."""
 
 _GROUP_READABLE: Final = 0o440
-"""What kubelets add to the mode of a file that a group is to have."""
+"""Mode bits that kubelets add to files of an fsGroup."""
 
 VOLUME_TYPES: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
-"""The kinds of volumes that there are."""
+"""The supported types of volumes."""
 PROJECTED_SOURCES: Final = ("configMap", "secret", "downwardAPI")
-"""What can be put together in one volume."""
+"""The supported sources of a projected volume."""
 
 
 class MountError(Exception):
-    """Raised when a volume cannot be had as the pod asks for it."""
+    """Raised when a volume cannot be provided as the pod requests it."""
 
 
 class VolumeFile(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ VolumeFiles = dict[str, VolumeFile]
 def volume_files(
     pod: Object, volume: Object, location: PodLocation, sources: ReferencedObjects
 ) -> VolumeFiles:
-    """What is in a volume at first, by path."""
+    """The files of a volume, by path."""
     if "projected" not in volume:
         return _source_files(pod, volume, location, sources, _FILE_MODE)
     mode = volume["projected"].get("defaultMode", _FILE_MODE)
@@ -71,7 +71,7 @@ def volume_files(
 def _source_files(
     pod: Object, source: Object, location: PodLocation, sources: ReferencedObjects, mode: int
 ) -> VolumeFiles:
-    """What one source brings: a volume, or a part of a projected one."""
+    """The files of one source: a volume, or a part of a projected volume."""
     if "downwardAPI" in source:
         return dict(_downward_files(pod, source["downwardAPI"], location, mode))
     target = source.get("configMap") or source.get("secret")
@@ -110,7 +110,7 @@ def _downward_files(
 
 
 def make_volumes(pod: Object, directory: Path, location: PodLocation, sources: ReferencedObjects) -> None:
-    """Make the volumes of a pod below a directory, or bring them up to date; MountError if one cannot be."""
+    """Create or update the volumes of a pod below a directory; MountError if one cannot be provided."""
     group = pod["spec"].get("securityContext", {}).get("fsGroup") if os.geteuid() == 0 else None
     for volume in pod["spec"].get("volumes", ()):
         if "hostPath" in volume:
@@ -124,7 +124,7 @@ def make_volumes(pod: Object, directory: Path, location: PodLocation, sources: R
 
 
 def _make_root(root: Path, mode: int, group: int | None) -> None:
-    """Make the directory of a volume. What a container puts there afterwards is its own."""
+    """Create the directory of a volume."""
     root.mkdir(parents=True)
     if group is not None:
         os.chown(root, -1, group)
@@ -133,7 +133,7 @@ def _make_root(root: Path, mode: int, group: int | None) -> None:
 
 
 def _write(path: Path, file: VolumeFile, group: int | None) -> None:
-    """Write a file, which nobody sees before it is whole and has its mode."""
+    """Write a file atomically, with its final mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
@@ -181,7 +181,7 @@ def _check_host_path(host_path: Object) -> None:
 def container_mounts(
     pod: Object, container: Object, directory: Path, variables: Mapping[str, str]
 ) -> list[Mount]:
-    """What a container sees where; a part of a volume is made if it is not there."""
+    """The mounts of a container; a missing sub-path of a volume is created."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     return [
         _mount(mount, volumes[mount["name"]], directory, variables)
@@ -199,10 +199,10 @@ def _mount(mount: Object, volume: Object, directory: Path, variables: Mapping[st
 
 
 def _sub_path(source: Path, sub_path: str) -> Path:
-    """A part of a volume, and of nothing else."""
+    """A path inside a volume; MountError if it leads outside."""
     path = source / sub_path
     if Path(sub_path).is_absolute() or not path.resolve().is_relative_to(source.resolve()):
-        raise MountError(f"subPath {sub_path} leads out of the volume")
+        raise MountError(f"subPath {sub_path} leads outside the volume")
     if not path.exists():
         path.mkdir(parents=True)
         path.chmod(stat.S_IMODE(source.stat().st_mode))
@@ -210,7 +210,7 @@ def _sub_path(source: Path, sub_path: str) -> Path:
 
 
 def is_present_on_host(mount: Object, volume: Object) -> bool:
-    """Whether a mount asks for what is there without it: a path of the host under its own name."""
+    """Whether a mount is a no-op: a path of the host mounted at its own path."""
     host = volume.get("hostPath")
     if host is None or {"subPath", "subPathExpr"} & mount.keys() or mount.get("readOnly"):
         return False

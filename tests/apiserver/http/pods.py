@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from shoal.cluster.errors import BadRequestError
-from shoal.kubelet.runtime import NOTHING, Consumption, ContainerSpec, Run, Runtime, opened_runtime
+from shoal.kubelet.runtime import NO_USAGE, ContainerSpec, Run, Runtime, UsageReport, open_runtime
 from tests.apiserver.http.running import Embedded, embedded_api
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
@@ -23,17 +23,17 @@ class Kubelet:
     """Runs what it is told to, and knows which run is the latest."""
 
     def __init__(self, runtime: Runtime, place: Path) -> None:
-        self.loop, self.measured = asyncio.get_running_loop(), NOTHING
+        self.loop, self.measured = asyncio.get_running_loop(), NO_USAGE
         self._runtime, self._place = runtime, place
         self._runs: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
 
-    def run_of(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002
         runs = self._runs[namespace, pod, container]
         if len(runs) < 1 + previous:
             raise BadRequestError(f'previous terminated container "{container}" in pod "{pod}" not found')
         return runs[-1 - previous]
 
-    def usage(self) -> Consumption:
+    def usage(self) -> UsageReport:
         return self.measured
 
     async def start(self, namespace: str, pod: str, container: str, script: str) -> Run:
@@ -53,7 +53,7 @@ class Kubelet:
         runs = [run for runs in self._runs.values() for run in runs]
         for run in runs:
             run.stop(0)
-        await asyncio.gather(*(run.ended() for run in runs))
+        await asyncio.gather(*(run.wait() for run in runs))
         for pod in self._runtime.pods():
             await self._runtime.remove(pod)
 
@@ -82,7 +82,7 @@ class Playground:
 
     def ended(self, run: Run) -> None:
         """Wait until a container has ended."""
-        asyncio.run_coroutine_threadsafe(run.ended(), self.kubelet.loop).result()
+        asyncio.run_coroutine_threadsafe(run.wait(), self.kubelet.loop).result()
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def playground(directory: Path) -> Iterator[Playground]:
 
     @contextlib.asynccontextmanager
     async def running() -> AsyncIterator[Kubelet]:
-        async with opened_runtime(directory / "home") as runtime:
+        async with open_runtime(directory / "home") as runtime:
             found.append(Kubelet(runtime, place))
             yield found[0]
             await found[0].stop()

@@ -143,9 +143,9 @@ async def test_it_ends_with_its_container(runtime: Runtime) -> None:
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from shoal.kubelet.runtime import opened_runtime
+from shoal.kubelet.runtime import open_runtime
 async def main():
-    async with opened_runtime(Path(sys.argv[1])) as runtime:
+    async with open_runtime(Path(sys.argv[1])) as runtime:
         (run,) = runtime.runs(sys.argv[2])
         execution = await run.execute(["sh", "-c", "echo $$; exec sleep 999"])
         print(int(await execution.stdout.readline()), flush=True)

@@ -155,7 +155,7 @@ def test_what_a_full_disk_cost_is_told_once_there_is_room(small_disk: Path) -> N
                 break
     for _ in range(5):
         log.write("stdout", [b"y" * 2000, b"z"], ended=True)
-    dropped = log.dropped_ever
+    dropped = log.dropped_total
     assert dropped > 0
     ballast.unlink()
     log.write("stdout", [b"last"], ended=True)

@@ -93,7 +93,13 @@ ENDINGS: dict[str, tuple[ContainerSpec, Ends]] = {
     ),
     "a volume that is not there": (
         container("true", mounts=[Mount("/no/such", "/mnt")]),
-        Ends(128, None, "StartError", "", "cannot mount the container's volumes: No such file or directory (/no/such)"),
+        Ends(
+            128,
+            None,
+            "StartError",
+            "",
+            "cannot mount the container's volumes: No such file or directory (/no/such)",
+        ),
     ),
     "whom the first process leaves behind is ended": (
         shell("(trap '' TERM HUP; setsid sleep 999) & sleep 0.2; echo a"),

@@ -29,7 +29,7 @@ SLOW = {
 """Modules that take longer to import than a shim has time."""
 
 
-@pytest.mark.parametrize("module", ["supervision", "execute", "mounts"])
+@pytest.mark.parametrize("module", ["supervision", "command", "mounts"])
 def test_only_what_is_quick_to_load_is_loaded(module: str) -> None:
     script = (
         f"import sys; sys.path.append({str(SOURCE)!r}); import shoal.kubelet.shim.{module}; "
