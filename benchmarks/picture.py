@@ -22,7 +22,7 @@ from shoal.cli.input import files
 from shoal.cli.input.connection import resolve_access
 from shoal.cli.output.cluster_view import ClusterView, JobColours, render_view
 from shoal.cli.output.plan import draw_plan
-from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import report
 
@@ -103,30 +103,30 @@ async def _film(home: Path) -> list[RenderableType]:
     """What is seen when jobs have borrowed, and when the owner has taken its machines back."""
     cluster = KubernetesCluster(resolve_access(home, "", ""))
     colours = JobColours()
-    follower = ClusterWatcher(cluster, SchedulerConfig(scheduler_names=("*",)))
+    watcher = ClusterWatcher(cluster, SchedulerConfig(scheduler_names=("*",)))
     try:
-        async with follower.following():
+        async with watcher.running():
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
-            first = await _moment(follower, colours, lambda scene: _at_work(scene, allreduce=4, sweep=2))
+            first = await _moment(watcher, colours, lambda view: _at_work(view, allreduce=4, sweep=2))
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "decode.yaml"))
-            second = await _moment(follower, colours, lambda scene: _at_work(scene, decode=4))
+            second = await _moment(watcher, colours, lambda view: _at_work(view, decode=4))
     finally:
         await cluster.close()
     return [first, second]
 
 
-def _at_work(scene: ClusterView, **jobs: int) -> bool:
-    working = {job.job.rpartition("/")[2]: job.working for job in scene.jobs}
+def _at_work(view: ClusterView, **jobs: int) -> bool:
+    working = {job.job.rpartition("/")[2]: job.running for job in view.jobs}
     return all(working.get(name, 0) >= pods for name, pods in jobs.items())
 
 
 async def _moment(
-    follower: ClusterWatcher, colours: JobColours, is_it: Callable[[ClusterView], bool]
+    watcher: ClusterWatcher, colours: JobColours, is_it: Callable[[ClusterView], bool]
 ) -> RenderableType:
     async with asyncio.timeout(60):
-        while not is_it(scene := follower.scene()):
-            await follower.changed.wait()
-    return render_view(scene, list(follower.unread())[-4:], colours, title=view_title(scene), height=40)
+        while not is_it(view := watcher.view()):
+            await watcher.changed.wait()
+    return render_view(view, list(watcher.take_events())[-4:], colours, title=view_title(view), height=40)
 
 
 if __name__ == "__main__":

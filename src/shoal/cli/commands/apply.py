@@ -1,6 +1,7 @@
-"""What `shoal apply` does with one object: makes, changes or leaves it, as kubectl's client-side apply.
+"""`shoal apply` and `shoal create`: create or update the objects in manifests.
 
-`shoal apply`: objects made as files say, or changed so.
+Apply is kubectl's client-side apply: a three-way merge of the last applied configuration (kept in an
+annotation), the manifest, and the live object.
 """
 
 from collections.abc import Sequence
@@ -17,9 +18,9 @@ from shoal.cli.input.session import Failures, Session, session_option
 from shoal.cli.output.printing import output_option
 from shoal.client.client import Client
 from shoal.cluster.errors import AlreadyExistsError, ConflictError
-from shoal.cluster.patches.merge import make_merge_patch
-from shoal.cluster.patches.three_way import apply_three_way
-from shoal.cluster.resources import BY_KIND, Object, Resource
+from shoal.cluster.patches.json_patch import make_merge_patch
+from shoal.cluster.patches.strategic import apply_three_way
+from shoal.cluster.resources import Object, Resource, by_kind
 from shoal.cluster.schemas import core
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -29,11 +30,11 @@ _WITH_PODS: Final[Schema] = {
         "spec": {"properties": {"template": {"$ref": f"{core.REFERENCES}io.k8s.api.core.v1.PodTemplateSpec"}}}
     }
 }
-"""What is known of Kubernetes' kinds that Shoal has no schema of: that some have a template of pods."""
+"""Schema for built-in kinds that Shoal has none of: some of them have a pod template."""
 
 
 def apply_one(client: Client, manifest: Manifest, dry_run: str) -> tuple[Object, str]:
-    """The object as it is now, and what was done; somebody who wrote in between only makes us try again."""
+    """Apply one manifest; the object afterwards, and the verb to print. Conflicting writes are retried."""
     for _ in range(_TRIES):
         try:
             return _apply(client, manifest, dry_run)
@@ -43,80 +44,80 @@ def apply_one(client: Client, manifest: Manifest, dry_run: str) -> tuple[Object,
 
 
 def _apply(client: Client, manifest: Manifest, dry_run: str) -> tuple[Object, str]:
-    resource, rehearsed = manifest.resource, dry_run == "server"
-    there = client.find(resource, manifest.name, manifest.namespace)
-    said = _configuration(manifest.body)
-    if there is None:
-        body = with_last_applied(said)
+    resource, server_dry_run = manifest.resource, dry_run == "server"
+    live = client.find(resource, manifest.name, manifest.namespace)
+    config = _configuration(manifest.body)
+    if live is None:
+        body = with_last_applied(config)
         if dry_run == "client":
             return body, "created"
-        more = {"fieldValidation": "Strict"}
-        return client.create(resource, body, manifest.namespace, dry_run=rehearsed, **more), "created"
-    patch = _patch(resource, said, there)
+        query = {"fieldValidation": "Strict"}
+        return client.create(resource, body, manifest.namespace, dry_run=server_dry_run, **query), "created"
+    patch = _patch(resource, config, live)
     if not patch:
-        return there, "unchanged"
+        return live, "unchanged"
     if dry_run == "client":
-        return there, "configured"
-    patch.setdefault("metadata", {})["resourceVersion"] = there["metadata"]["resourceVersion"]
-    made = client.patch(
+        return live, "configured"
+    patch.setdefault("metadata", {})["resourceVersion"] = live["metadata"]["resourceVersion"]
+    result = client.patch(
         resource,
         manifest.name,
         manifest.namespace,
         patch=patch,
-        dry_run=rehearsed,
+        dry_run=server_dry_run,
         fieldValidation="Strict",
     )
-    return made, "unchanged" if _version(made) == _version(there) and not rehearsed else "configured"
+    return result, "unchanged" if _version(result) == _version(live) and not server_dry_run else "configured"
 
 
-def _patch(resource: Resource[Any], said: Object, there: Object) -> Object:
-    """The merge patch that makes an object as it is said to be."""
-    before = last_applied(there)
-    # One that says the same in other words is left as it is.
-    wanted = with_last_applied(said) if before != said else _with_annotation(said, _annotation(there))
-    return make_merge_patch(there, apply_three_way(before, wanted, there, _schema(resource)))
+def _patch(resource: Resource[Any], config: Object, live: Object) -> Object:
+    """The merge patch that turns the live object into the configured one."""
+    previous = last_applied(live)
+    # An annotation that differs only in its formatting is kept.
+    desired = with_last_applied(config) if previous != config else _with_annotation(config, _annotation(live))
+    return make_merge_patch(live, apply_three_way(previous, desired, live, _schema(resource)))
 
 
 def _configuration(body: Object) -> Object:
-    """An object as its author says it: without what only a server says, and without our own note."""
-    notes = {k: v for k, v in (body["metadata"].get("annotations") or {}).items() if k != LAST_APPLIED}
+    """The object as its author wrote it: without fields of the server and the last-applied annotation."""
+    annotations = {k: v for k, v in (body["metadata"].get("annotations") or {}).items() if k != LAST_APPLIED}
     metadata = {k: v for k, v in body["metadata"].items() if k not in ("creationTimestamp", "managedFields")}
-    return {**body, "metadata": {**metadata, "annotations": notes}}
+    return {**body, "metadata": {**metadata, "annotations": annotations}}
 
 
-def with_last_applied(said: Object) -> Object:
-    """An object with a note of all that is said of it: what it lacks next time is to be taken away."""
-    return _with_annotation(said, msgspec.json.encode(said, order="sorted").decode() + "\n")
+def with_last_applied(config: Object) -> Object:
+    """Add the last-applied annotation: fields that are in it and not in the next manifest are removed."""
+    return _with_annotation(config, msgspec.json.encode(config, order="sorted").decode() + "\n")
 
 
-def _with_annotation(said: Object, text: str) -> Object:
-    notes = {**said["metadata"]["annotations"], LAST_APPLIED: text}
-    return {**said, "metadata": {**said["metadata"], "annotations": notes}}
+def _with_annotation(config: Object, text: str) -> Object:
+    annotations = {**config["metadata"]["annotations"], LAST_APPLIED: text}
+    return {**config, "metadata": {**config["metadata"], "annotations": annotations}}
 
 
-def _annotation(there: Object) -> str:
-    return str((there["metadata"].get("annotations") or {}).get(LAST_APPLIED) or "")
+def _annotation(live: Object) -> str:
+    return str((live["metadata"].get("annotations") or {}).get(LAST_APPLIED) or "")
 
 
-def last_applied(there: Object) -> Object:
-    """What was said of an object last time; nothing if nobody noted it."""
+def last_applied(live: Object) -> Object:
+    """The last applied configuration of an object; empty if it was never applied."""
     try:
-        return msgspec.json.decode(_annotation(there), type=dict[str, Any])
+        return msgspec.json.decode(_annotation(live), type=dict[str, Any])
     except msgspec.DecodeError:
         return {}
 
 
 def _schema(resource: Resource[Any]) -> Schema:
-    """What is known of a kind's lists; of those of custom kinds nothing, and they are replaced whole."""
+    """Schema that says how a kind's lists are merged; empty for custom kinds, whose lists are replaced."""
     if not core.is_builtin(resource):
         return {}
-    if (resource.api_version, resource.kind) in BY_KIND:
+    if (resource.api_version, resource.kind) in by_kind():
         return core.schemas()[core.schema_name(resource)]
     return _WITH_PODS
 
 
-def _version(thing: Object) -> str:
-    return str(thing["metadata"]["resourceVersion"])
+def _version(item: Object) -> str:
+    return str(item["metadata"]["resourceVersion"])
 
 
 @click.command()
@@ -125,25 +126,25 @@ def _version(thing: Object) -> str:
 @dry_run_option
 @output_option()
 def apply(session: Session, filenames: Sequence[str], *, recursive: bool, dry_run: str, output: str) -> None:
-    r"""Make the objects in files, or change those that are there to what the files say.
+    r"""Apply manifests: create or update objects.
 
-    What an earlier apply said and the files no longer do is taken away; what others wrote stays. If any
-    object is malformed nothing is applied, and everything that is wrong is said. What the server refuses is
-    said object by object, the rest is applied, and the command exits with 1.
+    Fields that an earlier apply set and the files no longer have are removed; fields set by others stay. If
+    any object is invalid, all errors are printed and nothing is applied. If the server rejects an object, the
+    error is printed, the others are applied, and the command exits with 1.
 
     \b
     Examples:
       shoal apply -f my-job.yaml
-      shoal apply -R -f deploy/                  all files below a directory
+      shoal apply -R -f deploy/                  all files in a directory tree
       shoal apply -f my-job.yaml --dry-run=server
       cat my-job.yaml | shoal apply -f -
     """
     failures = Failures()
     for manifest in manifests.read(session, filenames, recursive=recursive):
-        with failures.noted(f'error when applying "{manifest.source}": '):
-            made, done = apply_one(session.client, manifest, dry_run)
-            manifests.print_result(manifest, made, done, output=output, dry_run=dry_run)
-    failures.end()
+        with failures.catch(f'error when applying "{manifest.source}": '):
+            result, verb = apply_one(session.client, manifest, dry_run)
+            manifests.print_result(manifest, result, verb, output=output, dry_run=dry_run)
+    failures.exit_if_any()
 
 
 @click.command()
@@ -152,9 +153,9 @@ def apply(session: Session, filenames: Sequence[str], *, recursive: bool, dry_ru
 @dry_run_option
 @output_option()
 def create(session: Session, filenames: Sequence[str], *, recursive: bool, dry_run: str, output: str) -> None:
-    r"""Make the objects in files; one that is there already is an error.
+    r"""Create the objects in files. It is an error if one exists already.
 
-    An object with generateName in place of a name is given one of its own each time.
+    An object with generateName in place of a name gets a new name each time.
 
     \b
     Examples:
@@ -163,12 +164,12 @@ def create(session: Session, filenames: Sequence[str], *, recursive: bool, dry_r
     """
     failures = Failures()
     for manifest in manifests.read(session, filenames, recursive=recursive):
-        made = manifest.body
-        with failures.noted(f'error when creating "{manifest.source}": '):
+        result = manifest.body
+        with failures.catch(f'error when creating "{manifest.source}": '):
             if dry_run != "client":
-                rehearsed, more = dry_run == "server", {"fieldValidation": "Strict"}
-                made = session.client.create(
-                    manifest.resource, manifest.body, manifest.namespace, dry_run=rehearsed, **more
+                server_dry_run, query = dry_run == "server", {"fieldValidation": "Strict"}
+                result = session.client.create(
+                    manifest.resource, manifest.body, manifest.namespace, dry_run=server_dry_run, **query
                 )
-            manifests.print_result(manifest, made, "created", output=output, dry_run=dry_run)
-    failures.end()
+            manifests.print_result(manifest, result, "created", output=output, dry_run=dry_run)
+    failures.exit_if_any()

@@ -1,4 +1,4 @@
-"""`shoal completion`: what makes a shell complete commands, kinds and names."""
+"""`shoal completion`: the shell's completion script."""
 
 from typing import Final
 
@@ -13,9 +13,9 @@ _VARIABLE: Final = "_SHOAL_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    r"""Print a script that makes a shell complete what is typed after `shoal`.
+    r"""Print the completion script of a shell.
 
-    It completes commands and options, and from the cluster kinds, names, namespaces and contexts.
+    It completes commands and options, and kinds, names, namespaces and contexts from the cluster.
 
     \b
     Examples:
@@ -25,5 +25,5 @@ def completion(context: click.Context, shell: str) -> None:
     """
     found = get_completion_class(shell)
     if found is None:
-        raise click.UsageError(f"{shell} is not a shell that can be helped")
+        raise click.UsageError(f"unsupported shell {shell}; choose bash, zsh or fish")
     click.echo(found(context.find_root().command, {}, _NAME, _VARIABLE).source())

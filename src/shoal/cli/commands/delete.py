@@ -1,7 +1,4 @@
-"""How objects are deleted: with how much grace, with or without what they own, and until they are gone.
-
-`shoal delete`: objects deleted, by file, name, labels, or all of a kind.
-"""
+"""`shoal delete`: delete objects by name, by file, by selector, or all of a kind."""
 
 import math
 import time
@@ -11,19 +8,24 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.cli.input.options import dry_run_option, grace_period_option, parse_duration, selection_options
-from shoal.cli.input.selection import Selection, select_objects
+from shoal.cli.input.options import (
+    dry_run_option,
+    grace_period_option,
+    ignore_not_found_option,
+    parse_duration,
+)
+from shoal.cli.input.selection import Selection, select_objects, selection_options
 from shoal.cli.input.session import Failures, Session
 from shoal.cli.output.printing import dry_run_suffix, typed_name
 from shoal.client.client import ObjectName
-from shoal.client.kinds import qualified_kind
+from shoal.client.kind_resolver import qualified_kind
 from shoal.client.watch import is_gone, wait_until
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.resources import Object
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to delete, as the command line says it."""
+    """How objects are deleted: grace period, propagation, waiting."""
 
     grace_period: int = -1
     now: bool = False
@@ -35,79 +37,85 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: str = "none"
     output: str = ""
 
-    def options(self) -> Object:
-        """What the server is told. No grace at all is for those who insist: it loses track of processes."""
+    def request_body(self) -> Object:
+        """The DeleteOptions to send; without --force the grace period is not 0, which may leave processes."""
         grace = 1 if self.now else self.grace_period
         if not grace and not self.force:
             grace = 1
         if self.force and grace < 0:
             grace = 0
-        made: Object = {"propagationPolicy": self.cascade.capitalize()}
-        made |= {"gracePeriodSeconds": grace} if grace >= 0 else {}
-        return made | ({"dryRun": ["All"]} if self.dry_run == "server" else {})
+        body: Object = {"propagationPolicy": self.cascade.capitalize()}
+        body |= {"gracePeriodSeconds": grace} if grace >= 0 else {}
+        return body | ({"dryRun": ["All"]} if self.dry_run == "server" else {})
 
     @property
     def deadline(self) -> float:
-        """Until when to wait, by the monotonic clock."""
+        """When to stop waiting, in seconds of the monotonic clock."""
         return time.monotonic() + self.timeout if self.timeout else math.inf
 
 
-def delete_all(session: Session, objects: list[ObjectName], manner: DeleteOptions) -> None:
-    """Delete objects, say so one by one, and wait until they are gone if that is wanted."""
-    failures, leaving = Failures(), list[tuple[ObjectName, str]]()
-    for one in objects:
-        with failures.noted():
-            uid = _delete(session, one, manner)
-            leaving += [(one, uid)] if uid else []
-    if manner.wait and manner.dry_run == "none":
-        deadline = manner.deadline
-        for one, uid in leaving:
-            if not wait_until(session.client, one, is_gone(uid), deadline):
-                failures.say(
-                    f"error: timed out waiting for the condition on {one.resource.full_name}/{one.name}"
+def delete_all(session: Session, objects: list[ObjectName], options: DeleteOptions) -> None:
+    """Delete objects, print a line for each, and wait until they are gone if `options.wait` is set."""
+    failures, terminating = Failures(), list[tuple[ObjectName, str]]()
+    for name in objects:
+        with failures.catch():
+            uid = _delete(session, name, options)
+            terminating += [(name, uid)] if uid else []
+    if options.wait and options.dry_run == "none":
+        deadline = options.deadline
+        for name, uid in terminating:
+            if not wait_until(session.client, name, is_gone(uid), deadline):
+                failures.report(
+                    f"error: timed out waiting for the condition on {name.resource.full_name}/{name.name}"
                 )
-    failures.end()
+    failures.exit_if_any()
 
 
-def _delete(session: Session, one: ObjectName, manner: DeleteOptions) -> str:
-    """Begin to delete an object; its uid if it is not gone at once."""
-    answer: Object = {}
-    if manner.dry_run != "client":
+def _delete(session: Session, name: ObjectName, options: DeleteOptions) -> str:
+    """Send the deletion of an object; its uid if it is not gone at once."""
+    response: Object = {}
+    if options.dry_run != "client":
         try:
-            answer = session.client.delete(one.resource, one.name, one.namespace, options=manner.options())
+            response = session.client.delete(
+                name.resource, name.name, name.namespace, options=options.request_body()
+            )
         except NotFoundError:
-            if manner.ignore_not_found:
+            if options.ignore_not_found:
                 return ""
             raise
-    if manner.output == "name":
-        click.echo(typed_name(one.resource, one.name))
+    if options.output == "name":
+        click.echo(typed_name(name.resource, name.name))
     else:
-        click.echo(_message(one, manner))
-    return _uid(answer)
+        click.echo(_message(name, options))
+    return _uid(response)
 
 
-def _message(one: ObjectName, manner: DeleteOptions) -> str:
-    done = "force deleted" if manner.force else "deleted"
-    space = f" from {one.namespace} namespace" if one.namespace else ""
-    return f'{short(one.resource)} "{one.name}" {done}{space}{dry_run_suffix(manner.dry_run)}'
+def _message(name: ObjectName, options: DeleteOptions) -> str:
+    verb = "force deleted" if options.force else "deleted"
+    suffix = f" from {name.namespace} namespace" if name.namespace else ""
+    return f'{qualified_kind(name.resource)} "{name.name}" {verb}{suffix}{dry_run_suffix(options.dry_run)}'
 
 
-def _uid(answer: dict[str, Any]) -> str:
-    """An object that stays for a while comes back as it is; of one that is gone comes a Status."""
-    return "" if answer.get("kind", "Status") == "Status" else str(answer["metadata"].get("uid", ""))
+def _uid(response: dict[str, Any]) -> str:
+    """Uid in the answer to a deletion: a terminating object, or a Status if the object is gone."""
+    return "" if response.get("kind", "Status") == "Status" else str(response["metadata"].get("uid", ""))
 
 
 @click.command()
 @selection_options
 @grace_period_option
-@click.option("--now", is_flag=True, help="Give pods one second to end.")
-@click.option("--force", is_flag=True, help="Do not wait until a node has ended a pod: it may run on.")
+@click.option("--now", is_flag=True, help="Give pods a grace period of 1 second.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Remove pods at once, without waiting for their nodes: they may keep running.",
+)
 @click.option(
     "--cascade",
     type=click.Choice(["background", "foreground", "orphan"]),
     default="background",
     show_default=True,
-    help="What becomes of those that an object owns: they go after it, before it, or stay.",
+    help="Delete dependent objects afterwards, first, or not at all.",
 )
 @click.option(
     "--wait",
@@ -116,19 +124,25 @@ def _uid(answer: dict[str, Any]) -> str:
     is_flag=False,
     flag_value=True,
     metavar="true|false",
-    help="Wait until the objects are gone; by default so.",
+    help="Wait until the objects are gone; default true.",
 )
 @click.option(
     "--timeout",
     default="0s",
     callback=parse_duration,
     metavar="DURATION",
-    help="How long to wait; 0s is for ever.",
+    help="Maximum time to wait; 0s means no limit.",
 )
-@click.option("--ignore-not-found", is_flag=True, help="Do not mind objects that are not there.")
+@ignore_not_found_option
 @dry_run_option
-@click.option("-o", "--output", type=click.Choice(["", "name"]), default="", help="Print names only.")
-def delete(session: Session, wanted: Sequence[str], **said: Any) -> None:  # noqa: ANN401 - one an option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["", "name"]),
+    default="",
+    help="Output format; name prints names only.",
+)
+def delete(session: Session, arguments: Sequence[str], **values: Any) -> None:  # noqa: ANN401 - one an option
     r"""Delete objects, and wait until they are gone.
 
     \b
@@ -139,12 +153,12 @@ def delete(session: Session, wanted: Sequence[str], **said: Any) -> None:  # noq
       shoal delete pods -l team=a --grace-period=5
       shoal delete jobs --all --wait=false
     """
-    choice = {name: said.pop(name) for name in Selection.__struct_fields__ if name in said}
-    manner = DeleteOptions(**said)
-    if manner.force:
+    selected = {name: values.pop(name) for name in Selection.__struct_fields__ if name in values}
+    options = DeleteOptions(**values)
+    if options.force:
         click.echo(
             "Warning: Immediate deletion does not wait for confirmation that the running resource has been "
             "terminated. The resource may continue to run on the cluster indefinitely.",
             err=True,
         )
-    delete_all(session, [*select_objects(session, Selection(wanted=wanted, **choice))], manner)
+    delete_all(session, [*select_objects(session, Selection(arguments=arguments, **selected))], options)

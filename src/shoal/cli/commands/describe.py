@@ -1,29 +1,28 @@
-"""`shoal describe`: objects, told to people."""
+"""`shoal describe`: details of objects, in a form for reading."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from shoal.cli.input.completion import complete_targets
-from shoal.cli.input.options import all_namespaces_option, filename_options, selector_option
+from shoal.cli.input.options import all_namespaces_option, filename_options, selector_option, targets_argument
 from shoal.cli.input.selection import Selection, get_current, select_objects
 from shoal.cli.input.session import Failures, Session, session_option
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, metavar="KIND [NAME]...", shell_complete=complete_targets)
+@targets_argument("KIND [NAME]...")
 @filename_options(required=False)
 @session_option
 @selector_option
 @all_namespaces_option
 @click.option(
-    "--show-events/--no-show-events", default=True, help="Print what happened to each; by default so."
+    "--show-events/--no-show-events", default=True, help="Show the events of each object; default on."
 )
-def describe(session: Session, wanted: Sequence[str], *, show_events: bool, **said: Any) -> None:  # noqa: ANN401 - one an option
-    r"""Tell of objects: how they stand, their conditions, and what happened to them.
+def describe(session: Session, arguments: Sequence[str], *, show_events: bool, **values: Any) -> None:  # noqa: ANN401 - one an option
+    r"""Show details of objects, and their events.
 
-    Of a job also why it waits and its pods, of a pool its figures, of a node the pods on it.
+    For a job this includes why it waits and its pods, for a pool its resources, for a node the pods on it.
 
     \b
     Examples:
@@ -34,14 +33,12 @@ def describe(session: Session, wanted: Sequence[str], *, show_events: bool, **sa
     from shoal.cli.output.describe.table import describe_object
 
     failures, first = Failures(), True
-    for one in select_objects(session, Selection(wanted=wanted, all=True, **said)):
-        with failures.noted():
-            if (thing := get_current(session, one, failures)) is not None:
-                click.echo(
-                    ("" if first else "\n\n")
-                    + describe_object(session, one.resource, thing, events=show_events)
-                )
+    for name in select_objects(session, Selection(arguments=arguments, all=True, **values)):
+        with failures.catch():
+            if (item := get_current(session, name, failures)) is not None:
+                text = describe_object(session, name.resource, item, events=show_events)
+                click.echo(("" if first else "\n\n") + text)
                 first = False
     if first and not failures.count:
         click.echo(f"No resources found in {session.namespace} namespace.", err=True)
-    failures.end()
+    failures.exit_if_any()

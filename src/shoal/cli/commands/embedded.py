@@ -1,4 +1,8 @@
-"""`shoal up`: the embedded home, served until it is told to stop, or in the background."""
+"""`shoal up`, `down`, `status` and `node`: the embedded cluster of this machine.
+
+`up` runs the daemon, in the foreground or in the background; the others work on a running daemon. Imports
+that only one command needs are inside that command, so that `down` and `status` start quickly.
+"""
 
 import json
 import os
@@ -23,40 +27,57 @@ if TYPE_CHECKING:
     from shoal.kubelet.nodes import LocalNodes
 
 _LOOPBACK: Final = "127.0.0.1"
-_MOST_NODES: Final = 1000
+_MAX_NODES: Final = 1000
+_MAX_POLL_MS: Final = 2**31 - 1
+"""Longest timeout of poll(2), in milliseconds."""
+_DNS_TEXTS: Final = {
+    "hosts files": "host names of pods resolve, by a hosts file for each namespace",
+    "variables": "host names of pods do not resolve here: addresses are in SHOAL_ variables instead",
+}
+_LIMIT_TEXTS: Final = {
+    True: "cpu and memory limits are enforced, by cgroups {cgroups}",
+    False: "cpu and memory limits are not enforced here",
+}
+
+
+# --- up ----------------------------------------------------------------------------------------------------
 
 
 @click.command()
 @home_option
 @config_option
-@click.option("-d", "--detach", is_flag=True, help="Go on in the background; returns when it is ready.")
+@click.option("-d", "--detach", is_flag=True, help="Run in the background; return when it is ready.")
 @click.option(
     "--nodes",
-    type=click.IntRange(0, _MOST_NODES),
+    type=click.IntRange(0, _MAX_NODES),
     metavar="N",
-    help="Be several nodes, node-0 and so on; 0 is one, named like this machine. By default as last time.",
+    help="Number of nodes, named node-0, node-1, …; 0 is one named like this machine. Default as before.",
 )
-@click.option("--node-cpu", default="", metavar="CPUS", help="CPUs of each node; by default its share.")
-@click.option("--node-memory", default="", metavar="BYTES", help="Memory of each node; by default its share.")
+@click.option("--node-cpu", default="", metavar="CPUS", help="CPUs of each node; default an equal share.")
+@click.option(
+    "--node-memory", default="", metavar="BYTES", help="Memory of each node; default an equal share."
+)
 @click.option(
     "--node-gpu",
     type=click.IntRange(0),
     metavar="N",
-    help="GPUs of each node, whether or not there are so many; by default its share.",
+    help="GPUs of each node, even if the machine has fewer; default an equal share.",
 )
-@click.option("--keep-pods", is_flag=True, help="When it stops, let pods run on: the next one finds them.")
+@click.option(
+    "--keep-pods", is_flag=True, help="On stop, keep pods running; the next `shoal up` adopts them."
+)
 @click.option(
     "--listen",
     default=_LOOPBACK,
     show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on. Any but a loopback address lets other machines knock.",
+    help="Address to listen on; any but a loopback address is reachable from other machines.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="The port to listen on, 0 for any that is free; by default the one of last time.",
+    help="Port to listen on; 0 is any free port. Default as before.",
 )
 def up(  # noqa: PLR0913 - one parameter an option
     *,
@@ -71,11 +92,11 @@ def up(  # noqa: PLR0913 - one parameter an option
     listen: str,
     port: int | None,
 ) -> None:
-    r"""Run a cluster on this machine: objects in SQLite, pods as processes, an API that kubectl speaks.
+    r"""Run a cluster on this machine: objects in SQLite, pods as processes, and an API for kubectl.
 
-    The state is in one directory, and so is a kubeconfig to reach it with. It runs until Ctrl-C, SIGTERM or
-    `shoal down`; nothing that was acknowledged is lost, however it ends. When it is killed its pods run on,
-    and the next `shoal up` finds them; when it is stopped they are ended, unless they are to be kept.
+    One directory has the state and a kubeconfig. The cluster runs until Ctrl-C, SIGTERM or `shoal down`; no
+    acknowledged write is lost, however it ends. A stop ends the pods too, unless --keep-pods is given; after
+    a kill they keep running, and the next `shoal up` adopts them.
 
     \b
     Examples:
@@ -86,31 +107,31 @@ def up(  # noqa: PLR0913 - one parameter an option
     """
     from shoal.embedded.daemon import tune_garbage_collection
 
-    tune_garbage_collection()  # from the beginning: nothing of what is imported is any
+    tune_garbage_collection()  # before the imports: what they create is never garbage
     from shoal.cli.input.planning import read_config
 
-    settings = read_config(config, schedulerNames=["*"])
+    scheduler_config = read_config(config, schedulerNames=["*"])
     from shoal.embedded.serve import NodeLayout, ServeOptions, load_layout
 
-    said = NodeLayout(nodes=nodes or 0, cpu=node_cpu, memory=node_memory, gpus=node_gpu)
-    layout = load_layout(home) if nodes is None and said == NodeLayout() else said
-    order = ServeOptions(
+    given = NodeLayout(nodes=nodes or 0, cpu=node_cpu, memory=node_memory, gpus=node_gpu)
+    layout = load_layout(home) if nodes is None and given == NodeLayout() else given
+    options = ServeOptions(
         home=home.absolute(),
-        config=settings,
+        config=scheduler_config,
         layout=layout,
-        nodes=_machines(layout),
+        nodes=_local_nodes(layout),
         listen=listen,
         port=port,
         keep_pods=keep_pods,
     )
     if not detach:
-        _run(order, click.echo)
+        _serve(options, click.echo)
         return
-    with detached(order.home / LOG_FILE) as tell:
-        _run(order, tell)
+    with detached(options.home / LOG_FILE) as announce:
+        _serve(options, announce)
 
 
-def _machines(layout: "NodeLayout") -> "LocalNodes":
+def _local_nodes(layout: "NodeLayout") -> "LocalNodes":
     from shoal.api.quantity import Quantity
     from shoal.kubelet.nodes import local_nodes
 
@@ -122,8 +143,8 @@ def _machines(layout: "NodeLayout") -> "LocalNodes":
     return local_nodes(layout.nodes or None, cpu=layout.cpu, memory=layout.memory, gpus=layout.gpus)
 
 
-def _run(order: "ServeOptions", tell: "Callable[[str], None]") -> None:
-    """Serve, and tell where; what cannot be is said in one line."""
+def _serve(options: "ServeOptions", announce: "Callable[[str], None]") -> None:
+    """Serve, and announce the address; a failure to start is one line."""
     import uvloop
 
     from shoal.apiserver.credentials import CredentialsError
@@ -132,34 +153,33 @@ def _run(order: "ServeOptions", tell: "Callable[[str], None]") -> None:
     from shoal.embedded.serve import serve
 
     def ready(url: str, kubeconfig: Path) -> None:
-        tell(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
+        announce(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
 
     try:
-        uvloop.run(serve(order, ready, click.echo))
+        uvloop.run(serve(options, ready, click.echo))
     except (StorageError, CredentialsError, ListenError) as problem:
         raise click.ClickException(str(problem)) from None
 
 
-_LONGEST: Final = 2**31 - 1
-"""Milliseconds that the system can wait at once."""
+# --- down ---------------------------------------------------------------------------------------------------
 
 
 @click.command()
 @home_option
-@click.option("--keep-pods", is_flag=True, help="Let pods run on: the next `shoal up` finds them.")
+@click.option("--keep-pods", is_flag=True, help="Keep pods running; the next `shoal up` adopts them.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long pods may take to end; then they are killed.",
+    help="Time for pods to terminate before they are killed.",
 )
 def down(*, home: Path, keep_pods: bool, timeout: float) -> None:
-    r"""Stop the embedded cluster: its pods first, each within its grace, then the daemon.
+    r"""Stop the embedded cluster: first its pods, each within its grace period, then the daemon.
 
-    Objects stay: the next `shoal up` goes on with them. Pods that were ended are started again if their
-    restart policy says so; a Job makes new ones.
+    Objects are kept: the next `shoal up` continues with them. Stopped pods are restarted if their restart
+    policy says so; a Job creates new ones.
 
     \b
     Examples:
@@ -169,54 +189,57 @@ def down(*, home: Path, keep_pods: bool, timeout: float) -> None:
     home = home.absolute()
     if is_locked(home):
         _stop(home, timeout, KEEP_PODS_SIGNAL if keep_pods else signal.SIGTERM)
-        said = "Shoal is down."
+        result = "Shoal is down."
     else:
-        said = f"{home} is not served."
-    if not keep_pods and (left := _running(home)):  # a daemon that was killed could not end them
-        remedy = "`shoal up -d` finds them, and then `shoal down` ends them"
-        raise click.ClickException(f"{said} But {left} of its containers run on: {remedy}")
-    click.echo(said)
+        result = f"{home} is not served."
+    if not keep_pods and (orphans := _count_running(home)):  # a killed daemon leaves its containers running
+        remedy = "stop them with `shoal up -d` and then `shoal down`"
+        raise click.ClickException(f"{result} But {orphans} of its containers still run: {remedy}")
+    click.echo(result)
 
 
 def _stop(home: Path, timeout: float, number: signal.Signals) -> None:
-    """End the daemon; when this returns it is gone, and not only its lock."""
+    """Stop the daemon, and wait until its process has exited."""
     pid = int(require_daemon(home)["pid"])
     try:
-        daemon = os.pidfd_open(pid)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        for told in (number, signal.SIGTERM):  # the second time it kills
-            signal.pidfd_send_signal(daemon, told)
-            if _ended(daemon, timeout):
+        for signal_number in (number, signal.SIGTERM):  # at the second signal it kills its pods
+            signal.pidfd_send_signal(process, signal_number)
+            if _wait_for_exit(process, timeout):
                 return
     except ProcessLookupError:
         return
     except PermissionError:
         raise click.ClickException(f"the daemon (pid {pid}) belongs to another user") from None
     finally:
-        os.close(daemon)
-    raise click.ClickException(f"the daemon (pid {pid}) does not end: its log says more")
+        os.close(process)
+    raise click.ClickException(f"the daemon (pid {pid}) does not stop: see its log, {home / LOG_FILE}")
 
 
-def _ended(daemon: int, seconds: float) -> bool:
+def _wait_for_exit(process: int, seconds: float) -> bool:
     poll = select.poll()
-    poll.register(daemon, select.POLLIN)
-    return bool(poll.poll(min(seconds * 1000, _LONGEST)))
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(min(seconds * 1000, _MAX_POLL_MS)))
 
 
-def _running(home: Path) -> int:
-    """How many containers live: each has a lock in the directory of its run, as a daemon in its home."""
+def _count_running(home: Path) -> int:
+    """Number of running containers: each holds a lock in its run directory."""
     return sum(is_locked(run) for run in home.glob("pods/*/runs/*/*"))
+
+
+# --- status -------------------------------------------------------------------------------------------------
 
 
 @click.command()
 @home_option
-@click.option("-o", "--output", type=click.Choice(["json"]), help="For programs.")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Output format.")
 def status(home: Path, output: str | None) -> None:
-    r"""Show how the embedded cluster is: where it is served, its nodes and pods, what cannot be done here.
+    r"""Show the status of the embedded cluster: its URL, nodes, pods, health, and what this machine lacks.
 
-    Exits with 1 if it is not up.
+    Exits with 1 if it is not running.
 
     \b
     Examples:
@@ -228,19 +251,19 @@ def status(home: Path, output: str | None) -> None:
     home = home.absolute()
     facts = require_daemon(home)
     with open_session(home, "", "", "") as session:
-        found = gather(session.client, facts)
+        info = collect_status(session.client, facts)
     if output == "json":
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(info, indent=2))
     else:
-        click.echo(drawn(found))
+        click.echo(format_status(info))
 
 
-def gather(client: "Client", facts: dict[str, Any]) -> dict[str, Any]:
-    """All that is to be known."""
+def collect_status(client: "Client", facts: dict[str, Any]) -> dict[str, Any]:
+    """Collect the status from the daemon's record and the API."""
     pods = [pod.get("status", {}).get("phase", "Unknown") for pod in client.list(PODS)]
     return {
         **facts,
-        **client.ask(STATUS_PATH),
+        **client.get_path(STATUS_PATH),
         "nodes": [_node(node) for node in client.list(NODES)],
         "pods": {phase: pods.count(phase) for phase in sorted(set(pods))},
     }
@@ -255,35 +278,25 @@ def _node(node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def drawn(found: dict[str, Any]) -> str:
-    """The same for people."""
-    health, able = found["health"], found["abilities"]
+def format_status(info: dict[str, Any]) -> str:
+    """Format the status as text."""
+    health, abilities = info["health"], info["abilities"]
     lines = [
-        f"Shoal {found['version']} is up at {found['url']}",
-        f"home      {found['home']}",
-        f"pid       {found['pid']}, for {_duration(found['uptimeSeconds'])}",
-        f"pods      {', '.join(f'{n} {phase}' for phase, n in found['pods'].items()) or 'none'}",
-        f"names     {_NAMING[found['naming']]}",
-        f"limits    {_LIMITS[bool(able['cgroups'])].format(cgroups=able['cgroups'])}",
-        *(f"note      {note}" for note in able["notes"]),
+        f"Shoal {info['version']} is up at {info['url']}",
+        f"home      {info['home']}",
+        f"pid       {info['pid']}, for {_format_uptime(info['uptimeSeconds'])}",
+        f"pods      {', '.join(f'{n} {phase}' for phase, n in info['pods'].items()) or 'none'}",
+        f"names     {_DNS_TEXTS[info['naming']]}",
+        f"limits    {_LIMIT_TEXTS[bool(abilities['cgroups'])].format(cgroups=abilities['cgroups'])}",
+        *(f"note      {note}" for note in abilities["notes"]),
         f"health    {'ready' if health.get('ready') else 'not ready yet'}, {health.get('cycles', 0)} cycles",
         *(f"trouble   {trouble}" for trouble in health.get("troubles", ())),
         *(f"left out  {name}: {why}" for name, why in health.get("unreadable", {}).items()),
     ]
-    return "\n".join((*lines, "", *_table(found["nodes"])))
+    return "\n".join((*lines, "", *_node_table(info["nodes"])))
 
 
-_NAMING: Final = {
-    "hosts files": "host names of pods resolve, by a hosts file for each namespace",
-    "variables": "host names of pods do not resolve here: addresses are in SHOAL_ variables instead",
-}
-_LIMITS: Final = {
-    True: "cpu and memory limits are kept, by cgroups {cgroups}",
-    False: "cpu and memory limits are not kept here",
-}
-
-
-def _table(nodes: list[dict[str, Any]]) -> list[str]:
+def _node_table(nodes: list[dict[str, Any]]) -> list[str]:
     rows = [("NODE", "READY", "CPU", "MEMORY", "GPU")]
     for node in nodes:
         amounts = node["capacity"]
@@ -294,33 +307,36 @@ def _table(nodes: list[dict[str, Any]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def _duration(seconds: int) -> str:
+def _format_uptime(seconds: int) -> str:
     minutes, hours = seconds // 60, seconds // 3600
     if hours:
         return f"{hours}h{minutes % 60}m"
     return f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"
 
 
+# --- node ---------------------------------------------------------------------------------------------------
+
+
 @click.group()
 def node() -> None:
-    """Play that a node of the embedded cluster is lost, and found again."""
+    """Simulate the loss and the return of a node of the embedded cluster."""
 
 
 @node.command()
 @home_option
 @click.argument("name")
-@click.option("--network", is_flag=True, help="Cut it off: its processes run on, unseen and unheard.")
+@click.option("--network", is_flag=True, help="Cut only the network: its processes keep running.")
 def stop(home: Path, name: str, *, network: bool) -> None:
-    r"""Take a node away: its processes are killed, and nothing more is heard of it.
+    r"""Simulate the loss of a node: its processes are killed, and it reports nothing more.
 
-    After `nodeLostSeconds` it is taken for lost, and its pods are given up.
+    After `nodeLostSeconds` the node counts as lost, and its pods are evicted.
 
     \b
     Examples:
       shoal node stop node-1
       shoal node stop node-1 --network
     """
-    _set(home, name, "network" if network else "power")
+    _set_stopped(home, name, "network" if network else "power")
     click.echo(f"node/{name} stopped")
 
 
@@ -328,22 +344,22 @@ def stop(home: Path, name: str, *, network: bool) -> None:
 @home_option
 @click.argument("name")
 def start(home: Path, name: str) -> None:
-    r"""Bring a node back: it says that it is ready, and ends what was given up meanwhile.
+    r"""Bring a node back: it becomes ready again, and ends the pods that were evicted from it.
 
     \b
     Example:
       shoal node start node-1
     """
-    _set(home, name, None)
+    _set_stopped(home, name, None)
     click.echo(f"node/{name} started")
 
 
-def _set(home: Path, name: str, how: str | None) -> None:
+def _set_stopped(home: Path, name: str, mode: str | None) -> None:
     from shoal.cli.input.session import open_session
     from shoal.kubelet.nodes import MACHINE_ANNOTATION, STOPPED_ANNOTATION
 
     require_daemon(home.absolute())
     with open_session(home.absolute(), "", "", "") as session:
         if MACHINE_ANNOTATION not in session.client.get(NODES, name)["metadata"].get("annotations", {}):
-            raise click.ClickException(f"node {name} is only described: nobody plays it")
-        session.client.patch(NODES, name, patch={"metadata": {"annotations": {STOPPED_ANNOTATION: how}}})
+            raise click.ClickException(f"node {name} is not simulated by this `shoal up`")
+        session.client.patch(NODES, name, patch={"metadata": {"annotations": {STOPPED_ANNOTATION: mode}}})

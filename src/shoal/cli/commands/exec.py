@@ -1,7 +1,4 @@
-"""A terminal here, and a command elsewhere: what is typed goes there, what it prints comes here.
-
-`shoal exec`: a command run in a container.
-"""
+"""`shoal exec`: run a command in a container, attached to this terminal."""
 
 import asyncio
 import contextlib
@@ -11,7 +8,7 @@ import signal
 import sys
 import termios
 import threading
-import tty as terminals
+import tty as terminal_modes
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Final
@@ -22,7 +19,7 @@ import msgspec
 from shoal.cli.input.completion import complete_names
 from shoal.cli.input.selection import default_container, parse_target
 from shoal.cli.input.session import Session, session_option
-from shoal.client.streams import STATUS, STDERR, STDIN, STDOUT, ExecStream, exit_code
+from shoal.client.exec import STATUS, STDERR, STDIN, STDOUT, ExecStream, exit_code
 from shoal.cluster.errors import UnavailableError
 from shoal.cluster.resources import PODS
 
@@ -30,55 +27,55 @@ _CHUNK: Final = 2**15
 
 
 async def attach(stream: ExecStream, *, stdin: bool, tty: bool) -> int:
-    """Pass everything on until the command has ended; its exit code."""
-    with _raw() if tty and stdin and sys.stdin.isatty() else contextlib.nullcontext():
+    """Forward input and output until the command exits; its exit code."""
+    with _raw_terminal() if tty and stdin and sys.stdin.isatty() else contextlib.nullcontext():
         if tty:
             await _send_terminal_size(stream)
         if stdin:
             loop = asyncio.get_running_loop()
             threading.Thread(target=_forward_stdin, args=(stream, loop), daemon=True).start()
-        async for channel, text in stream.messages():
+        async for channel, data in stream.messages():
             if channel == STATUS:
-                return exit_code(msgspec.json.decode(text, type=dict[str, object]))
+                return exit_code(msgspec.json.decode(data, type=dict[str, object]))
             if channel in (STDOUT, STDERR):
-                _write(sys.stderr.fileno() if channel == STDERR else sys.stdout.fileno(), text)
+                _write(sys.stderr.fileno() if channel == STDERR else sys.stdout.fileno(), data)
     raise UnavailableError("the connection was lost before the command ended")
 
 
 @contextlib.contextmanager
-def _raw() -> Iterator[None]:
-    """Every key goes to the command, Ctrl-C too; the terminal is put right again in the end."""
+def _raw_terminal() -> Iterator[None]:
+    """Put the terminal in raw mode, so that the command receives every key, Ctrl-C too."""
     before = termios.tcgetattr(sys.stdin)
     try:
-        terminals.setraw(sys.stdin)
+        terminal_modes.setraw(sys.stdin)
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 async def _send_terminal_size(stream: ExecStream) -> None:
-    """Tell the size of the terminal, now and whenever it changes."""
-    loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    """Send the size of the terminal, now and whenever it changes."""
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
-    def tell() -> None:
-        telling.add(task := loop.create_task(stream.resize(*shutil.get_terminal_size())))
-        task.add_done_callback(telling.discard)
+    def send_size() -> None:
+        tasks.add(task := loop.create_task(stream.resize(*shutil.get_terminal_size())))
+        task.add_done_callback(tasks.discard)
 
-    loop.add_signal_handler(signal.SIGWINCH, tell)
+    loop.add_signal_handler(signal.SIGWINCH, send_size)
     await stream.resize(*shutil.get_terminal_size())
 
 
 def _forward_stdin(stream: ExecStream, loop: asyncio.AbstractEventLoop) -> None:
-    """Read in a thread of its own, as no event loop waits for files, and no faster than it is sent."""
-    with contextlib.suppress(RuntimeError, CancelledError):  # the command has ended, and the loop with it
-        while text := os.read(sys.stdin.fileno(), _CHUNK):
-            asyncio.run_coroutine_threadsafe(stream.send(STDIN, text), loop).result()
+    """Forward standard input. Runs in a thread, because an event loop cannot wait for files."""
+    with contextlib.suppress(RuntimeError, CancelledError):  # the command has exited, and the loop has ended
+        while data := os.read(sys.stdin.fileno(), _CHUNK):
+            asyncio.run_coroutine_threadsafe(stream.send(STDIN, data), loop).result()
         asyncio.run_coroutine_threadsafe(stream.close_input(), loop).result()
 
 
-def _write(file: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(file, text) :]
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 @click.command("exec")
@@ -87,13 +84,13 @@ def _write(file: int, text: bytes) -> None:
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]..."
 )
 @session_option
-@click.option("-c", "--container", default="", metavar="NAME", help="The container; by default the first.")
-@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on.")
-@click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Container name; default the first.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the command.")
+@click.option("-t", "--tty", is_flag=True, help="Allocate a terminal.")
 def exec_(  # noqa: PLR0913 - one parameter an option
     session: Session, pod: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
 ) -> None:
-    r"""Run a command in a container of a pod; exits as the command does.
+    r"""Run a command in a container; exits with the exit code of the command.
 
     \b
     Examples:
@@ -115,9 +112,7 @@ def exec_(  # noqa: PLR0913 - one parameter an option
 def _execute(  # noqa: PLR0913 - what to run where, and how it is connected
     session: Session, pod: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
 ) -> int:
-    import asyncio
-
-    from shoal.client.streams import open_exec
+    from shoal.client.exec import open_exec
 
     http = session.client.http
     credentials = http.credentials()

@@ -1,4 +1,9 @@
-"""`shoal logs`: what containers write; of all workers of a job together."""
+"""`shoal logs`: logs of containers, and of all pods of a job merged into one.
+
+Complete logs are merged by the time of each line. With -f, lines are printed as they arrive, also from pods
+that start later. Each stream has its own thread, which only puts tasks into a queue; the main thread runs
+them, so that no state is shared and no line is torn.
+"""
 
 import functools
 import heapq
@@ -11,13 +16,12 @@ from typing import Any, Final
 import click
 import msgspec
 
-from shoal.cli.input.completion import complete_targets
-from shoal.cli.input.options import parse_duration, selector_option
+from shoal.cli.input.options import parse_duration, selector_option, targets_argument
 from shoal.cli.input.selection import (
     container_names,
     default_container,
     is_owned_by,
-    list_options,
+    make_selector,
     restart_count,
 )
 from shoal.cli.input.session import Session, error_text, session_option
@@ -30,50 +34,50 @@ from shoal.cluster.resources import PODS, Object, Resource
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, metavar="POD|KIND/NAME [CONTAINER]", shell_complete=complete_targets)
+@targets_argument("POD|KIND/NAME [CONTAINER]")
 @session_option
 @selector_option
-@click.option("-f", "--follow", is_flag=True, help="Go on, and print what is written.")
-@click.option("--tail", type=int, default=-1, metavar="LINES", help="Only the last lines of each container.")
+@click.option("-f", "--follow", is_flag=True, help="Stream the logs.")
+@click.option("--tail", type=int, default=-1, metavar="LINES", help="Last lines of each log; -1 shows all.")
 @click.option(
-    "--since", callback=parse_duration, default="0s", metavar="DURATION", help="Only what is newer."
+    "--since", callback=parse_duration, default="0s", metavar="DURATION", help="Only lines newer than this."
 )
-@click.option("--since-time", default="", metavar="TIME", help="Only what was written after (RFC 3339).")
-@click.option("-p", "--previous", is_flag=True, help="Of the run before the last restart.")
-@click.option("-c", "--container", default="", metavar="NAME", help="Of this container.")
-@click.option("--all-containers", is_flag=True, help="Of all containers.")
-@click.option("--timestamps", is_flag=True, help="Begin each line with the time it was written.")
+@click.option("--since-time", default="", metavar="TIME", help="Only lines after this time (RFC 3339).")
+@click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of the container.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Logs of this container.")
+@click.option("--all-containers", is_flag=True, help="Logs of all containers.")
+@click.option("--timestamps", is_flag=True, help="Prefix each line with its timestamp.")
 @click.option(
-    "--prefix/--no-prefix", default=None, help="Begin each line with whose it is; if there are several."
+    "--prefix/--no-prefix", default=None, help="Prefix each line with its pod; default if there are several."
 )
 @click.option(
-    "--limit-bytes", type=click.IntRange(0), default=0, metavar="N", help="At most so much of each."
+    "--limit-bytes", type=click.IntRange(0), default=0, metavar="N", help="Maximum bytes of each log."
 )
-def logs(session: Session, wanted: tuple[str, ...], selector: str, **said: Any) -> None:  # noqa: ANN401 - one an option
-    r"""Print what containers write.
+def logs(session: Session, arguments: tuple[str, ...], selector: str, **values: Any) -> None:  # noqa: ANN401 - one an option
+    r"""Print the logs of a container, or of all pods of a job.
 
-    Of a job it prints what all its workers write, line by line in the order of time, each with the name of
-    its worker in front. With -f workers that come later are followed too, until the job has ended.
+    The logs of a job's pods are merged by time, each line prefixed with its pod. With -f, pods that start
+    later are followed too, until the job has finished.
 
     \b
     Examples:
       shoal logs web
       shoal logs web -c sidecar --tail=20 -f
-      shoal logs dijob/cartpole -f               all workers
+      shoal logs dijob/cartpole -f               all pods of a job
       shoal logs -l team=a --since=5m --prefix
     """
-    if bool(wanted) == bool(selector):
-        raise click.UsageError("name a pod or a job (KIND/NAME), or choose pods with -l")
-    most = 2
-    if len(wanted) > most:
+    if bool(arguments) == bool(selector):
+        raise click.UsageError("name a pod or a job (KIND/NAME), or select pods with -l")
+    max_arguments = 2
+    if len(arguments) > max_arguments:
         raise click.UsageError("name one pod or job, and one container")
-    if len(wanted) == most:
-        said["container"] = said["container"] or wanted[1]
-    print_logs(session, wanted[0] if wanted else "", selector, LogOptions(**said))
+    if len(arguments) == max_arguments:
+        values["container"] = values["container"] or arguments[1]
+    print_logs(session, arguments[0] if arguments else "", selector, LogOptions(**values))
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What of each log is read, as the command line says it."""
+    """Which part of each log is read, and how it is printed."""
 
     follow: bool
     tail: int
@@ -87,141 +91,143 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     limit_bytes: int
 
     def query(self, container: str, *, timestamps: bool) -> dict[str, str | int | bool]:
-        """What the server is asked."""
-        said: dict[str, str | int | bool] = {"container": container}
-        said |= {"follow": True} if self.follow else {}
-        said |= {"previous": True} if self.previous else {}
-        said |= {"timestamps": True} if timestamps else {}
-        said |= {"tailLines": self.tail} if self.tail >= 0 else {}
-        said |= {"sinceSeconds": max(round(self.since), 1)} if self.since else {}
-        said |= {"sinceTime": self.since_time} if self.since_time else {}
-        return said | ({"limitBytes": self.limit_bytes} if self.limit_bytes else {})
+        """Query parameters of the request."""
+        values: dict[str, str | int | bool] = {"container": container}
+        values |= {"follow": True} if self.follow else {}
+        values |= {"previous": True} if self.previous else {}
+        values |= {"timestamps": True} if timestamps else {}
+        values |= {"tailLines": self.tail} if self.tail >= 0 else {}
+        values |= {"sinceSeconds": max(round(self.since), 1)} if self.since else {}
+        values |= {"sinceTime": self.since_time} if self.since_time else {}
+        return values | ({"limitBytes": self.limit_bytes} if self.limit_bytes else {})
 
 
 class LogSource(msgspec.Struct, frozen=True):
-    """A container whose log is read: of which pod, and after how many restarts."""
+    """One run of a container: its pod, and its restart count."""
 
     namespace: str
     pod: str
     container: str
     uid: str
-    run: int = 0
+    restarts: int = 0
 
 
-def print_logs(session: Session, wanted: str, selector: str, reading: LogOptions) -> None:
-    """Print the logs of a pod, of a job's pods, or of those that a selector leaves."""
-    kind, slash, name = wanted.rpartition("/")
-    resource = session.kinds.one(kind) if slash else PODS
+def print_logs(session: Session, target: str, selector: str, options: LogOptions) -> None:
+    """Print the logs of a pod, of a job's pods, or of the pods that match a selector."""
+    kind, slash, name = target.rpartition("/")
+    resource = session.kinds.resolve_one(kind) if slash else PODS
     if not selector and resource.full_name == PODS.full_name:
         pod = session.client.get(PODS, name, session.namespace)
-        sources = log_sources(pod, reading)
-        if len(sources) == 1 and not reading.prefix:
-            _copy(session, sources[0], reading)
+        sources = log_sources(pod, options)
+        if len(sources) == 1 and not options.prefix:
+            _copy(session, sources[0], options)
         else:
-            _print_merged(session, [pod], reading)
+            _print_merged(session, [pod], options)
         return
-    owner = None if selector else session.client.get(resource, name, session.space(resource))
-    where = list_options(session, PODS, selector)
-    if reading.follow:
-        LogFollower(session, where, None if owner is None else (resource, owner), reading).run()
+    owner = None if selector else session.client.get(resource, name, session.namespace_for(resource))
+    pod_selector = make_selector(session, PODS, selector)
+    if options.follow:
+        LogFollower(session, pod_selector, None if owner is None else (resource, owner), options).run()
         return
-    pods = [pod for pod in session.client.list(PODS, where) if owner is None or is_owned_by(pod, owner)]
+    pods = [
+        pod for pod in session.client.list(PODS, pod_selector) if owner is None or is_owned_by(pod, owner)
+    ]
     if not pods:
         click.echo(f"No pods found in {session.namespace} namespace.", err=True)
-    _print_merged(session, pods, reading)
+    _print_merged(session, pods, options)
 
 
-def log_sources(pod: Object, reading: LogOptions, *, quiet: bool = False) -> list[LogSource]:
-    """The containers of a pod that are meant."""
+def log_sources(pod: Object, options: LogOptions, *, quiet: bool = False) -> list[LogSource]:
+    """The selected containers of a pod."""
     metadata = pod["metadata"]
-    if reading.all_containers:
-        chosen = container_names(pod)
+    if options.all_containers:
+        names = container_names(pod)
     else:
-        chosen = [reading.container or default_container(pod, quiet=quiet)]
-    return [LogSource(metadata["namespace"], metadata["name"], name, metadata["uid"]) for name in chosen]
+        names = [options.container or default_container(pod, quiet=quiet)]
+    return [LogSource(metadata["namespace"], metadata["name"], name, metadata["uid"]) for name in names]
 
 
-# --- one ---------------------------------------------------------------------------------------------------
+# --- one log -----------------------------------------------------------------------------------------------
 
 
-def _copy(session: Session, source: LogSource, reading: LogOptions) -> None:
-    """Print one log as it comes, byte by byte."""
+def _copy(session: Session, source: LogSource, options: LogOptions) -> None:
+    """Copy one log to standard output, byte by byte."""
     path = path_of(PODS, source.namespace, source.pod, "log")
-    query = reading.query(source.container, timestamps=reading.timestamps)
-    with session.client.stream(path, query, accept="*/*") as answer:
-        while chunk := answer.read1(2**16):
+    query = options.query(source.container, timestamps=options.timestamps)
+    with session.client.stream(path, query, accept="*/*") as response:
+        while chunk := response.read1(2**16):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
 
 
 def read_lines(
-    session: Session, source: LogSource, reading: LogOptions, *, timestamps: bool
+    session: Session, source: LogSource, options: LogOptions, *, timestamps: bool
 ) -> Iterator[str]:
-    """What a container writes, line by line."""
+    """Read a log line by line."""
     path = path_of(PODS, source.namespace, source.pod, "log")
-    query = reading.query(source.container, timestamps=timestamps)
-    with session.client.stream(path, query, accept="*/*") as answer:
-        while line := answer.readline():
+    query = options.query(source.container, timestamps=timestamps)
+    with session.client.stream(path, query, accept="*/*") as response:
+        while line := response.readline():
             yield line.decode(errors="replace").rstrip("\n")
 
 
-# --- several, as they are ----------------------------------------------------------------------------------
+# --- several logs, merged ----------------------------------------------------------------------------------
 
 
-def _print_merged(session: Session, pods: list[Object], reading: LogOptions) -> None:
-    """Print several logs as one, in the order of time; a pod that has none yet says so."""
+def _print_merged(session: Session, pods: list[Object], options: LogOptions) -> None:
+    """Print several logs merged by time; an error of one is printed, the others go on."""
     quiet = len(pods) > 1
-    sources = [source for pod in pods for source in log_sources(pod, reading, quiet=quiet)]
-    titles = LinePrefixes(prefix=len(sources) > 1 if reading.prefix is None else reading.prefix)
+    sources = [source for pod in pods for source in log_sources(pod, options, quiet=quiet)]
+    prefixes = LinePrefixes(enabled=len(sources) > 1 if options.prefix is None else options.prefix)
     for source in sources:
-        titles.know(source)
-    streams = [_read_timestamped(session, source, reading) for source in sources]
-    for stamp, text, source in heapq.merge(*streams, key=lambda line: line[0]):
-        click.echo(titles.line(source, f"{stamp} {text}" if reading.timestamps else text))
+        prefixes.add(source)
+    streams = [_read_timestamped(session, source, options) for source in sources]
+    for timestamp, text, source in heapq.merge(*streams, key=lambda line: line[0]):
+        click.echo(prefixes.line(source, f"{timestamp} {text}" if options.timestamps else text))
 
 
 def _read_timestamped(
-    session: Session, source: LogSource, reading: LogOptions
+    session: Session, source: LogSource, options: LogOptions
 ) -> Iterator[tuple[str, str, LogSource]]:
-    """The lines of a log with their times, which are texts that sort as times do."""
+    """Read the lines of a log with their timestamps, whose texts sort by time."""
     try:
-        for line in read_lines(session, source, reading, timestamps=True):
-            stamp, _, text = line.partition(" ")
-            yield stamp, text, source
+        for line in read_lines(session, source, options, timestamps=True):
+            timestamp, _, text = line.partition(" ")
+            yield timestamp, text, source
     except ClusterError as problem:
         click.echo(error_text(problem), err=True)
 
 
 class LinePrefixes:
-    """What stands in front of lines: whose they are, each in a colour of its own, all equally wide."""
+    """Prefixes of lines: the pod, and the container if it has several; in colours, all equally wide."""
 
-    def __init__(self, *, prefix: bool) -> None:
-        self._prefix = prefix
-        self._known: dict[str, str] = {}
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._colours: dict[str, str] = {}
         self._pods: dict[str, set[str]] = {}
         self._width = 0
 
-    def know(self, source: LogSource) -> None:
-        """Make room for a title before its first line comes."""
+    def add(self, source: LogSource) -> None:
+        """Register a source before its first line, so that the width is known."""
         self._pods.setdefault(source.pod, set()).add(source.container)
-        title = self._title(source)
-        self._known.setdefault(title, PALETTE[len(self._known) % len(PALETTE)])
-        self._width = max(self._width, len(title))
+        prefix = self._prefix_of(source)
+        self._colours.setdefault(prefix, PALETTE[len(self._colours) % len(PALETTE)])
+        self._width = max(self._width, len(prefix))
 
     def line(self, source: LogSource, text: str) -> str:
-        """A line with its title in front."""
-        if not self._prefix:
+        """A line with its prefix."""
+        if not self._enabled:
             return text
-        title = self._title(source)
-        return f"{paint(title.ljust(self._width), self._known.get(title, PALETTE[0]))} {text}"
+        prefix = self._prefix_of(source)
+        return f"{paint(prefix.ljust(self._width), self._colours.get(prefix, PALETTE[0]))} {text}"
 
-    def _title(self, source: LogSource) -> str:
-        several = len(self._pods.get(source.pod, ())) > 1
-        return f"[{source.pod}/{source.container}]" if several else f"[{source.pod}]"
+    def _prefix_of(self, source: LogSource) -> str:
+        multiple = len(self._pods.get(source.pod, ())) > 1
+        return f"[{source.pod}/{source.container}]" if multiple else f"[{source.pod}]"
 
 
 _QUEUE_SIZE: Final = 1024
-"""Lines that are read before they are printed: who reads them slowly holds up the streams, not our memory."""
+"""Lines read ahead of printing: slow output blocks the streams instead of filling memory."""
 _FINISHED_PHASES: Final = ("Succeeded", "Failed")
 _FINISHED_CONDITIONS: Final = ("Complete", "Failed")
 
@@ -229,99 +235,101 @@ Owner = tuple[Resource[Object], Object]
 
 
 class LogFollower:
-    """Follows pods, of a job or of no job, and the logs of those that run."""
+    """Follows the pods of a job or of a selector, and the logs of those that have started."""
 
     def __init__(
-        self, session: Session, selector: Selector, owner: Owner | None, reading: LogOptions
+        self, session: Session, selector: Selector, owner: Owner | None, options: LogOptions
     ) -> None:
-        self._session, self._where, self._owner, self._reading = session, selector, owner, reading
-        self._to_do: Final = queue.Queue[Callable[[], None]](_QUEUE_SIZE)
-        self._begun: Final = set[LogSource]()
+        self._session, self._selector, self._owner, self._options = session, selector, owner, options
+        self._tasks: Final = queue.Queue[Callable[[], None]](_QUEUE_SIZE)
+        self._started: Final = set[LogSource]()
         self._open: Final = set[LogSource]()
-        self._titles: Final = LinePrefixes(prefix=reading.prefix is not False)
-        self._alive: Final[dict[str, bool]] = {}
-        """Whether each pod may still write something, by uid."""
-        self._ended = owner is not None and is_finished(owner[1])
+        self._prefixes: Final = LinePrefixes(enabled=options.prefix is not False)
+        self._running_pods: Final[dict[str, bool]] = {}
+        """Whether each pod may still write to its log, by uid."""
+        self._owner_finished = owner is not None and is_finished(owner[1])
 
     def run(self) -> None:
-        """Print all there is and all that comes, until nothing more can."""
-        self._in_background(functools.partial(self._watch, PODS, self._where, self._look))
+        """Print all logs until the job, or without a job all pods, have finished."""
+        self._run_in_thread(functools.partial(self._watch, PODS, self._selector, self._on_pod))
         if self._owner is not None:
             resource, owner = self._owner
-            name, space = owner["metadata"]["name"], owner["metadata"].get("namespace", "")
-            only = Selector(space, fields=f"metadata.name={name}")
-            self._in_background(functools.partial(self._watch, resource, only, self._see))
+            name, namespace = owner["metadata"]["name"], owner["metadata"].get("namespace", "")
+            owner_selector = Selector(namespace, fields=f"metadata.name={name}")
+            self._run_in_thread(functools.partial(self._watch, resource, owner_selector, self._on_owner))
         while True:
-            while self._open or not self._is_over():
-                self._to_do.get()()
-            self._look_at_all()
+            while self._open or not self._is_done():
+                self._tasks.get()()
+            self._read_remaining()
             if not self._open:
                 return
 
-    def _look_at_all(self) -> None:
-        """Begin to read what was not heard of before the end."""
-        for pod in self._session.client.list(PODS, self._where):
-            self._look(ObjectChange("LISTED", pod))
+    def _read_remaining(self) -> None:
+        """Start to read pods whose change had not arrived when the job finished."""
+        for pod in self._session.client.list(PODS, self._selector):
+            self._on_pod(ObjectChange("LISTED", pod))
 
-    def _in_background(self, what: Callable[[], None]) -> None:
-        threading.Thread(target=what, daemon=True).start()
+    def _run_in_thread(self, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, daemon=True).start()
 
-    def _watch(self, resource: Resource[Object], selector: Selector, then: Callable[[ObjectChange], None]) -> None:
-        """Hear of objects, over a connection that no other thread uses."""
+    def _watch(
+        self, resource: Resource[Object], selector: Selector, handler: Callable[[ObjectChange], None]
+    ) -> None:
+        """Watch objects over a connection that no other thread uses."""
         try:
             client = Client(self._session.client.http.access)
             for change in Watcher(client, resource, selector).changes():
-                self._to_do.put(functools.partial(then, change))
+                self._tasks.put(functools.partial(handler, change))
         except ClusterError as problem:
-            self._to_do.put(functools.partial(_raise, problem))
+            self._tasks.put(functools.partial(_raise, problem))
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def _look(self, change: ObjectChange) -> None:
-        """Begin to read what a pod has begun to write."""
+    def _on_pod(self, change: ObjectChange) -> None:
+        """Start to read the containers of a pod that have started."""
         pod = change.object
         if self._owner is not None and not is_owned_by(pod, self._owner[1]):
             return
-        there = change.type != "DELETED"
+        exists = change.type != "DELETED"
         phase = (pod.get("status") or {}).get("phase")
-        self._alive[pod["metadata"]["uid"]] = there and phase not in _FINISHED_PHASES
-        for source in log_sources(pod, self._reading, quiet=True) if there else ():
-            run = restart_count(pod, source.container)
-            if run is not None:
-                self._begin(msgspec.structs.replace(source, run=run))
+        self._running_pods[pod["metadata"]["uid"]] = exists and phase not in _FINISHED_PHASES
+        for source in log_sources(pod, self._options, quiet=True) if exists else ():
+            restarts = restart_count(pod, source.container)
+            if restarts is not None:
+                self._start(msgspec.structs.replace(source, restarts=restarts))
 
-    def _see(self, change: ObjectChange) -> None:
-        """Learn how the job stands; another one of its name is not it."""
+    def _on_owner(self, change: ObjectChange) -> None:
+        """Note whether the job has finished; a recreated job of the same name is ignored."""
         if self._owner is not None and change.object["metadata"]["uid"] == self._owner[1]["metadata"]["uid"]:
-            self._ended = change.type == "DELETED" or is_finished(change.object)
+            self._owner_finished = change.type == "DELETED" or is_finished(change.object)
 
-    def _is_over(self) -> bool:
-        """Whether nothing more will be written: the job has ended, or without a job, all pods have."""
+    def _is_done(self) -> bool:
+        """Whether no log will grow: the job has finished, or without a job, all pods have."""
         if self._owner is not None:
-            return self._ended
-        return bool(self._alive) and not any(self._alive.values())
+            return self._owner_finished
+        return bool(self._running_pods) and not any(self._running_pods.values())
 
     # --- logs ---------------------------------------------------------------------------------------------
 
-    def _begin(self, source: LogSource) -> None:
-        if source in self._begun:
+    def _start(self, source: LogSource) -> None:
+        if source in self._started:
             return
-        self._begun.add(source)
+        self._started.add(source)
         self._open.add(source)
-        self._titles.know(source)
-        self._in_background(functools.partial(self._read, source))
+        self._prefixes.add(source)
+        self._run_in_thread(functools.partial(self._read, source))
 
     def _read(self, source: LogSource) -> None:
-        reading = self._reading
+        options = self._options
         try:
-            for line in read_lines(self._session, source, reading, timestamps=reading.timestamps):
-                self._to_do.put(functools.partial(self._print, source, line))
+            for line in read_lines(self._session, source, options, timestamps=options.timestamps):
+                self._tasks.put(functools.partial(self._print, source, line))
         except ClusterError as problem:
-            self._to_do.put(functools.partial(click.echo, error_text(problem), err=True))
-        self._to_do.put(functools.partial(self._open.discard, source))
+            self._tasks.put(functools.partial(click.echo, error_text(problem), err=True))
+        self._tasks.put(functools.partial(self._open.discard, source))
 
     def _print(self, source: LogSource, line: str) -> None:
-        click.echo(self._titles.line(source, line))
+        click.echo(self._prefixes.line(source, line))
 
 
 def _raise(problem: ClusterError) -> None:
@@ -329,7 +337,7 @@ def _raise(problem: ClusterError) -> None:
 
 
 def is_finished(job: Object) -> bool:
-    """Whether a job of any kind has ended, well or not."""
+    """Whether a job of any kind has succeeded or failed."""
     status = job.get("status") or {}
     if status.get("phase") in _FINISHED_PHASES or status.get("stage") in _FINISHED_PHASES:
         return True

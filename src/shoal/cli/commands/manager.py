@@ -1,4 +1,4 @@
-"""`shoal manager`: the scheduler and the controllers, at work on a cluster."""
+"""`shoal manager`: run the scheduler and the controllers for a cluster."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,7 +8,6 @@ import click
 
 from shoal.cli.input.connection import cluster_options, resolve_access
 from shoal.cli.input.options import config_option
-from shoal.cli.input.planning import read_config
 from shoal.embedded.daemon import stop_event, tune_garbage_collection
 
 if TYPE_CHECKING:
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 @click.option(
     "--monitor",
     metavar="ADDRESS:PORT",
-    help="Where to tell of metrics and health (/metrics, /healthz, /readyz); by default nowhere.",
+    help="Serve metrics and health here (/metrics, /healthz, /readyz); default not at all.",
 )
 @click.option(
     "--record",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write the last cycles down there: what each saw, for `shoal plan -f`, and what it decided.",
+    help="Record the last cycles: the input of each, for `shoal plan -f`, and its decisions.",
 )
 def manager(  # noqa: PLR0913 - one parameter an option
     *,
@@ -39,10 +38,11 @@ def manager(  # noqa: PLR0913 - one parameter an option
     monitor: str | None,
     record: Path | None,
 ) -> None:
-    r"""Schedule a cluster: give pods nodes, make room, tell who waits and why, and keep the status of pools.
+    r"""Run the scheduler and the controllers for a cluster.
 
-    It works on the pods that name it (`schedulerName: shoal`) and on the jobs of Shoal's kinds; all that it
-    knows is in the cluster, and it may be stopped and started at any time. One at a time for each cluster.
+    It schedules the pods that name it (`schedulerName: shoal`) and the jobs of Shoal's kinds, and maintains
+    the status of jobs and pools. All its state is in the cluster: it can be stopped and started at any time.
+    Run one per cluster.
 
     \b
     Examples:
@@ -53,11 +53,12 @@ def manager(  # noqa: PLR0913 - one parameter an option
     import uvloop
 
     from shoal.apiserver.http.server import ListenError
+    from shoal.cli.input.planning import read_config
 
-    settings, where = read_config(config), _parse_address(monitor)
+    scheduler_config, monitor_address = read_config(config), _parse_address(monitor)
     access = resolve_access(home, kubeconfig, context)
     try:
-        uvloop.run(_manage(access, settings, where, record))
+        uvloop.run(_manage(access, scheduler_config, monitor_address, record))
     except ListenError as problem:
         raise click.ClickException(str(problem)) from None
 
@@ -72,9 +73,12 @@ def _parse_address(text: str | None) -> tuple[str, int] | None:
 
 
 async def _manage(
-    access: "Access", settings: "SchedulerConfig", monitor: tuple[str, int] | None, record: Path | None
+    access: "Access",
+    scheduler_config: "SchedulerConfig",
+    monitor: tuple[str, int] | None,
+    record: Path | None,
 ) -> None:
-    from shoal.cluster.kubernetes.home import KubernetesCluster
+    from shoal.cluster.kubernetes.cluster import KubernetesCluster
     from shoal.manager import running
     from shoal.server.monitor import monitoring
 
@@ -83,10 +87,10 @@ async def _manage(
     async with AsyncExitStack() as stack:
         cluster = KubernetesCluster(access)
         stack.push_async_callback(cluster.close)
-        at_work = await stack.enter_async_context(running(cluster, settings, record=record))
+        running_manager = await stack.enter_async_context(running(cluster, scheduler_config, record=record))
         click.echo(f"Scheduling {access.url}")
         if monitor:
-            url = await stack.enter_async_context(monitoring(at_work, *monitor))
+            url = await stack.enter_async_context(monitoring(running_manager, *monitor))
             click.echo(f"Metrics at {url}/metrics")
         await stop.wait()
         click.echo("Stopping.")

@@ -1,7 +1,4 @@
-"""`shoal plan --explain JOB`: one job, every node, and what would let it run.
-
-`shoal plan`: what the scheduler would do with a cluster, or with the objects in files, and why.
-"""
+"""`shoal plan` and `shoal explain`: what the scheduler would do with a cluster or with files, and why."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +31,7 @@ from shoal.policies.contract import Policy
 def explain_job(
     job: str, world: World, steps: Sequence[CycleResult], config: SchedulerConfig, policy: Policy | None
 ) -> Explanation:
-    """Explain a job as it stands in the last step; exits with 2 if a name means no job, or many."""
+    """Explain a job in the last of several cycles; exits with 2 if the name matches no job, or several."""
     terms = Terms(config, steps[-1].snapshot.now, policy)
     try:
         workload = _find_workload(job, world, steps[-1], terms)
@@ -45,27 +42,29 @@ def explain_job(
 
 
 def _find_workload(job: str, world: World, step: CycleResult, terms: Terms) -> Workload:
-    """The workload that a name means; of a batch Job the first that is not where it should be, if any is."""
+    """The workload of a job; for a batch Job the first of its pods that is not scheduled, if there is one."""
     workloads = {workload.key: workload for workload in step.snapshot.workloads}
     batch = {f"Job/{'/'.join(key)}" for key in world.batch_jobs}
     key = find(job, workloads.keys() | batch)
     if key in workloads:
         return workloads[key]
     pods = everybody(world, terms.config, terms.now)
-    theirs = [one for one in workloads.values() if key in {_owner_key(pods, one, task) for task in one.tasks}]
-    if not theirs:
-        raise NotOneJobError(f"{key} has no pod that runs or waits")
-    return next((one for one in theirs if step.plan.verdict(one).state != "ScheduledSucceed"), theirs[0])
+    owned = [
+        each for each in workloads.values() if key in {_owner_key(pods, each, task) for task in each.tasks}
+    ]
+    if not owned:
+        raise NotOneJobError(f"{key} has no running or waiting pod")
+    return next((each for each in owned if step.plan.verdict(each).state != "ScheduledSucceed"), owned[0])
 
 
 def _owner_key(pods: Mapping[Key, PodRecord], workload: Workload, task: Task) -> str:
-    """Who makes the pod of a task, if that is not the workload itself."""
+    """Key of the controller that owns the pod of a task; empty if there is none."""
     pod = pods.get((workload.namespace, task.name))
     return f"{pod.owner.kind}/{pod.namespace}/{pod.owner.name}" if pod and pod.owner else ""
 
 
 def print_explanation(explanation: Explanation, output: str) -> None:
-    """Print it as a plan is printed: for people, or for programs."""
+    """Print an explanation as a table, JSON or YAML."""
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(explanation), indent=2))
     elif output == "yaml":
@@ -80,7 +79,7 @@ _MAX_CYCLES: Final = 100_000
 
 
 def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """A time in RFC 3339, as seconds."""
+    """Parse a time in RFC 3339 into seconds since the epoch."""
     if value is None:
         return None
     try:
@@ -97,7 +96,7 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> flo
     type=click.IntRange(1, _MAX_CYCLES),
     default=1,
     show_default=True,
-    help="Do as planned and plan again, up to so many times, until nothing changes.",
+    help="Apply the plan and plan again, at most this often, until nothing changes.",
 )
 @click.option(
     "--step",
@@ -105,19 +104,19 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> flo
     metavar="DURATION",
     default="30s",
     show_default=True,
-    help="How far the clock moves between cycles.",
+    help="Time that passes between cycles.",
 )
 @click.option(
     "--now",
     callback=_parse_time,
     metavar="TIME",
-    help="The time to plan for (RFC 3339); by default now, or of files the newest time in them.",
+    help="Time to plan for (RFC 3339); default now, or for files the latest time in them.",
 )
 @config_option
 @click.option(
     "--explain",
     metavar="JOB",
-    help="Tell of one job why each node takes it or not, and what would let it run: TYJob/ns/name, or name.",
+    help="Explain one job (TYJob/ns/name, or name): which nodes fit, and what would let it run.",
 )
 @plan_output_option
 def plan(  # noqa: PLR0913 - one parameter an option
@@ -134,56 +133,56 @@ def plan(  # noqa: PLR0913 - one parameter an option
     explain: str | None,
     output: str,
 ) -> None:
-    r"""Plan a cluster, or the objects in files: what would run where, and why the rest waits.
+    r"""Plan a cluster or the objects in files: where pods would run, and why others wait.
 
-    Without -f it reads the live cluster, and with --kubeconfig or --context too: what files have is added to
-    it. With -f alone it reads what kubectl prints into files. It changes nothing anywhere. Exits with 2 if an
-    object in a file is bad; one in a cluster is left out, and named.
+    Without -f, or with --kubeconfig or --context, it reads the live cluster and adds the objects in files.
+    With -f alone it reads only the files, such as the output of kubectl get -o yaml. It changes nothing.
+    Exits with 2 if an object in a file is invalid; an invalid object of a cluster is named and left out.
 
     \b
     Examples:
-      shoal plan                                 the cluster as it is
-      shoal plan --context lab -f my-job.yaml    what if my job came too?
-      shoal plan -f world.yaml --cycles 20       how would it end?
+      shoal plan                                 the live cluster
+      shoal plan --context lab -f my-job.yaml    the live cluster and one more job
+      shoal plan -f world.yaml --cycles 20       until nothing changes
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
     intake = files.load(filenames, recursive=recursive)
     files.report(intake)
-    views = [view for _, view in intake.views]
+    objects = [obj for _, obj in intake.views]
     if filenames and not kubeconfig and not context:
-        world, settings = world_of(views, now), read_config(config)
+        world, scheduler_config = world_of(objects, now), read_config(config)
     else:
-        world, settings = read_cluster(resolve_access(home, kubeconfig, context), config, now)
-        world.put(*views)
-    with open_policy(settings) as policy:
-        steps = rehearse(world, settings, cycles=cycles, step=step, policy=policy)
+        world, scheduler_config = read_cluster(resolve_access(home, kubeconfig, context), config, now)
+        world.put(*objects)
+    with open_policy(scheduler_config) as policy:
+        steps = rehearse(world, scheduler_config, cycles=cycles, step=step, policy=policy)
         if explain is not None:
-            print_explanation(explain_job(explain, world, steps, settings, policy), output)
+            print_explanation(explain_job(explain, world, steps, scheduler_config, policy), output)
             return
-    answer = report(steps, settings)
+    plan_report = report(steps, scheduler_config)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(plan_report), indent=2))
     elif output == "yaml":
-        click.echo(msgspec.yaml.encode(answer), nl=False)
+        click.echo(msgspec.yaml.encode(plan_report), nl=False)
     else:
         from shoal.cli.output.plan import draw_plan, open_console
 
-        draw_plan(open_console(), steps[-1], answer, wide=output == "wide")
+        draw_plan(open_console(), steps[-1], plan_report, wide=output == "wide")
 
 
 @click.command()
 @click.argument("job", metavar="JOB")
 @cluster_options
-@click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the job.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the job.")
 @config_option
 @plan_output_option
 def explain(  # noqa: PLR0913 - one parameter an option
     job: str, *, home: Path, kubeconfig: str, context: str, namespace: str, config: Path | None, output: str
 ) -> None:
-    r"""Tell of one job why each node takes it or not, and the smallest changes that would let it run.
+    r"""Explain why a job waits: which nodes fit it or not, and the smallest changes that would let it run.
 
-    It is the answer of `shoal plan --explain` for the cluster as it is now.
+    This is `shoal plan --explain` for the live cluster.
 
     \b
     Examples:
@@ -191,18 +190,16 @@ def explain(  # noqa: PLR0913 - one parameter an option
       shoal explain tyjob/big -n team-a
       shoal explain DIJob/team-a/cartpole -o json
     """
-    from shoal.cli.commands.plan import explain_job, print_explanation
-
-    world, settings = read_cluster(resolve_access(home, kubeconfig, context), config)
-    with open_policy(settings) as policy:
-        steps = rehearse(world, settings, policy=policy)
+    world, scheduler_config = read_cluster(resolve_access(home, kubeconfig, context), config)
+    with open_policy(scheduler_config) as policy:
+        steps = rehearse(world, scheduler_config, policy=policy)
         print_explanation(
-            explain_job(_with_namespace(job, namespace), world, steps, settings, policy), output
+            explain_job(_with_namespace(job, namespace), world, steps, scheduler_config, policy), output
         )
 
 
 def _with_namespace(job: str, namespace: str) -> str:
-    """A name with its namespace, if one is said apart."""
+    """Add the namespace of -n to a job's name, if it is given."""
     match job.split("/"):
         case [kind, name] if namespace:
             return f"{kind}/{namespace}/{name}"

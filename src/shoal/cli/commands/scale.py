@@ -1,46 +1,49 @@
-"""`shoal scale`: jobs of another size."""
+"""`shoal scale`: change the size of jobs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from shoal.cli.input.completion import complete_targets
-from shoal.cli.input.options import all_option, dry_run_option, selector_option
+from shoal.cli.input.options import all_option, dry_run_option, selector_option, targets_argument
 from shoal.cli.input.selection import Selection, select_objects
 from shoal.cli.input.session import Failures, Session, session_option
 from shoal.cli.output.printing import dry_run_suffix, typed_name
 from shoal.client.client import ObjectName
 from shoal.cluster.errors import NotFoundError
+from shoal.cluster.resources import Object, Resource
+
+if TYPE_CHECKING:
+    from shoal.kinds.base import ScalePatch
 
 
 @click.command()
-@click.argument("wanted", nargs=-1, required=True, metavar="KIND NAME...", shell_complete=complete_targets)
+@targets_argument("KIND NAME...", required=True)
 @session_option
 @selector_option
 @all_option
-@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="The size to be.")
+@click.option("--replicas", type=click.IntRange(0), required=True, metavar="N", help="The new size.")
 @click.option(
     "--role",
     default="",
     metavar="NAME",
-    help="The task of a DIJob or the worker set of a TYJob that is meant.",
+    help="Task of a DIJob or worker set of a TYJob to scale.",
 )
 @dry_run_option
 def scale(
     session: Session,
-    wanted: Sequence[str],
+    arguments: Sequence[str],
     *,
     replicas: int,
     role: str,
     dry_run: str,
-    **said: Any,  # noqa: ANN401
+    **values: Any,  # noqa: ANN401
 ) -> None:
-    r"""Change the size of jobs.
+    r"""Set the size of jobs.
 
-    Of a Job it is the parallelism; of a DIJob the replicas, if it is preemptible between its minimum and its
-    maximum; of a DIJob with tasks and of a TYJob the number of pods of one --role. A TrainingJob is sized by
-    the autoscaler.
+    For a Job this is the parallelism; for a DIJob the replicas, within minReplicas and maxReplicas if it is
+    preemptible; for a DIJob with tasks and for a TYJob the pods of one --role. A TrainingJob is sized by the
+    autoscaler.
 
     \b
     Examples:
@@ -49,26 +52,41 @@ def scale(
       shoal scale tyjob/big --role=actor --replicas=16
     """
     failures = Failures()
-    for one in select_objects(session, Selection(wanted=wanted, **said)):
-        with failures.noted():
-            _scale(session, one, replicas, role, dry_run)
-    failures.end()
+    for target in select_objects(session, Selection(arguments=arguments, **values)):
+        with failures.catch():
+            _scale(session, target, replicas, role, dry_run)
+    failures.exit_if_any()
 
 
-def _scale(session: Session, one: ObjectName, replicas: int, role: str, dry_run: str) -> None:
-    from shoal.cli.input.scaling import CannotScaleError, rescaling
+def _scale(session: Session, target: ObjectName, replicas: int, role: str, dry_run: str) -> None:
     from shoal.cli.input.session import CommandError
+    from shoal.kinds.base import CannotScaleError
 
-    name = typed_name(one.resource, one.name)
-    thing = session.client.get(one.resource, one.name, one.namespace)
+    name = typed_name(target.resource, target.name)
+    manifest = session.client.get(target.resource, target.name, target.namespace)
     try:
-        change = rescaling(one.resource, thing, replicas, role)
+        change = scale_patch(target.resource, manifest, replicas, role)
     except CannotScaleError as problem:
         raise CommandError(f"error: {name} {problem}") from None
     if dry_run != "client":
-        place, rehearsed = (one.resource, one.name, one.namespace), dry_run == "server"
+        reference, server_dry_run = (target.resource, target.name, target.namespace), dry_run == "server"
         try:
-            session.client.patch(*place, patch=change.patch, part=change.part, dry_run=rehearsed)
+            session.client.patch(
+                *reference, patch=change.patch, part=change.subresource, dry_run=server_dry_run
+            )
         except NotFoundError:
-            raise CommandError(f"error: {name} has no size that could be changed") from None
+            raise CommandError(f"error: {name} cannot be scaled: it has no scale subresource") from None
     click.echo(f"{name} scaled{dry_run_suffix(dry_run)}")
+
+
+def scale_patch(resource: Resource[Any], manifest: Object, replicas: int, role: str) -> "ScalePatch":
+    """The patch that changes the size of an object: as its kind does it, else by the scale subresource.
+
+    CannotScaleError if it cannot have that size, or not in this way.
+    """
+    from shoal.kinds.base import ScalePatch, job_kinds
+
+    kind = job_kinds().get(resource.kind)
+    if kind is None or kind.group != resource.group:
+        return ScalePatch({"spec": {"replicas": replicas}}, "scale")
+    return kind.scale(manifest, replicas, role)

@@ -1,4 +1,4 @@
-"""`shoal validate`: whether objects in files are good, and all that is wrong with those that are not."""
+"""`shoal validate` and `shoal crds`: validation and schemas of Shoal's kinds, without a cluster."""
 
 import json
 from collections.abc import Sequence
@@ -7,20 +7,21 @@ from typing import Any, Literal
 import click
 
 from shoal.api import crds as definitions
+from shoal.api import registry
 from shoal.api.intake import Intake, title
-from shoal.api.kinds import OWN_KINDS, Kind
+from shoal.api.kinds import Kind
 from shoal.cli.input import files
 from shoal.cli.input.options import filename_options
 
 
 @click.command()
 @filename_options()
-@click.option("-q", "--quiet", is_flag=True, help="Print only what is wrong or doubtful.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
-    """Check the objects in files.
+    """Validate the objects in files.
 
-    Every error of every object is printed on standard error, with its file, object and field. Exits with 2 if
-    there is any. Kinds that Shoal does not read are skipped.
+    All errors of all objects are printed on standard error, with file, object and field. Exits with 2 if
+    there is one. Kinds that Shoal does not support are skipped.
     """
     intake = files.load(filenames, recursive=recursive)
     if not quiet:
@@ -41,15 +42,13 @@ def _summary(intake: Intake) -> str:
 
 @click.command()
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them."
-)
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="Output format.")
 def crds(kinds: Sequence[str], output: Literal["yaml", "json"]) -> None:
-    """Print the CustomResourceDefinitions of all kinds, or of those that are named.
+    """Print the CustomResourceDefinitions of all or of the given kinds, for `kubectl apply -f -`.
 
-    A KIND is named as kubectl names it: TYJob, tyjob, tyjobs or tyjobs.tyrl.io.
+    A KIND is named as in kubectl: TYJob, tyjob, tyjobs or tyjobs.tyrl.io.
     """
-    chosen = [_find(name) for name in kinds] or list(OWN_KINDS)
+    chosen = [_find(name) for name in kinds] or list(registry.kinds())
     found = [definitions.crd(kind) for kind in chosen]
     if output == "json":
         click.echo(_as_json(found), nl=False)
@@ -60,15 +59,15 @@ def crds(kinds: Sequence[str], output: Literal["yaml", "json"]) -> None:
 
 
 def _find(name: str) -> Kind:
-    for kind in OWN_KINDS:
+    for kind in registry.kinds():
         singular = kind.kind.lower()
         if name.lower() in (singular, kind.plural, f"{kind.plural}.{kind.group}"):
             return kind
-    known = ", ".join(kind.kind for kind in OWN_KINDS)
+    known = ", ".join(kind.kind for kind in registry.kinds())
     raise click.BadParameter(f"{name} is not one of {known}", param_hint="KIND")
 
 
 def _as_json(found: Sequence[dict[str, Any]]) -> str:
-    """One object, or a List of several: a text has one JSON value."""
+    """One object, or several in a List, because a JSON text has one value."""
     whole = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
     return json.dumps(whole, indent=2) + "\n"

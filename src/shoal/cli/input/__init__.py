@@ -1,1 +1,1 @@
-"""What commands read: options, files, names, the cluster they speak to."""
+"""Input of the commands: options, files, names of objects, and the session with a cluster."""

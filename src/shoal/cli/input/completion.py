@@ -1,6 +1,6 @@
-"""Completion at the prompt: kinds, names, namespaces and contexts, from the cluster that is meant.
+"""Shell completion of kinds, names, namespaces and contexts, from the selected cluster.
 
-It happens between two keystrokes: whatever fails or takes longer than a moment completes nothing.
+It runs between two keystrokes: any error completes to nothing.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def complete_contexts(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The contexts of the kubeconfig that is meant."""
+    """Complete the contexts of the kubeconfig."""
     from shoal.cluster.kubernetes.connect import list_contexts
 
     return _matching(incomplete, list_contexts(str(context.params.get("kubeconfig") or "")))
 
 
 def complete_namespaces(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The namespaces of the cluster."""
+    """Complete the namespaces of the cluster."""
     return _matching(incomplete, _names(context, "namespaces"))
 
 
 def complete_targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """A kind first, then names of its objects; `KIND/` completes names too."""
+    """Complete a kind first, then the names of its objects; after `KIND/` names too."""
     given: Sequence[str] = context.params.get(parameter.name or "") or ()
     kind, slash, name = incomplete.partition("/")
     if slash:
@@ -41,24 +41,24 @@ def complete_targets(context: click.Context, parameter: click.Parameter, incompl
 
 
 def complete_names(kind: str) -> Completer:
-    """Completes names of objects of one kind."""
+    """Make a completer of the names of one kind's objects."""
     return lambda context, _, incomplete: _matching(incomplete, _names(context, kind))
 
 
 def _kinds() -> list[str]:
-    from shoal.cluster.resources import RESOURCES
+    from shoal.cluster.resources import resources
 
-    return [resource.plural for resource in RESOURCES]
+    return [resource.plural for resource in resources()]
 
 
 def _names(context: click.Context, kind: str) -> list[str]:
     from shoal.client.client import TABLE_MEDIA_TYPE
     from shoal.cluster.errors import ClusterError
 
-    said = context.params
-    with contextlib.suppress(ClusterError, click.ClickException, OSError), _session(said) as session:
-        resource = session.kinds.one(kind)
-        space = session.space(resource, everywhere=bool(said.get("all_namespaces")))
+    params = context.params
+    with contextlib.suppress(ClusterError, click.ClickException, OSError), _session(params) as session:
+        resource = session.kinds.resolve_one(kind)
+        space = session.namespace_for(resource, all_namespaces=bool(params.get("all_namespaces")))
         from shoal.cluster.port import Selector
 
         pages = session.client.pages(resource, Selector(space), accept=TABLE_MEDIA_TYPE)
@@ -66,16 +66,16 @@ def _names(context: click.Context, kind: str) -> list[str]:
     return []
 
 
-def _session(said: dict[str, object]) -> "contextlib.AbstractContextManager[Session]":
+def _session(params: dict[str, object]) -> "contextlib.AbstractContextManager[Session]":
     from shoal.cli.input.connection import default_home
     from shoal.cli.input.session import open_session
 
-    home = said.get("home")
+    home = params.get("home")
     return open_session(
         home if isinstance(home, Path) else default_home(),
-        str(said.get("kubeconfig") or ""),
-        str(said.get("context") or ""),
-        str(said.get("namespace") or ""),
+        str(params.get("kubeconfig") or ""),
+        str(params.get("context") or ""),
+        str(params.get("namespace") or ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""`--kubeconfig`, `--context`, `--home` and `-n`, as kubectl has them: which cluster is meant."""
+"""`--kubeconfig`, `--context` and `--home`: the options that select a cluster, as in kubectl."""
 
 import os
 from collections.abc import Callable
@@ -13,26 +13,42 @@ if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_HINT: Final = "; `shoal up` starts a cluster, --kubeconfig names one"
+_HINT: Final = "; start a cluster with `shoal up`, or name one with --kubeconfig"
 
 
 def cluster_options(command: _F) -> _F:
-    """Give a command the options that name a cluster: parameters `home`, `kubeconfig` and `context`."""
-    file = click.option(
-        "--kubeconfig", default="", metavar="FILE", help="The kubeconfig of the cluster to speak to."
+    """Add the options that select a cluster: parameters `home`, `kubeconfig` and `context`."""
+    kubeconfig_option = click.option(
+        "--kubeconfig", default="", metavar="FILE", help="Path of the kubeconfig file."
     )
-    context = click.option(
+    context_option = click.option(
         "--context",
         default="",
         metavar="NAME",
         shell_complete=complete_contexts,
-        help="The context of the kubeconfig to use.",
+        help="Name of the kubeconfig context to use.",
     )
-    return home_option(file(context(command)))
+    return home_option(kubeconfig_option(context_option(command)))
+
+
+def home_option(command: _F) -> _F:
+    """Add the option `--home`, as the parameter `home`."""
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=default_home,
+        metavar="DIR",
+        help="State directory of the embedded cluster; default $SHOAL_HOME, else ~/.shoal.",
+    )(command)
+
+
+def default_home() -> Path:
+    """State directory of the embedded cluster when `--home` is not given."""
+    return Path(os.environ.get("SHOAL_HOME") or "~/.shoal").expanduser()
 
 
 def resolve_access(home: Path, kubeconfig: str, context: str) -> "Access":
-    """The way to the cluster that is meant: the one that is named, else the embedded home's, else as kubectl.
+    """Find the cluster to use: the named one, else the embedded cluster, else as kubectl does.
 
     Exits with 1 and one line if there is none.
     """
@@ -42,9 +58,9 @@ def resolve_access(home: Path, kubeconfig: str, context: str) -> "Access":
     if not kubeconfig and not context:
         if is_embedded(home):
             kubeconfig = str(home / "kubeconfig")
-        elif home != default_home():  # whoever names one means no other cluster
+        elif home != default_home():  # an explicit --home must never select another cluster
             raise click.ClickException(
-                f"{home} is not an embedded home: `shoal up -d --home {home}` makes it one"
+                f"{home} is not an embedded home; create one with `shoal up -d --home {home}`"
             )
     try:
         return find_access(kubeconfig, context)
@@ -54,24 +70,5 @@ def resolve_access(home: Path, kubeconfig: str, context: str) -> "Access":
 
 
 def is_embedded(home: Path) -> bool:
-    """Whether there is an embedded home in a directory."""
+    """Whether a directory holds the state of an embedded cluster."""
     return (home / "kubeconfig").exists()
-
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def home_option(command: _F) -> _F:
-    """Give a command the option `--home`, as the parameter `home`."""
-    return click.option(
-        "--home",
-        type=click.Path(path_type=Path, file_okay=False),
-        default=default_home,
-        metavar="DIR",
-        help="Where the embedded home keeps its state; by default $SHOAL_HOME, else ~/.shoal.",
-    )(command)
-
-
-def default_home() -> Path:
-    """Where it is if nobody says."""
-    return Path(os.environ.get("SHOAL_HOME") or "~/.shoal").expanduser()

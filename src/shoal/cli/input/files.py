@@ -1,7 +1,7 @@
-"""What `-f` names: files, directories and standard input, read into objects.
+"""Read the objects in the files, directories and standard input that `-f` names.
 
-Whatever cannot be read becomes an error line among the others, never a traceback. Only regular files are
-opened: a pipe or a device named by mistake could be waited for until the end of time.
+A file that cannot be read becomes an error line among the others, never a traceback. Only regular files are
+opened: reading a pipe or a device named by mistake could block forever.
 """
 
 import stat
@@ -17,35 +17,35 @@ from shoal.api.fields import many
 from shoal.api.intake import Intake, Unreadable, take
 
 STDIN: Final = "-"
-_ENDINGS: Final = (".yaml", ".yml", ".json")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _PEEK: Final = 4096
 
 
 def load(filenames: Sequence[str], *, recursive: bool = False) -> Intake:
-    """All objects in the files, checked."""
+    """Read and validate all objects in the files."""
     return take(read(filenames, recursive=recursive))
 
 
 def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple[str, object]]:
-    """All objects in the files, each with its source; an Unreadable where a file could not be read."""
+    """Read all objects in the files, each with its source; Unreadable in place of a file with an error."""
     for filename in filenames:
         if filename == STDIN:
             yield from _read_stream("standard input", sys.stdin.buffer)
         elif not filename:
-            yield "-f ''", Unreadable("is not the name of a file")
+            yield "-f ''", Unreadable("the file name is empty")
         else:
             yield from _read_path(Path(filename), recursive=recursive)
 
 
 def report(intake: Intake) -> None:
-    """Say on standard error what was skipped, what is doubtful, what is wrong; exit 2 if anything is."""
+    """Print skipped kinds, warnings and errors on standard error; exit with 2 if there is an error."""
     for name, count in sorted(intake.unknown.items()):
-        click.echo(f"skipped: {name} ({many(count, 'object')}): not a kind that is read", err=True)
+        click.echo(f"skipped: {name} ({many(count, 'object')}): unsupported kind", err=True)
     report_problems(intake)
 
 
 def report_problems(intake: Intake) -> None:
-    """Say on standard error what is doubtful and what is wrong; exit 2 if anything is."""
+    """Print warnings and errors on standard error; exit with 2 if there is an error."""
     for warning in intake.warnings:
         click.echo(f"warning: {warning}", err=True)
     for error in intake.errors:
@@ -65,25 +65,25 @@ def _read_path(path: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
         else:
             yield str(path), Unreadable("is not a regular file; use - to read from a pipe")
     except OSError as problem:
-        yield str(path), Unreadable(_why(problem))
+        yield str(path), Unreadable(_reason(problem))
 
 
 def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
     found = directory.rglob("*") if recursive else directory.iterdir()
-    files = sorted(path for path in found if path.suffix in _ENDINGS and not path.is_dir())
+    files = sorted(path for path in found if path.suffix in _SUFFIXES and not path.is_dir())
     if not files:
-        yield str(directory), Unreadable(f"has no files that end in {', '.join(_ENDINGS)}")
+        yield str(directory), Unreadable(f"has no files that end in {', '.join(_SUFFIXES)}")
     for path in files:
         yield from _read_path(path, recursive=False)
 
 
 def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:
-    """The objects in an open file; it is not trusted to be of the size it says."""
+    """Read the objects in an open file; the size limit holds whatever size the file claims to have."""
     try:
         for place, raw in manifest.read(_read_limited(stream)):
             yield f"{source}{place}", raw
     except (manifest.ManifestError, OSError) as problem:
-        yield source, Unreadable(_why(problem))
+        yield source, Unreadable(_reason(problem))
 
 
 def _read_limited(stream: BinaryIO) -> bytes:
@@ -95,6 +95,6 @@ def _read_limited(stream: BinaryIO) -> bytes:
     return data
 
 
-def _why(problem: Exception) -> str:
+def _reason(problem: Exception) -> str:
     strerror = problem.strerror if isinstance(problem, OSError) else None
     return f"cannot be read: {strerror}" if strerror else str(problem)

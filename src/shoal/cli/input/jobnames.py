@@ -4,14 +4,15 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Final
 
-_KINDS: Final = {
-    "TYJob": ("tyjob", "tyjobs", "tyj"),
-    "DIJob": ("dijob", "dijobs"),
-    "TrainingJob": ("trainingjob", "trainingjobs", "tj"),
+from shoal.api import registry
+
+_CORE_KINDS: Final = {
     "Job": ("job", "jobs", "job.batch", "jobs.batch"),
     "Pod": ("pod", "pods", "po"),
     "Gang": ("gang", "gangs"),
 }
+"""Names of workloads that are not of one of our kinds."""
+
 _FEW: Final = 10
 
 
@@ -44,7 +45,8 @@ def _means(wanted: str, key: str) -> bool:
 
 
 def _is_kind(said: str, kind: str) -> bool:
-    return said.lower() in _KINDS.get(kind, (kind.lower(),))
+    own = {type_.kind: (type_.kind.lower(), type_.plural, type_.short_name) for type_ in registry.types()}
+    return said.lower() in (own | _CORE_KINDS).get(kind, (kind.lower(),))
 
 
 def _near(wanted: str, keys: Collection[str]) -> list[str]:

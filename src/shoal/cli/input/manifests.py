@@ -1,4 +1,4 @@
-"""Objects in files, on their way into a cluster: read and checked, each with its kind and its namespace."""
+"""Manifests: the objects in files, validated, each with its kind and namespace, ready to be sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from shoal.api.intake import take
 from shoal.cli.input import files
 from shoal.cli.input.session import CommandError, Failures, Session
 from shoal.cli.output.printing import dry_run_suffix, print_objects, typed_name
-from shoal.client.errors import UnknownKindError
+from shoal.client.client import UnknownKindError
 from shoal.cluster.resources import Object, Resource
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """An object in a file."""
+    """An object in a file, and where it goes."""
 
     source: str
     resource: Resource[Object]
@@ -24,53 +24,57 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name; one that a server is to make up has none yet."""
+        """The object's name; empty if the server generates it."""
         return str(self.body["metadata"].get("name") or "")
 
 
 def read(session: Session, filenames: Sequence[str], *, recursive: bool) -> list[Manifest]:
-    """All objects in the files. If any is bad, everything that is wrong is said, and the command ends."""
-    raws = [*files.read(filenames, recursive=recursive)]
-    intake = take((source, _named(raw)) for source, raw in raws)
+    """Read all objects in the files. If any is invalid, all errors are printed and the command exits."""
+    documents = [*files.read(filenames, recursive=recursive)]
+    intake = take((source, _with_name(document)) for source, document in documents)
     files.report_problems(intake)
     failures, found = Failures(), list[Manifest]()
-    for source, raw in raws:
+    for source, document in documents:
         try:
-            found.append(_manifest(session, source, dict(raw)))  # type: ignore[call-overload] # taken in
+            found.append(_manifest(session, source, dict(document)))  # type: ignore[call-overload] # validated above
         except (UnknownKindError, CommandError) as problem:
-            failures.say(f"error: {source}: {problem}")
-    failures.end()
+            failures.report(f"error: {source}: {problem}")
+    failures.exit_if_any()
     return found
 
 
-def _named(raw: object) -> object:
-    """An object that is given a name when it is made is checked as if it had one."""
-    metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
-    if not isinstance(raw, Mapping) or not isinstance(metadata, Mapping) or metadata.get("name"):
-        return raw
-    made_up = metadata.get("generateName")
-    return {**raw, "metadata": {**metadata, "name": f"{made_up}x"}} if isinstance(made_up, str) else raw
+def _with_name(document: object) -> object:
+    """Fill in a name where `generateName` is set, so that the object can be validated."""
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(metadata, Mapping) or metadata.get("name"):
+        return document
+    generated = metadata.get("generateName")
+    return (
+        {**document, "metadata": {**metadata, "name": f"{generated}x"}}
+        if isinstance(generated, str)
+        else document
+    )
 
 
 def _manifest(session: Session, source: str, body: Object) -> Manifest:
-    resource = session.kinds.of(body["apiVersion"], body["kind"])
+    resource = session.kinds.for_object(body["apiVersion"], body["kind"])
     metadata: dict[str, Any] = dict(body.get("metadata") or {})
     if not metadata.get("name") and not metadata.get("generateName"):
         raise CommandError("metadata.name: is required")
     if not resource.namespaced:
         return Manifest(source, resource, "", {**body, "metadata": metadata})
-    said = metadata.get("namespace") or session.namespace
-    if session.insists and said != session.namespace:
+    namespace = metadata.get("namespace") or session.namespace
+    if session.namespace_given and namespace != session.namespace:
         raise CommandError(
-            f"metadata.namespace: is {said}, and -n says {session.namespace}: leave one of them away"
+            f"metadata.namespace: is {namespace}, but -n selects {session.namespace}; pass -n {namespace}"
         )
-    return Manifest(source, resource, said, {**body, "metadata": {**metadata, "namespace": said}})
+    return Manifest(source, resource, namespace, {**body, "metadata": {**metadata, "namespace": namespace}})
 
 
-def print_result(manifest: Manifest, made: Object, done: str, *, output: str, dry_run: str) -> None:
-    """Print what was made of an object, or that it was."""
+def print_result(manifest: Manifest, result: Object, verb: str, *, output: str, dry_run: str) -> None:
+    """Print the object that resulted, or a line that says what was done."""
     if output:
-        print_objects([(manifest.resource, made)], output, single=True)
+        print_objects([(manifest.resource, result)], output, single=True)
         return
-    name = made["metadata"].get("name") or manifest.name
-    click.echo(f"{typed_name(manifest.resource, name)} {done}{dry_run_suffix(dry_run)}")
+    name = result["metadata"].get("name") or manifest.name
+    click.echo(f"{typed_name(manifest.resource, name)} {verb}{dry_run_suffix(dry_run)}")

@@ -1,4 +1,7 @@
-"""Options that many commands have, each said once."""
+"""Click options and arguments that several commands share.
+
+This module imports nothing slow: what the options name is read elsewhere.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,84 +11,76 @@ import click
 
 from shoal.api.quantity import seconds
 from shoal.cli.input.completion import complete_targets
-from shoal.cli.input.session import session_option
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 selector_option: Final = click.option(
-    "-l", "--selector", default="", metavar="LABELS", help="Only those with such labels: a=b,c!=d,e in (f,g)."
+    "-l", "--selector", default="", metavar="LABELS", help="Label selector: a=b,c!=d,e in (f,g)."
 )
 field_selector_option: Final = click.option(
     "--field-selector",
     default="",
     metavar="FIELDS",
-    help="Only those with such fields: status.phase=Running.",
+    help="Field selector: status.phase=Running.",
 )
-all_namespaces_option: Final = click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
+all_namespaces_option: Final = click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
 dry_run_option: Final = click.option(
     "--dry-run",
     type=click.Choice(["none", "client", "server"]),
     default="none",
     is_flag=False,
     flag_value="client",
-    help="Only say what would be done: without asking the server, or having it rehearse.",
+    help="Change nothing: client sends no change, server has the server validate it.",
 )
-
 all_option: Final = click.option("--all", is_flag=True, help="All objects of the kind.")
 grace_period_option: Final = click.option(
-    "--grace-period", type=int, default=-1, metavar="SECONDS", help="How long pods may take to end."
+    "--grace-period",
+    type=int,
+    default=-1,
+    metavar="SECONDS",
+    help="Time that pods get to terminate; -1 uses each pod's own.",
+)
+no_headers_option: Final = click.option("--no-headers", is_flag=True, help="Omit the column headers.")
+ignore_not_found_option: Final = click.option(
+    "--ignore-not-found", is_flag=True, help="Treat missing objects as success."
 )
 
 
-def targets_argument(metavar: str) -> Callable[[_F], _F]:
-    """What a command is about, as the parameter `wanted`."""
-    return click.argument("wanted", nargs=-1, metavar=metavar, shell_complete=complete_targets)
-
-
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which objects are meant: by name, in files, by selectors, or all; and `session`."""
-    for option in (
-        all_option,
-        all_namespaces_option,
-        field_selector_option,
-        selector_option,
-        filename_options(required=False),
-    ):
-        command = option(command)
-    return targets_argument("KIND [NAME]...")(session_option(command))
-
-
-def parse_duration(_: click.Context, __: click.Parameter, value: str) -> float:
-    """A duration such as 30s or 5m, as seconds."""
-    try:
-        return seconds(value)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
-
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+def targets_argument(metavar: str, *, required: bool = False) -> Callable[[_F], _F]:
+    """Add the argument that names kinds and objects, as the parameter `arguments`."""
+    return click.argument(
+        "arguments", nargs=-1, required=required, metavar=metavar, shell_complete=complete_targets
+    )
 
 
 def filename_options(*, required: bool = True) -> Callable[[_F], _F]:
-    """Give a command the options `-f` and `-R`, as the parameters `filenames` and `recursive`."""
-    named = click.option(
+    """Add the options `-f` and `-R`, as the parameters `filenames` and `recursive`."""
+    filename_option = click.option(
         "-f",
         "--filename",
         "filenames",
         multiple=True,
         required=required,
         metavar="FILE",
-        help="A file, a directory, or - for standard input; may be repeated.",
+        help="File, directory, or - for standard input; may be repeated.",
     )
-    deep = click.option("-R", "--recursive", is_flag=True, help="Also read directories below directories.")
-    return lambda command: named(deep(command))
+    recursive_option = click.option("-R", "--recursive", is_flag=True, help="Read directories recursively.")
+    return lambda command: filename_option(recursive_option(command))
 
 
 def config_option(command: _F) -> _F:
-    """Give a command the option `--config`, as the parameter `config`."""
+    """Add the option `--config`, as the parameter `config`."""
     return click.option(
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The scheduler's configuration (scheduler.yaml).",
+        help="Configuration file of the scheduler (scheduler.yaml).",
     )(command)
+
+
+def parse_duration(_: click.Context, __: click.Parameter, value: str) -> float:
+    """Parse a duration such as 30s or 5m into seconds."""
+    try:
+        return seconds(value)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None

@@ -1,4 +1,4 @@
-"""`--config`: the scheduler's configuration, read and checked."""
+"""Input of the commands that plan: the scheduler's configuration, the live cluster, the elastic policy."""
 
 import asyncio
 import time
@@ -25,82 +25,83 @@ if TYPE_CHECKING:
     from shoal.cluster.port import Cluster
 
 
-def read_config(path: Path | None, **usual: object) -> SchedulerConfig:
-    """The configuration in a file, with other usual values than the usual ones.
+def read_config(path: Path | None, **defaults: object) -> SchedulerConfig:
+    """Read the configuration file; `defaults` replace built-in defaults.
 
-    Exits with 2 and everything that is wrong with it if it is bad.
+    Exits with 2 and prints all errors if it is invalid.
     """
     try:
-        said = _mapping_in(path) if path else {}
-        return decode(SchedulerConfig, {**usual, **said}, check=_errors)
+        fields = _read_mapping(path) if path else {}
+        return decode(SchedulerConfig, {**defaults, **fields}, check=_errors)
     except InvalidObjectError as problem:
         for error in problem.errors:
             click.echo(f"error: {path}: {error}", err=True)
         raise click.exceptions.Exit(2) from None
 
 
-def _errors(settings: SchedulerConfig) -> Iterator[FieldError]:
-    yield from config_errors(settings)
-    yield from policy_errors(settings)
+def _errors(config: SchedulerConfig) -> Iterator[FieldError]:
+    yield from config_errors(config)
+    yield from policy_errors(config)
 
 
-def _mapping_in(path: Path) -> Mapping[str, Any]:
-    found = [raw for _, raw in files.read([str(path)])]
-    problems = [raw.problem for raw in found if isinstance(raw, Unreadable)]
-    if not problems and len(found) == 1 and isinstance(found[0], Mapping):
-        return found[0]
-    problems = problems or ["must have one mapping, and nothing else"]
+def _read_mapping(path: Path) -> Mapping[str, Any]:
+    documents = [document for _, document in files.read([str(path)])]
+    problems = [document.problem for document in documents if isinstance(document, Unreadable)]
+    if not problems and len(documents) == 1 and isinstance(documents[0], Mapping):
+        return documents[0]
+    problems = problems or ["must contain exactly one mapping"]
     raise InvalidObjectError(FieldError("", problem) for problem in problems)
 
 
 class LiveCluster(NamedTuple):
-    """A world, and what it is to be planned with."""
+    """The world read from a live cluster, and the configuration to plan it with."""
 
     world: World
-    settings: SchedulerConfig
+    config: SchedulerConfig
 
 
 def read_cluster(access: "Access", config: Path | None, now: float | None = None) -> LiveCluster:
-    """All that scheduling reads of a cluster, once. What cannot be read is named and left out.
+    """Read everything that scheduling needs from a cluster, once. Unreadable objects are named and left out.
 
-    The configuration is that of the file if there is one, else that of the cluster's own scheduler. Exits
-    with 1 and one line if the cluster cannot be asked.
+    The configuration comes from the file if there is one, else from the cluster's own scheduler. Exits with 1
+    and one line if the cluster cannot be read.
     """
     from shoal.cluster.errors import ClusterError
 
-    said = read_config(config) if config else None
+    given = read_config(config) if config else None
     try:
-        return asyncio.run(_read_cluster(access, said, time.time() if now is None else now))
+        return asyncio.run(_read_cluster(access, given, time.time() if now is None else now))
     except ClusterError as problem:
         raise click.ClickException(f"{access.url}: {problem}") from None
 
 
-async def _read_cluster(access: "Access", said: SchedulerConfig | None, now: float) -> LiveCluster:
+async def _read_cluster(access: "Access", config: SchedulerConfig | None, now: float) -> LiveCluster:
     from shoal.cache.live import read_once
-    from shoal.cluster.kubernetes.home import KubernetesCluster
+    from shoal.cluster.kubernetes.cluster import KubernetesCluster
 
     cluster, world = KubernetesCluster(access), World(now)
     try:
         for name, problem in await read_once(cluster, world):
             click.echo(f"left out: {name}: {problem}", err=True)
-        return LiveCluster(world, said or await cluster_config(cluster))
+        return LiveCluster(world, config or await cluster_config(cluster))
     finally:
         await cluster.close()
 
 
 async def cluster_config(cluster: "Cluster") -> SchedulerConfig:
-    """How the scheduler of a cluster schedules; as usual where nobody says."""
-    from shoal.scheduler.settings import published
+    """The configuration that the cluster's scheduler has published; the defaults if it has not."""
+    from shoal.scheduler.config import published
 
     try:
-        found = await published(cluster) or SchedulerConfig()
+        config = await published(cluster) or SchedulerConfig()
     except InvalidObjectError as problem:
         click.echo(f"left out: the configuration in the cluster: {problem}", err=True)
         return SchedulerConfig()
-    if any(policy_errors(found)):
-        click.echo(f"policy {found.elastic_policy} is not installed here: {FULFILMENT} instead", err=True)
-        return replace(found, elastic_policy=FULFILMENT)
-    return found
+    if any(policy_errors(config)):
+        message = f"policy {config.elastic_policy} is not installed here: using {FULFILMENT} instead"
+        click.echo(message, err=True)
+        return replace(config, elastic_policy=FULFILMENT)
+    return config
 
 
 plan_output_option: Final = click.option(
@@ -109,12 +110,12 @@ plan_output_option: Final = click.option(
     type=click.Choice(["table", "wide", "json", "yaml"]),
     default="table",
     show_default=True,
-    help="How to print it; wide shows every node and every job.",
+    help="Output format; wide shows every node and every job.",
 )
 
 
-def open_policy(settings: SchedulerConfig) -> AbstractContextManager[Policy | None]:
-    """The policy for elastic jobs, in a process of its own; None for the engine's own."""
-    if settings.elastic_policy == FULFILMENT:
+def open_policy(config: SchedulerConfig) -> AbstractContextManager[Policy | None]:
+    """Start the policy for elastic jobs in its own process; None for the engine's built-in policy."""
+    if config.elastic_policy == FULFILMENT:
         return nullcontext()
-    return PolicyProcess(settings.elastic_policy)
+    return PolicyProcess(config.elastic_policy)

@@ -1,4 +1,4 @@
-"""The cluster that a command speaks to while it lasts, and what becomes of its refusals."""
+"""A command's session with a cluster, and how the cluster's errors are reported."""
 
 import contextlib
 import functools
@@ -10,33 +10,36 @@ import click
 
 from shoal.cli.input.completion import complete_namespaces
 from shoal.cli.input.connection import cluster_options, is_embedded, resolve_access
-from shoal.client.client import Client
-from shoal.client.errors import UnknownKindError, UnreachableError
-from shoal.client.kinds import KindResolver
+from shoal.client.client import Client, UnknownKindError
+from shoal.client.connection import UnreachableError
+from shoal.client.kind_resolver import KindResolver
 from shoal.cluster.errors import ClusterError, InvalidError
 from shoal.cluster.kubernetes.access import AccessError
 from shoal.cluster.resources import Resource
 
 _UNREACHABLE: Final = (UnreachableError, AccessError)
-"""There is nobody to speak to: the next request would fail as well."""
+"""Errors after which the next request would fail as well."""
 
 
 class Session:
-    """A cluster, its kinds, and the namespace that is meant where none is said; `insists` if it was named."""
+    """A client, the kinds of its cluster, and the default namespace.
 
-    def __init__(self, client: Client, namespace: str, *, insists: bool) -> None:
+    `namespace_given` is true if the namespace was named on the command line.
+    """
+
+    def __init__(self, client: Client, namespace: str, *, namespace_given: bool) -> None:
         self.client: Final = client
         self.kinds: Final = KindResolver(client)
         self.namespace: Final = namespace
-        self.insists: Final = insists
+        self.namespace_given: Final = namespace_given
 
-    def space(self, resource: Resource[Any], *, everywhere: bool = False) -> str:
-        """Where objects of a kind are looked for; nowhere in particular if they have no namespace."""
-        return "" if everywhere or not resource.namespaced else self.namespace
+    def namespace_for(self, resource: Resource[Any], *, all_namespaces: bool = False) -> str:
+        """Namespace to look in for objects of a kind; empty for all, and for cluster-scoped kinds."""
+        return "" if all_namespaces or not resource.namespaced else self.namespace
 
 
 class CommandError(click.ClickException):
-    """Ends a command with the words of kubectl."""
+    """Ends a command with exit code 1 and a message that is printed as it is."""
 
     def show(self, file: Any = None) -> None:  # noqa: ANN401 - click's signature
         click.echo(self.message, file=file, err=True)
@@ -44,14 +47,14 @@ class CommandError(click.ClickException):
 
 @contextlib.contextmanager
 def open_session(home: Path, kubeconfig: str, context: str, namespace: str) -> Iterator[Session]:
-    """The cluster that is meant. Its refusals end the command with 1 and one line."""
+    """Connect to the selected cluster. Its errors end the command with 1 and one line."""
     access = resolve_access(home, kubeconfig, context)
     client = Client(access)
     try:
-        yield Session(client, namespace or access.namespace, insists=bool(namespace))
+        yield Session(client, namespace or access.namespace, namespace_given=bool(namespace))
     except UnreachableError as problem:
         if not kubeconfig and not context and is_embedded(home):
-            raise CommandError(f"error: {_absent(home, str(problem))}") from problem
+            raise CommandError(f"error: {_not_running(home, str(problem))}") from problem
         raise CommandError(error_text(problem)) from problem
     except ClusterError as problem:
         raise CommandError(error_text(problem)) from problem
@@ -59,60 +62,11 @@ def open_session(home: Path, kubeconfig: str, context: str, namespace: str) -> I
         client.close()
 
 
-def _absent(home: Path, problem: str) -> str:
-    return f"the embedded home in {home} is not running ({problem}): `shoal up -d` starts it"
-
-
-def error_text(problem: ClusterError, doing: str = "") -> str:
-    """An error as kubectl tells it; `doing` is what was being done."""
-    said = f"{doing}{problem.message}"
-    if isinstance(problem, (UnknownKindError, *_UNREACHABLE)):
-        return f"error: {said}"
-    if isinstance(problem, InvalidError):
-        return f"The {_invalid(problem)}"
-    return f"Error from server ({problem.reason}): {said}"
-
-
-def _invalid(problem: InvalidError) -> str:
-    """What is wrong with an object, a line for each thing if there are several."""
-    if len(problem.causes) <= 1:
-        return problem.message
-    first = problem.message.partition(": ")[0]
-    return "\n* ".join([f"{first}: ", *(f"{cause.path}: {cause.message}" for cause in problem.causes)])
-
-
-class Failures:
-    """Things that went wrong while others went on: said as they happen, and in the end the command fails."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def say(self, line: str) -> None:
-        """Say one thing that went wrong."""
-        click.echo(line, err=True)
-        self.count += 1
-
-    @contextlib.contextmanager
-    def noted(self, doing: str = "") -> Iterator[None]:
-        """What the server refuses in here is said, and the command goes on."""
-        try:
-            yield
-        except _UNREACHABLE:
-            raise
-        except ClusterError as problem:
-            self.say(error_text(problem, doing))
-
-    def end(self) -> None:
-        """Exit with 1 if anything went wrong."""
-        if self.count:
-            raise click.exceptions.Exit(1)
-
-
 def session_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that name a cluster and a namespace, as the one parameter `session`."""
+    """Add the options that select a cluster and a namespace, as the single parameter `session`."""
 
     @functools.wraps(command)
-    def connected(
+    def with_session(
         *arguments: Any,  # noqa: ANN401 - the command's own
         home: Path,
         kubeconfig: str,
@@ -120,17 +74,64 @@ def session_option(command: Callable[..., Any]) -> Callable[..., Any]:
         namespace: str,
         **more: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        from shoal.cli.input.session import open_session
-
         with open_session(home, kubeconfig, context, namespace) as session:
             return command(*arguments, session=session, **more)
 
-    space = click.option(
+    namespace_option = click.option(
         "-n",
         "--namespace",
         default="",
         metavar="NAME",
         shell_complete=complete_namespaces,
-        help="The namespace that is meant; by default the kubeconfig's, else default.",
+        help="Namespace to use; default that of the kubeconfig, else default.",
     )
-    return cluster_options(space(connected))
+    return cluster_options(namespace_option(with_session))
+
+
+def _not_running(home: Path, problem: str) -> str:
+    return f"the embedded home in {home} is not running ({problem}): `shoal up -d` starts it"
+
+
+def error_text(problem: ClusterError, action: str = "") -> str:
+    """Format an error as kubectl does; `action` says what was being done."""
+    text = f"{action}{problem.message}"
+    if isinstance(problem, (UnknownKindError, *_UNREACHABLE)):
+        return f"error: {text}"
+    if isinstance(problem, InvalidError):
+        return f"The {_invalid_text(problem)}"
+    return f"Error from server ({problem.reason}): {text}"
+
+
+def _invalid_text(problem: InvalidError) -> str:
+    """Format the causes of an invalid object, one per line if there are several."""
+    if len(problem.causes) <= 1:
+        return problem.message
+    first = problem.message.partition(": ")[0]
+    return "\n* ".join([f"{first}: ", *(f"{cause.path}: {cause.message}" for cause in problem.causes)])
+
+
+class Failures:
+    """Counts errors of single objects: each is printed at once, and the command exits with 1 at the end."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def report(self, line: str) -> None:
+        """Print an error and count it."""
+        click.echo(line, err=True)
+        self.count += 1
+
+    @contextlib.contextmanager
+    def catch(self, action: str = "") -> Iterator[None]:
+        """Report errors of the server raised in the block, and continue after it."""
+        try:
+            yield
+        except _UNREACHABLE:
+            raise
+        except ClusterError as problem:
+            self.report(error_text(problem, action))
+
+    def exit_if_any(self) -> None:
+        """Exit with 1 if any error was reported."""
+        if self.count:
+            raise click.exceptions.Exit(1)

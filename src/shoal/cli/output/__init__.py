@@ -1,1 +1,1 @@
-"""What commands print: tables, drawings, descriptions."""
+"""Output of the commands: tables, JSON and YAML, descriptions, drawings of plans and clusters."""

@@ -1,4 +1,4 @@
-"""Events as rows: when, how often, what, to whom."""
+"""Events as rows of a table: last seen, type, reason, object, message."""
 
 import time
 from collections.abc import Sequence
@@ -13,32 +13,43 @@ from shoal.cluster.times import format_age, parse_time
 EVENT_COLUMNS: Final = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
 
 
-def last_seen_time(event: Object) -> float:
-    """When it last happened."""
-    series = event.get("series") or {}
-    times = (
-        series.get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("eventTime"),
-        event["metadata"].get("creationTimestamp"),
-    )
-    return next((moment for time in times if (moment := parse_time(time)) is not None), 0.0)
+class EventTable:
+    """Prints events in one table, all at once or as they arrive; warnings in yellow."""
+
+    def __init__(self, *, namespaces: bool, headers: bool) -> None:
+        self._columns, self._namespaces, self._headers = Columns(), namespaces, headers
+
+    def print_events(self, events: Sequence[Object]) -> None:
+        """Print events, after the header if it has not been printed yet."""
+        now = time.time()
+        rows = [self._row(event, now) for event in events]
+        titles = (["NAMESPACE"] if self._namespaces else []) + EVENT_COLUMNS
+        lines = self._columns.format([titles, *rows] if self._headers else rows)
+        header_lines = len(lines) - len(events)
+        for number, line in enumerate(lines):
+            warning = number >= header_lines and events[number - header_lines].get("type") == "Warning"
+            click.echo(paint(line, "yellow") if warning else line)
+        self._headers = False
+
+    def _row(self, event: Object, now: float) -> list[object]:
+        namespace = [event["metadata"].get("namespace", "")] if self._namespaces else []
+        return [*namespace, *event_row(event, now)]
 
 
 def event_row(event: Object, now: float) -> list[object]:
-    """A row for people; who it is about is written in small letters, as on a command line."""
-    about = event.get("involvedObject") or {}
+    """The cells of an event."""
+    involved = event.get("involvedObject") or {}
     return [
         last_seen(event, now),
         event.get("type", ""),
         event.get("reason", ""),
-        f"{about.get('kind', '')}/{about.get('name', '')}",
+        f"{involved.get('kind', '')}/{involved.get('name', '')}",
         str(event.get("message", "")).strip(),
     ]
 
 
 def last_seen(event: Object, now: float) -> str:
-    """How long ago it last happened, and how often since when."""
+    """Age of the last occurrence, with the number of occurrences and the age of the first if repeated."""
     series, count = event.get("series") or {}, event.get("count") or 0
     first = event.get("firstTimestamp") or event.get("eventTime")
     if series:
@@ -49,23 +60,13 @@ def last_seen(event: Object, now: float) -> str:
     return format_age(first, now)
 
 
-class EventTable:
-    """Draws events below each other, as they come."""
-
-    def __init__(self, *, spaces: bool, headers: bool) -> None:
-        self._columns, self._spaces, self._headers = Columns(), spaces, headers
-
-    def draw(self, found: Sequence[Object]) -> None:
-        now = time.time()
-        rows = [self._row(event, now) for event in found]
-        titles = (["NAMESPACE"] if self._spaces else []) + EVENT_COLUMNS
-        lines = self._columns.drawn([titles, *rows] if self._headers else rows)
-        plain = len(lines) - len(found)
-        for number, line in enumerate(lines):
-            warning = number >= plain and found[number - plain].get("type") == "Warning"
-            click.echo(paint(line, "yellow") if warning else line)
-        self._headers = False
-
-    def _row(self, event: Object, now: float) -> list[object]:
-        space = [event["metadata"].get("namespace", "")] if self._spaces else []
-        return [*space, *event_row(event, now)]
+def last_seen_time(event: Object) -> float:
+    """Time of the last occurrence, in seconds since the epoch; 0 if the event has none."""
+    series = event.get("series") or {}
+    texts = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    return next((moment for text in texts if (moment := parse_time(text)) is not None), 0.0)

@@ -1,12 +1,12 @@
-r"""JSONPath as kubectl has it, as far as people use it on a command line.
+r"""JSONPath as in kubectl: the part that is used on command lines.
 
 {.status.phase}                         a field
-{.items[*].metadata.name}               of all members
-{.spec.containers[0].image}             of the first; [-1] is the last
+{.items[*].metadata.name}               a field of all items
+{.spec.containers[0].image}             of the first item; [-1] is the last
 {.metadata.labels.a\.b}  {['a.b']}      a name with a dot
-{.status.conditions[?(@.type=="Ready")].status}   of those members for which something holds
-{..image}                               wherever it is
-{range .items[*]}{.metadata.name}{"\n"}{end}      text around each
+{.status.conditions[?(@.type=="Ready")].status}   of the items that match a filter
+{..image}                               a field at any depth
+{range .items[*]}{.metadata.name}{"\n"}{end}      a template for each item
 """
 
 import json
@@ -31,67 +31,67 @@ _RANGE, _END = "range", "end"
 
 
 class PathError(ValueError):
-    """Raised when a text is not a JSONPath."""
+    """Raised when a text is not a valid JSONPath."""
 
 
-def evaluate(path: str, thing: Json) -> list[Json]:
-    """All that is at a path; `path` may lack the braces and the first dot."""
-    bare = path.strip()
-    if bare.startswith("{") and bare.endswith("}"):
-        bare = bare[1:-1].strip()
-    bare = bare.removeprefix("$").removeprefix("@")
-    if bare and not bare.startswith((".", "[")):
-        bare = f".{bare}"
-    values, position = [thing], 0
-    while position < len(bare) and bare != ".":
-        step = _STEP.match(bare, position)
+def evaluate(path: str, item: Json) -> list[Json]:
+    """All values at a path; the braces and the first dot of `path` are optional."""
+    steps = path.strip()
+    if steps.startswith("{") and steps.endswith("}"):
+        steps = steps[1:-1].strip()
+    steps = steps.removeprefix("$").removeprefix("@")
+    if steps and not steps.startswith((".", "[")):
+        steps = f".{steps}"
+    values, position = [item], 0
+    while position < len(steps) and steps != ".":
+        step = _STEP.match(steps, position)
         if step is None:
-            raise PathError(f"'{path}' is not a JSONPath: '{bare[position:]}' is not understood")
+            raise PathError(f"'{path}' is not a JSONPath: cannot parse '{steps[position:]}'")
         values = [inner for value in values for inner in _apply_step(step, value)]
         position = step.end()
     return values
 
 
-def render(template: str, thing: Json) -> str:
-    """A template with what its paths find put in place."""
+def render(template: str, item: Json) -> str:
+    """Replace the paths in a template with their values."""
     parts = [(part[1], part[2]) for part in _PART.finditer(template)]
     if "".join(part[0] for part in _PART.finditer(template)) != template:
         raise PathError(f"'{template}' is not a template: braces do not match")
-    return "".join(_render(parts, thing))
+    return "".join(_render(parts, item))
 
 
-def _render(parts: Sequence[tuple[str | None, str | None]], thing: Json) -> Iterator[str]:
-    number = 0
-    while number < len(parts):
-        inside, text = parts[number]
-        said = (inside or "").strip()
-        number += 1
-        if inside is None:
+def _render(parts: Sequence[tuple[str | None, str | None]], item: Json) -> Iterator[str]:
+    index = 0
+    while index < len(parts):
+        expression_text, text = parts[index]
+        expression = (expression_text or "").strip()
+        index += 1
+        if expression_text is None:
             yield text or ""
-        elif said.startswith('"'):
-            yield json.loads(said)
-        elif said.startswith(f"{_RANGE} "):
-            end = _end_of(parts, number)
-            for member in evaluate(said.removeprefix(_RANGE), thing):
-                yield from _render(parts[number:end], member)
-            number = end + 1
-        elif said != _END:
-            yield " ".join(map(as_text, evaluate(said, thing)))
+        elif expression.startswith('"'):
+            yield json.loads(expression)
+        elif expression.startswith(f"{_RANGE} "):
+            end = _end_of(parts, index)
+            for member in evaluate(expression.removeprefix(_RANGE), item):
+                yield from _render(parts[index:end], member)
+            index = end + 1
+        elif expression != _END:
+            yield " ".join(map(as_text, evaluate(expression, item)))
 
 
 def _end_of(parts: Sequence[tuple[str | None, str | None]], start: int) -> int:
-    """Where the range that has begun ends."""
+    """Index of the {end} that closes the range."""
     depth = 1
-    for number in range(start, len(parts)):
-        said = (parts[number][0] or "").strip()
-        depth += said.startswith(f"{_RANGE} ") - (said == _END)
+    for index in range(start, len(parts)):
+        expression = (parts[index][0] or "").strip()
+        depth += expression.startswith(f"{_RANGE} ") - (expression == _END)
         if not depth:
-            return number
+            return index
     raise PathError("a {range …} has no {end}")
 
 
 def as_text(value: Json) -> str:
-    """A value as it is printed: text as it is, the rest as JSON."""
+    """Text of a value: strings as they are, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -101,9 +101,9 @@ def _apply_step(step: re.Match[str], value: Json) -> Iterator[Json]:
     elif step["every"] or step["field"] == "*":
         yield from _members(value)
     elif step["index"] is not None:
-        number = int(step["index"])
-        if isinstance(value, list) and -len(value) <= number < len(value):
-            yield value[number]
+        index = int(step["index"])
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
     elif step["inner"] is not None:
         yield from (member for member in _members(value) if _matches_filter(step, member))
     else:

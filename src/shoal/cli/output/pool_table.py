@@ -1,7 +1,4 @@
-"""The table of pools: what each has, how it is used and by whom, what waits for it; and all of them together.
-
-It is drawn from the pools of a report and from counts of their nodes, so whoever has these can draw it.
-"""
+"""The table of pools: capacity, allocatable, used, shared and pending resources of each pool, and a total."""
 
 import math
 from collections import Counter
@@ -15,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.podspec import is_gpu
-from shoal.engine.pools import columns_after
-from shoal.engine.report import CycleResult, PoolEntry
+from shoal.engine.report import CycleResult, PoolEntry, columns_after
 from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, Amounts, format_short, parse_amount
 from shoal.engine.workload import NO_NODE
 
@@ -27,16 +23,16 @@ _ALLOCATABLE, _USED = _COLUMNS.index("ALLOCATABLE"), _COLUMNS.index("USED")
 _RESOURCES: Final = {"cpu": CPU, "mem": MEMORY, "storage": STORAGE}
 _GPU, _NODES, _PODS = "gpu", "nodes", "pods"
 _ROWS: Final = ("cpu", _GPU, "mem", "storage", _NODES, _PODS)
-_LONGEST_NAME: Final = 24
+_MAX_NAME_WIDTH: Final = 24
 
 Row = tuple[float, ...]
-"""Whole numbers by column, in counted units, or infinity; no node is ever pending, so nodes have one less."""
+"""Amounts by column, as integers in the resource's unit or infinity; nodes have no PENDING column."""
 
 
 class NodeCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many nodes of a pool can take pods, have work on them, and have work of other pools on them.
+    """Numbers of a pool's nodes that are schedulable, that run workloads, and that run those of other pools.
 
-    Work is what Shoal schedules: daemons are on every node, and a node with nothing else is idle.
+    Pods that Shoal does not schedule, such as daemons, do not count.
     """
 
     usable: int
@@ -45,7 +41,7 @@ class NodeCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool, or all of them, as the table has it."""
+    """The rows of one pool, or of the total."""
 
     name: str
     features: tuple[tuple[str, bool], ...]
@@ -53,60 +49,60 @@ class PoolBlock(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing here, and nobody waits for it."""
+        """Whether the pool has no resources and no pending pods."""
         return not any(any(row) for row in self.rows.values())
 
 
 def pool_blocks(pools: Iterable[PoolEntry], counts: Mapping[str, NodeCounts]) -> list[PoolBlock]:
-    """The pools of a report."""
+    """Make a block for each pool of a report."""
     return [_block(pool, counts[pool.pool]) for pool in pools]
 
 
-def total_block(parts: Sequence[PoolBlock]) -> PoolBlock:
-    """All pools together."""
-    rows = {name: tuple(map(sum, zip(*(part.rows[name] for part in parts), strict=True))) for name in _ROWS}
+def total_block(blocks: Sequence[PoolBlock]) -> PoolBlock:
+    """Sum the blocks of all pools."""
+    rows = {name: tuple(map(sum, zip(*(part.rows[name] for part in blocks), strict=True))) for name in _ROWS}
     return PoolBlock(name="Total", features=(), rows=rows)
 
 
-def render_pools(drawn: Iterable[PoolBlock]) -> Table:
-    """What is drawn: a row of the table has a whole block, so that a long name breaks beside its figures."""
-    paper = Table(box=None, pad_edge=False, header_style="dim")
-    paper.add_column("POOL", overflow="fold", max_width=_LONGEST_NAME)
-    paper.add_column("RESOURCE", no_wrap=True)
+def render_pools(visible: Iterable[PoolBlock]) -> Table:
+    """Render blocks as a table. Each is one row of several lines, so that a long name wraps in its column."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("POOL", overflow="fold", max_width=_MAX_NAME_WIDTH)
+    table.add_column("RESOURCE", no_wrap=True)
     for title in _COLUMNS:
-        paper.add_column(title, no_wrap=True, justify="right")
-    for block in drawn:
+        table.add_column(title, no_wrap=True, justify="right")
+    for block in visible:
         names = [_NODES] if block.empty else list(_ROWS)
         cells = zip(*(_cells(name, block.rows[name]) for name in names), strict=True)
-        if paper.row_count:
-            paper.add_row()
-        paper.add_row(_title(block), "\n".join(names), *(Text("\n").join(column) for column in cells))
-    return paper
+        if table.row_count:
+            table.add_row()
+        table.add_row(_title(block), "\n".join(names), *(Text("\n").join(column) for column in cells))
+    return table
 
 
-def node_counts(last: CycleResult, used: Amounts) -> dict[str, NodeCounts]:
-    """The nodes of each pool after a cycle that left `used` of them used."""
-    nodes = last.snapshot.nodes
+def node_counts(result: CycleResult, used: Amounts) -> dict[str, NodeCounts]:
+    """Count the nodes of each pool after a cycle; `used` is the usage of the nodes after it."""
+    nodes = result.snapshot.nodes
     usable, pods = nodes.ready & nodes.schedulable, nodes.layout.rows[PODS]
-    ours = used[pods] - last.snapshot.system[pods]
-    hosts = Counter(nodes.pools[column] for column in _nodes_with_borrowers(last))
+    used_by_workloads = used[pods] - result.snapshot.system[pods]
+    shared_nodes = Counter(nodes.pools[column] for column in _nodes_with_borrowers(result))
     return {
         pool.name: NodeCounts(
             usable=int(np.count_nonzero(usable[pool.span.columns])),
-            used=int(np.count_nonzero(ours[pool.span.columns])),
-            shared=hosts[pool.name],
+            used=int(np.count_nonzero(used_by_workloads[pool.span.columns])),
+            shared=shared_nodes[pool.name],
         )
-        for pool in last.snapshot.pools
+        for pool in result.snapshot.pools
     }
 
 
-def _nodes_with_borrowers(last: CycleResult) -> set[int]:
-    """The nodes that have a pod of another pool."""
-    snapshot, after = last.snapshot, columns_after(last.plan)
+def _nodes_with_borrowers(result: CycleResult) -> set[int]:
+    """Columns of the nodes that run a pod of another pool."""
+    snapshot, placements = result.snapshot, columns_after(result.plan)
     return {
         column
         for workload in snapshot.workloads
-        for column in (after.get(task, task.column) for task in workload.tasks)
+        for column in (placements.get(task, task.column) for task in workload.tasks)
         if column != NO_NODE and column not in snapshot.pools[workload.pool].span
     }
 
@@ -126,24 +122,24 @@ def _row(pool: PoolEntry, resources: AbstractSet[str]) -> Row:
 
 
 def _pods(pool: PoolEntry) -> Row:
-    """The number of pods; a pool that uses it and names no limit has a node without one."""
+    """The row of pods; infinite if a node of the pool has no limit."""
     row = _row(pool, {PODS})
     unlimited = PODS in pool.used and PODS not in pool.allocatable
     return (math.inf, math.inf, *row[_USED:]) if unlimited else row
 
 
 def _title(block: PoolBlock) -> Text:
-    features = "  ".join(f"{letter} {'√' if on else 'x'}" for letter, on in block.features)
+    features = "  ".join(f"{letter} {'√' if enabled else 'x'}" for letter, enabled in block.features)
     return Text("\n").join([Text(block.name, style="bold cyan"), Text(features, style="dim")])
 
 
 def _cells(name: str, row: Row) -> list[Text]:
-    cells = [Text(_shown(name, amount), style="" if amount else "dim") for amount in row]
-    used, there = row[_USED], row[_ALLOCATABLE]
-    if used and used >= there and name != _NODES:
-        cells[_USED].stylize("red" if used > there else "yellow")
+    cells = [Text(_amount_text(name, amount), style="" if amount else "dim") for amount in row]
+    used, allocatable = row[_USED], row[_ALLOCATABLE]
+    if used and used >= allocatable and name != _NODES:
+        cells[_USED].stylize("red" if used > allocatable else "yellow")
     return [*cells, *(Text("-", style="dim") for _ in _COLUMNS[len(row) :])]
 
 
-def _shown(name: str, amount: float) -> str:
+def _amount_text(name: str, amount: float) -> str:
     return "∞" if amount == math.inf else format_short(_RESOURCES.get(name, name), int(amount))

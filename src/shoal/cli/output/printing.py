@@ -1,43 +1,17 @@
-"""Objects as YAML that people like to read.
+"""Objects as JSON, YAML, names or the result of a JSONPath; and `-o`, which chooses between them."""
 
-Objects as programs like them: JSON, YAML, names, or what a JSONPath finds.
-"""
-
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
-import yaml
 
-from shoal.client.kinds import qualified_kind
+from shoal.client.kind_resolver import qualified_kind
 from shoal.cluster.resources import Object, Resource
 
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes everything in full: anchors are hard to read."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - yaml's signature
-        return True
-
-
-def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    """Text of several lines stands as it is, line by line."""
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
-def as_yaml(things: Sequence[Any], *, sort: bool = True) -> str:
-    """Objects, several as documents; `sort` puts fields in the order of their names, as kubectl does."""
-    several = len(things) > 1
-    text: str = yaml.dump_all(
-        things, Dumper=_Dumper, sort_keys=sort, width=110, explicit_start=several, allow_unicode=True
-    )
-    return text
-
+if TYPE_CHECKING:
+    import yaml
 
 _PATH: Final = "jsonpath="
 _NAME: Final = "name"
@@ -47,70 +21,109 @@ TypedObject = tuple[Resource[Any], Object]
 
 
 def output_option(*tables: str) -> Callable[[_F], _F]:
-    """Give a command the option `-o`, as the parameter `output`; `tables` are the ways to draw one."""
-    ways = [*tables, "json", "yaml", _NAME, f"{_PATH}TEMPLATE"]
+    """Add the option `-o`, as the parameter `output`; `tables` are the table formats of the command."""
+    formats = [*tables, "json", "yaml", _NAME, f"{_PATH}TEMPLATE"]
 
     def checked(_: click.Context, __: click.Parameter, value: str) -> str:
-        if value in ("", *ways[:-1]) or value.startswith(_PATH):
+        if value in ("", *formats[:-1]) or value.startswith(_PATH):
             return value
-        raise click.BadParameter(f"'{value}' is not one of {', '.join(ways)}")
+        raise click.BadParameter(f"'{value}' is not one of {', '.join(formats)}")
 
     return click.option(
         "-o",
         "--output",
         default="",
         callback=checked,
-        metavar="|".join(ways),
-        help="How to print: for people by default, for programs with one of these.",
+        metavar="|".join(formats),
+        help="Output format; default text.",
     )
 
 
-def print_objects(found: Sequence[TypedObject], output: str, *, single: bool) -> None:
-    """Print objects; `single` if one was asked for, and not a list of however many there are."""
+def print_objects(objects: Sequence[TypedObject], output: str, *, single: bool) -> None:
+    """Print objects; `single` prints an only object by itself instead of in a List."""
     if output == _NAME:
-        for resource, thing in found:
-            click.echo(typed_name(resource, thing["metadata"]["name"]))
+        for resource, item in objects:
+            click.echo(typed_name(resource, item["metadata"]["name"]))
         return
-    things = [thing for _, thing in found]
-    print_object(things[0] if single and len(things) == 1 else as_list(things), output)
+    items = [item for _, item in objects]
+    print_object(items[0] if single and len(items) == 1 else as_list(items), output)
 
 
-def print_object(thing: Object, output: str) -> None:
-    """Print one object."""
+def print_object(item: Object, output: str) -> None:
+    """Print one object as JSON, YAML or by a JSONPath."""
     if output.startswith(_PATH):
         from shoal.cli.output.jsonpath import PathError, render
 
         try:
-            click.echo(render(output.removeprefix(_PATH), thing), nl=False)
+            click.echo(render(output.removeprefix(_PATH), item), nl=False)
         except PathError as problem:
             raise click.UsageError(str(problem)) from None
     elif output == "yaml":
-        click.echo(as_yaml([without_managed_fields(thing)]), nl=False)
+        click.echo(as_yaml([without_managed_fields(item)]), nl=False)
     else:
-        text = msgspec.json.encode(without_managed_fields(thing), order="sorted")
+        text = msgspec.json.encode(without_managed_fields(item), order="sorted")
         click.echo(msgspec.json.format(text, indent=4))
 
 
-def as_list(things: Sequence[Object]) -> Object:
-    """Objects in a List."""
-    items = [without_managed_fields(thing) for thing in things]
-    return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}
+def as_list(items: Sequence[Object]) -> Object:
+    """Wrap objects in a List."""
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [without_managed_fields(item) for item in items],
+        "metadata": {"resourceVersion": ""},
+    }
 
 
-def without_managed_fields(thing: Object) -> Object:
-    """An object without the book that servers keep of who wrote which field: nobody reads it."""
-    metadata = thing.get("metadata")
+def without_managed_fields(item: Object) -> Object:
+    """Remove `metadata.managedFields`, as kubectl does: it is long, and rarely read."""
+    metadata = item.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
-        return thing
+        return item
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
-    return {**thing, "metadata": kept}
+    return {**item, "metadata": kept}
 
 
 def typed_name(resource: Resource[Any], name: str) -> str:
-    """An object as it is named on a command line: `pod/web`, `tyjob.tyrl.io/big`."""
-    return f"{short(resource)}/{name}"
+    """Name of an object with its kind, as on a command line: `pod/web`, `tyjob.tyrl.io/big`."""
+    return f"{qualified_kind(resource)}/{name}"
 
 
 def dry_run_suffix(dry_run: str) -> str:
-    """What is added to a line if nothing was really done."""
+    """Suffix of a result line that marks a dry run."""
     return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
+
+
+# --- YAML --------------------------------------------------------------------------------------------------
+
+
+def as_yaml(items: Sequence[Any], *, sort: bool = True) -> str:
+    """Objects as YAML, several as documents; `sort` sorts fields by name, as kubectl does."""
+    import yaml
+
+    text: str = yaml.dump_all(
+        items,
+        Dumper=_dumper(),
+        sort_keys=sort,
+        width=110,
+        explicit_start=len(items) > 1,
+        allow_unicode=True,
+    )
+    return text
+
+
+@functools.cache
+def _dumper() -> "type[yaml.CSafeDumper]":
+    """A dumper without anchors, and with multi-line texts as blocks; made late: yaml is slow to import."""
+    import yaml
+
+    class Dumper(yaml.CSafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - yaml's signature
+            return True
+
+    def represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.Node:
+        style = "|" if "\n" in text else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent_text)
+    return Dumper

@@ -1,4 +1,4 @@
-"""Objects as people like to read about them: how they stand, and what happened to them.
+"""Descriptions of objects for `shoal describe`: their fields, conditions and events.
 
-One module for each family of kinds says what is worth telling of it; everything else is told field by field.
+Some kinds have a description of their own; all others are described field by field.
 """

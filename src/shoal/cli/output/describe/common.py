@@ -1,7 +1,4 @@
-"""Text in two columns, indented, with tables in between: what descriptions are written on.
-
-What is told of every object: who it is, its conditions, what happened to it; and fields as they are.
-"""
+"""The writer of descriptions, and the parts that all share: identity, conditions, events, fields."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -16,27 +13,27 @@ _GAP: Final = 2
 
 
 class DescriptionWriter:
-    """Lines of a description, in the order they are written."""
+    """Collects the lines of a description: titles and values in two columns, indented, and tables."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[int, str, str | None]] = []
 
     def line(self, title: str, value: object = "", depth: int = 0) -> None:
-        """A title and what there is to say; several lines stand below each other."""
+        """Write a title and a value; further lines of the value are aligned below the first."""
         first, *rest = str(value).splitlines() or [""]
         self._lines.append((depth, f"{title}:", first))
         self._lines += ((depth, "", more) for more in rest)
 
     def heading(self, title: str, depth: int = 0) -> None:
-        """A title with something below it."""
+        """Write a title that other lines follow."""
         self._lines.append((depth, f"{title}:", None))
 
     def text(self, text: str, depth: int = 0) -> None:
-        """Lines that stand as they are."""
+        """Write lines as they are."""
         self._lines += ((depth, line, None) for line in text.splitlines())
 
     def table(self, title: str, rows: Sequence[Sequence[object]], depth: int = 0) -> None:
-        """A table below a title; nothing but the title if it has only a header."""
+        """Write a table below a title; `<none>` if the table has only a header."""
         if len(rows) <= 1:
             self.line(title, NONE, depth)
             return
@@ -44,23 +41,23 @@ class DescriptionWriter:
         self.text(format_table(rows), depth + 1)
 
     def pairs(self, title: str, values: dict[str, Any] | None, sign: str = "=", depth: int = 0) -> None:
-        """Names and values, one below the other."""
-        said = [f"{name}{sign}{value}" for name, value in sorted((values or {}).items())]
-        self.line(title, "\n".join(said) or NONE, depth)
+        """Write names and values, one pair a line, sorted by name."""
+        text = [f"{name}{sign}{value}" for name, value in sorted((values or {}).items())]
+        self.line(title, "\n".join(text) or NONE, depth)
 
     def __str__(self) -> str:
-        """All of it; values stand below each other as far as their titles are equally deep and near."""
-        return "\n".join(self._drawn())
+        """The whole description; values are aligned within consecutive lines of one depth."""
+        return "\n".join(self._format_lines())
 
-    def _drawn(self) -> Iterable[str]:
+    def _format_lines(self) -> Iterable[str]:
         for block in self._blocks():
             width = max((len(title) for _, title, value in block if value is not None), default=0) + _GAP
             for depth, title, value in block:
-                said = title if value is None else f"{title.ljust(width)}{value}"
-                yield f"{'  ' * depth}{said}".rstrip()
+                text = title if value is None else f"{title.ljust(width)}{value}"
+                yield f"{'  ' * depth}{text}".rstrip()
 
     def _blocks(self) -> Iterable[list[tuple[int, str, str | None]]]:
-        """Neighbours of one depth."""
+        """Groups of consecutive lines of one depth."""
         block: list[tuple[int, str, str | None]] = []
         for line in self._lines:
             if block and block[-1][0] != line[0]:
@@ -72,44 +69,46 @@ class DescriptionWriter:
 
 _HIDDEN_ANNOTATIONS: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
 _USER_KEYED: Final = ("data", "binaryData", "matchLabels", "nodeSelector", "limits", "requests", "labels")
-"""Mappings whose keys are not fields."""
+"""Fields whose keys are chosen by users, and are written as they are."""
 
 
-def write_identity(paper: DescriptionWriter, thing: Object) -> None:
-    """Name, namespace, labels, annotations, owner."""
-    metadata = thing["metadata"]
-    paper.line("Name", metadata["name"])
+def write_identity(writer: DescriptionWriter, obj: Object) -> None:
+    """Write name, namespace, labels, annotations and controller."""
+    metadata = obj["metadata"]
+    writer.line("Name", metadata["name"])
     if metadata.get("namespace"):
-        paper.line("Namespace", metadata["namespace"])
-    paper.pairs("Labels", metadata.get("labels"))
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _HIDDEN_ANNOTATIONS}
-    paper.pairs("Annotations", notes, sign=": ")
+        writer.line("Namespace", metadata["namespace"])
+    writer.pairs("Labels", metadata.get("labels"))
+    annotations = {
+        k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _HIDDEN_ANNOTATIONS
+    }
+    writer.pairs("Annotations", annotations, sign=": ")
     for owner in metadata.get("ownerReferences") or ():
         if owner.get("controller"):
-            paper.line("Controlled By", f"{owner['kind']}/{owner['name']}")
+            writer.line("Controlled By", f"{owner['kind']}/{owner['name']}")
     if metadata.get("deletionTimestamp"):
-        paper.line("Status", f"Terminating (since {metadata['deletionTimestamp']})")
+        writer.line("Status", f"Terminating (since {metadata['deletionTimestamp']})")
 
 
-def write_conditions(paper: DescriptionWriter, thing: Object, now: float) -> None:
-    """How the object stands, and since when."""
-    found = (thing.get("status") or {}).get("conditions") or ()
+def write_conditions(writer: DescriptionWriter, obj: Object, now: float) -> None:
+    """Write the status conditions, with the age of each."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
     rows = [
         [
-            one.get("type", ""),
-            one.get("status", ""),
-            format_age(one.get("lastTransitionTime"), now),
-            one.get("reason", ""),
-            one.get("message", ""),
+            each.get("type", ""),
+            each.get("status", ""),
+            format_age(each.get("lastTransitionTime"), now),
+            each.get("reason", ""),
+            each.get("message", ""),
         ]
-        for one in found
+        for each in conditions
     ]
     if rows:
-        paper.table("Conditions", [["Type", "Status", "Since", "Reason", "Message"], *rows])
+        writer.table("Conditions", [["Type", "Status", "Since", "Reason", "Message"], *rows])
 
 
-def write_events(paper: DescriptionWriter, events: Iterable[Object], now: float) -> None:
-    """What happened to it, the latest last."""
+def write_events(writer: DescriptionWriter, events: Iterable[Object], now: float) -> None:
+    """Write the events, the latest last."""
     rows = [
         [
             event.get("type", ""),
@@ -120,39 +119,39 @@ def write_events(paper: DescriptionWriter, events: Iterable[Object], now: float)
         ]
         for event in sorted(events, key=last_seen_time)
     ]
-    paper.table("Events", [["Type", "Reason", "Age", "From", "Message"], *rows])
+    writer.table("Events", [["Type", "Reason", "Age", "From", "Message"], *rows])
 
 
-def write_fields(paper: DescriptionWriter, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - whatever JSON has
-    """Everything that is left, as it is; fields are written as titles, users' names as they are."""
-    for name, inner in value.items() if isinstance(value, Mapping) else ():
+def write_fields(writer: DescriptionWriter, value: Any, depth: int = 0) -> None:  # noqa: ANN401 - any JSON value
+    """Write a mapping recursively; names of fields become titles."""
+    for name, child in value.items() if isinstance(value, Mapping) else ():
         title = field_title(name)
-        if name in _USER_KEYED and isinstance(inner, Mapping) and not any(map(_is_nested, inner.values())):
-            paper.pairs(title, dict(inner), sign=": ", depth=depth)
-        elif isinstance(inner, Mapping) and inner:
-            paper.heading(title, depth)
-            write_fields(paper, inner, depth + 1)
-        elif isinstance(inner, list) and inner:
-            paper.heading(title, depth)
-            _write_items(paper, inner, depth + 1)
+        if name in _USER_KEYED and isinstance(child, Mapping) and not any(map(_is_nested, child.values())):
+            writer.pairs(title, dict(child), sign=": ", depth=depth)
+        elif isinstance(child, Mapping) and child:
+            writer.heading(title, depth)
+            write_fields(writer, child, depth + 1)
+        elif isinstance(child, list) and child:
+            writer.heading(title, depth)
+            _write_items(writer, child, depth + 1)
         else:
-            paper.line(title, NONE if inner in (None, {}, []) else scalar_text(inner), depth)
+            writer.line(title, NONE if child in (None, {}, []) else scalar_text(child), depth)
 
 
 def _is_nested(value: object) -> bool:
     return isinstance(value, Mapping | list)
 
 
-def _write_items(paper: DescriptionWriter, members: list[Any], depth: int) -> None:
-    for member in members:
-        if isinstance(member, Mapping):
-            write_fields(paper, member, depth)
+def _write_items(writer: DescriptionWriter, items: list[Any], depth: int) -> None:
+    for item in items:
+        if isinstance(item, Mapping):
+            write_fields(writer, item, depth)
         else:
-            paper.text(scalar_text(member), depth)
+            writer.text(scalar_text(item), depth)
 
 
 def field_title(name: str) -> str:
-    """A field as a title: `minReplicas` is `Min Replicas`; what is no such name stays as it is."""
+    """Title of a field: `minReplicas` becomes `Min Replicas`; other names stay as they are."""
     if not name.isalnum():
         return name
     spaced = "".join(f" {letter}" if letter.isupper() and i else letter for i, letter in enumerate(name))
@@ -160,5 +159,5 @@ def field_title(name: str) -> str:
 
 
 def scalar_text(value: object) -> str:
-    """A plain value, for people."""
+    """Text of a scalar value."""
     return str(value).lower() if isinstance(value, bool) else str(value)

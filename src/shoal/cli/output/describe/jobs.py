@@ -1,6 +1,6 @@
-"""Jobs of all kinds: how far they are, why they wait, and their pods."""
+"""Descriptions of jobs of all kinds: their state, why they wait, and their pods."""
 
-from typing import Final
+from typing import Any, Final
 
 from shoal.cli.input.selection import is_owned_by
 from shoal.cli.input.session import Session
@@ -15,10 +15,9 @@ from shoal.cli.output.describe.common import (
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import PODS, Object
 from shoal.cluster.times import format_age
+from shoal.kinds.base import JobKind
 
-_LONG: Final = ("template", "tasks", "leader", "workerSets", "trainer", "pserver", "master", "volumes")
-"""Parts of a spec that would drown the rest: pods are told of by themselves."""
-_TOLD: Final = (
+_SHOWN_APART: Final = (
     "conditions",
     "allocation",
     "allocations",
@@ -27,50 +26,35 @@ _TOLD: Final = (
     "workers",
     "scaleRecords",
 )
-"""Parts of a status that are told of in other ways, or are for programs."""
+"""Fields of a status that are shown in other ways, or are for programs."""
 
 
-def describe(paper: DescriptionWriter, session: Session, job: Object, now: float) -> None:
-    """All that is worth telling of a job."""
+def describe(
+    kind: JobKind[Any], writer: DescriptionWriter, session: Session, job: Object, now: float
+) -> None:
+    """Describe a job: its spec without the pod templates, its state, its pods and their nodes."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
-    paper.heading("Spec")
-    write_fields(paper, {name: value for name, value in spec.items() if name not in _LONG}, 1)
-    _roles(paper, spec)
-    paper.heading("Status")
-    write_fields(paper, {name: value for name, value in status.items() if name not in _TOLD}, 1)
-    _scaled(paper, status)
-    write_conditions(paper, job, now)
-    _pods(paper, session, job, now)
+    writer.heading("Spec")
+    write_fields(writer, {name: value for name, value in spec.items() if name not in kind.role_fields}, 1)
+    roles = [list(role) for role in kind.roles(job)]
+    if roles:
+        writer.table("Roles", [["Role", "Pods"], *roles], 1)
+    writer.heading("Status")
+    write_fields(writer, {name: value for name, value in status.items() if name not in _SHOWN_APART}, 1)
+    _scaled(writer, status)
+    write_conditions(writer, job, now)
+    _pods(writer, session, job, now)
 
 
-def _roles(paper: DescriptionWriter, spec: Object) -> None:
-    """What the job is made of, and how many of each."""
-    rows = [
-        *([[spec["leader"]["name"], 1]] if "leader" in spec else []),
-        *([workers["name"], workers.get("counts", 1)] for workers in spec.get("workerSets") or ()),
-        *(
-            [task.get("name") or task.get("type"), task.get("replicas", 1)]
-            for task in spec.get("tasks") or ()
-        ),
-        *(
-            [role, f"{spec[role].get('min-instance', 1)}…{spec[role].get('max-instance', 1)}"]
-            for role in ("master", "pserver", "trainer")
-            if role in spec
-        ),
-    ]
-    if rows:
-        paper.table("Roles", [["Role", "Pods"], *rows], 1)
-
-
-def _scaled(paper: DescriptionWriter, status: Object) -> None:
+def _scaled(writer: DescriptionWriter, status: Object) -> None:
     rows = [[scalar_text(value) for value in record.values()] for record in status.get("scaleRecords") or ()]
     if rows:
         titles = [field_title(name) for name in status["scaleRecords"][0]]
-        paper.table("Scaled", [titles, *rows], 1)
+        writer.table("Scaled", [titles, *rows], 1)
 
 
-def _pods(paper: DescriptionWriter, session: Session, job: Object, now: float) -> None:
-    """The job's pods, with the nodes they are on or were given."""
+def _pods(writer: DescriptionWriter, session: Session, job: Object, now: float) -> None:
+    """The pods of the job, and the nodes that are allocated to or reserved for pods."""
     pods = [
         pod
         for pod in session.client.list(PODS, Selector(job["metadata"]["namespace"]))
@@ -89,8 +73,8 @@ def _pods(paper: DescriptionWriter, session: Session, job: Object, now: float) -
         ]
         for pod in pods
     ]
-    paper.table("Pods", [["Name", "Status", "Node", "IP", "Restarts", "Age"], *rows])
+    writer.table("Pods", [["Name", "Status", "Node", "IP", "Restarts", "Age"], *rows])
     status = job.get("status") or {}
     for title in ("allocations", "nominations"):
         if status.get(title):
-            paper.pairs(field_title(title), status[title], sign=" on ")
+            writer.pairs(field_title(title), status[title], sign=" on ")

@@ -1,55 +1,55 @@
-"""Which kind is described how."""
+"""Descriptions of objects, by kind."""
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from shoal.cli.input.session import Session
-from shoal.cli.output.describe import common, jobs, nodes, plain, pods, pools
+from shoal.cli.output.describe import common, jobs, objects
 from shoal.cli.output.describe.common import DescriptionWriter
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.port import Selector
-from shoal.cluster.resources import (
-    DIJOBS,
-    EVENTS,
-    JOBS,
-    NODES,
-    PODS,
-    POOLS,
-    SECRETS,
-    TRAININGJOBS,
-    TYJOBS,
-    Object,
-    Resource,
-)
+from shoal.cluster.resources import EVENTS, NODES, PODS, SECRETS, Object, Resource, resource_of
+from shoal.kinds.base import job_kinds
 
-_KINDS: Final[dict[str, Callable[[DescriptionWriter, Session, Object, float], None]]] = {
-    PODS.full_name: pods.describe,
-    NODES.full_name: nodes.describe,
-    POOLS.full_name: pools.describe,
-    SECRETS.full_name: plain.describe_secret,
-    **{kind.full_name: jobs.describe for kind in (JOBS, DIJOBS, TYJOBS, TRAININGJOBS)},
+_Describe = Callable[[DescriptionWriter, Session, Object, float], None]
+
+_KINDS: Final[dict[str, _Describe]] = {
+    PODS.full_name: objects.describe_pod,
+    NODES.full_name: objects.describe_node,
+    resource_of("Pool").full_name: objects.describe_pool,
+    SECRETS.full_name: objects.describe_secret,
 }
 
 
-def describe_object(session: Session, resource: Resource[Any], thing: Object, *, events: bool) -> str:
-    """All that is worth telling of an object."""
-    paper, now = DescriptionWriter(), time.time()
-    common.write_identity(paper, thing)
-    if resource.full_name not in _KINDS:
-        paper.line("API Version", resource.api_version)
-        paper.line("Kind", resource.kind)
-    _KINDS.get(resource.full_name, plain.describe)(paper, session, thing, now)
+def describe_object(session: Session, resource: Resource[Any], obj: Object, *, events: bool) -> str:
+    """An object for people: its fields, its state, and its events."""
+    writer, now = DescriptionWriter(), time.time()
+    common.write_identity(writer, obj)
+    describe = _describer(resource)
+    if describe is None:
+        writer.line("API Version", resource.api_version)
+        writer.line("Kind", resource.kind)
+    (describe or objects.describe_fields)(writer, session, obj, now)
     if events:
-        common.write_events(paper, _events(session, resource, thing), now)
-    return str(paper)
+        common.write_events(writer, _events(session, resource, obj), now)
+    return str(writer)
+
+
+def _describer(resource: Resource[Any]) -> _Describe | None:
+    """How objects of a kind are described; None if field by field."""
+    kind = job_kinds().get(resource.kind)
+    if kind and kind.group == resource.group:
+        return partial(jobs.describe, kind)
+    return _KINDS.get(resource.full_name)
 
 
 def _events(session: Session, resource: Resource[Any], thing: Object) -> list[Object]:
-    """What happened to an object; of one without a namespace it is told in any."""
+    """The events of an object; for a cluster-scoped object those of all namespaces."""
     metadata = thing["metadata"]
     fields = [f"involvedObject.kind={resource.kind}", f"involvedObject.name={metadata['name']}"]
-    # Nodes are told of by their names alone: who tells does not know their uids.
+    # Events of nodes have the node's name in place of its uid.
     fields += [f"involvedObject.uid={metadata['uid']}"] if resource.namespaced else []
     try:
         return session.client.list(EVENTS, Selector(metadata.get("namespace", ""), fields=",".join(fields)))
