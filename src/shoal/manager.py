@@ -1,10 +1,10 @@
-"""The manager: puts all that Shoal does in a cluster together, and runs it.
+"""The manager: puts the scheduler, its cache and the controllers together, and runs them on one cluster.
 
     async with running(cluster, SchedulerConfig()) as manager:
         await manager.ready()
         ...
 
-It works on any home of objects; nothing in it asks which one it is.
+It works on any implementation of the port, and does not depend on which one it is.
 """
 
 import asyncio
@@ -17,63 +17,66 @@ from typing import Final
 
 import msgspec
 
+from shoal.api import registry
 from shoal.cache.live import LiveWorld, Texts
 from shoal.cache.world import World
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import ReflectorOptions, Reflectors
-from shoal.controllers.manager import ControllerManager
+from shoal.controllers.manager import ControllerFactory, ControllerManager
 from shoal.engine.config import FULFILMENT, SchedulerConfig
+from shoal.kinds.base import job_kinds
 from shoal.policies.process import PolicyProcess
 from shoal.scheduler.loop import Options, Scheduler
 from shoal.scheduler.metrics import Metrics
 from shoal.scheduler.policy_client import PolicyClient, in_thread
-from shoal.scheduler.recording import Recorder
+from shoal.scheduler.recording import CycleRecorder
 from shoal.scheduler.settings import publish
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a manager is, in a few words: whether it has seen everything once, and what goes wrong just now."""
+    """The health of a manager: whether its caches are synced, and its current errors."""
 
     ready: bool
     cycles: int
     troubles: tuple[str, ...]
     unreadable: dict[str, str]
-    """Objects that are left out, and what is wrong with each."""
+    """Objects that cannot be decoded and are ignored, and what is wrong with each."""
 
 
 class Manager:
-    """A scheduler with the world it plans, and controllers, on one cluster; both know the same of it."""
+    """A scheduler with its cache, and controllers, on one cluster; they share reflectors."""
 
-    def __init__(  # noqa: PLR0913 - all have their usual values
+    def __init__(  # noqa: PLR0913 - all but two have defaults
         self,
         cluster: Cluster,
         config: SchedulerConfig,
         *,
         clock: Callable[[], float] = time.time,
-        advisor: PolicyClient | None = None,
-        pace: ReflectorOptions | None = None,
-        manner: Options | None = None,
+        policy_client: PolicyClient | None = None,
+        reflector_options: ReflectorOptions | None = None,
+        scheduler_options: Options | None = None,
         record: Path | None = None,
         keep: int = 100,
         native: bool = False,
     ) -> None:
-        """Do nothing yet. The last `keep` cycles are written to the directory `record`, if there is one.
+        """Put the parts together; `run` starts them.
 
-        `native`: Kubernetes' own kinds (Jobs, disruption budgets, nodes that fall silent) are looked after,
-        as they must be wherever Kubernetes' own controllers are not.
+        `record`: a directory to which the last `keep` cycles are written. `native`: run controllers for
+        Kubernetes' own kinds too (Jobs, disruption budgets, lost nodes), as is needed wherever Kubernetes'
+        own controllers do not run.
         """
         self.metrics: Final = Metrics()
         world, texts = World(clock()), Texts()
-        self.reflectors: Final = Reflectors(cluster, pace)
+        self.reflectors: Final = Reflectors(cluster, reflector_options)
         self.live: Final = LiveWorld(self.reflectors, world, texts=None if record is None else texts)
-        dice = pace.dice if pace else None
-        self.house: Final = ControllerManager(
+        self.controllers: Final = ControllerManager(
             cluster,
             self.reflectors,
             config,
             native=native,
+            job_controllers=job_controllers(native=native),
             clock=clock,
-            dice=dice,
+            rng=reflector_options.rng if reflector_options else None,
             registry=self.metrics.registry,
         )
         self.scheduler: Final = Scheduler(
@@ -81,30 +84,30 @@ class Manager:
             self.live,
             config,
             clock=clock,
-            advisor=advisor,
+            advisor=policy_client,
             metrics=self.metrics,
-            manner=manner,
-            recorder=None if record is None else Recorder(record, world, texts, keep=keep),
-            publish=self.house.board.publish,
+            manner=scheduler_options,
+            recorder=None if record is None else CycleRecorder(record, world, texts, keep=keep),
+            publish=self.controllers.pool_statuses.publish,
         )
 
     async def run(self) -> None:
-        """Run until cancelled. What has been begun by then is finished first, while the world is followed."""
-        async with asyncio.TaskGroup() as group:  # none goes on without the others
-            following, looking_after = map(group.create_task, (self.reflectors.run(), self.house.run()))
+        """Run until cancelled. Writes that were begun by then are finished, while the cache is kept current."""
+        async with asyncio.TaskGroup() as group:  # if one fails, all end
+            reflecting, reconciling = map(group.create_task, (self.reflectors.run(), self.controllers.run()))
             try:
                 await self.scheduler.run()
             finally:
-                looking_after.cancel()
-                await asyncio.wait([looking_after])
-                following.cancel()
+                reconciling.cancel()
+                await asyncio.wait([reconciling])
+                reflecting.cancel()
 
     async def ready(self) -> None:
-        """Wait until everything has been seen once."""
+        """Wait until all collections have been listed once."""
         await self.reflectors.synced()
 
     def health(self) -> Health:
-        """How it is."""
+        """Return the current health."""
         return Health(
             ready=self.reflectors.is_synced,
             cycles=self.scheduler.cycles,
@@ -116,40 +119,46 @@ class Manager:
         )
 
 
+def job_controllers(*, native: bool) -> list[ControllerFactory]:
+    """Return the controllers of all job kinds; of Kubernetes' own kinds only if `native`."""
+    own = {kind.kind for kind in registry.kinds()}
+    return [kind.controller for name, kind in job_kinds().items() if native or name in own]
+
+
 @asynccontextmanager
-async def running(  # noqa: PLR0913 - as the manager has them
+async def running(  # noqa: PLR0913 - the parameters of the manager
     cluster: Cluster,
     config: SchedulerConfig,
     *,
     clock: Callable[[], float] = time.time,
-    advisor: PolicyClient | None = None,
-    pace: ReflectorOptions | None = None,
-    manner: Options | None = None,
+    policy_client: PolicyClient | None = None,
+    reflector_options: ReflectorOptions | None = None,
+    scheduler_options: Options | None = None,
     record: Path | None = None,
     native: bool = False,
 ) -> AsyncIterator[Manager]:
-    """A manager at work, until the block ends. A policy that users brought runs in a process of its own."""
+    """Run a manager until the block ends. An elastic policy of users runs in a process of its own."""
     with contextlib.ExitStack() as stack:
-        if advisor is None and config.elastic_policy != FULFILMENT:
-            advisor = in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
+        if policy_client is None and config.elastic_policy != FULFILMENT:
+            policy_client = in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
         manager = Manager(
             cluster,
             config,
             clock=clock,
-            advisor=advisor,
-            pace=pace,
-            manner=manner,
+            policy_client=policy_client,
+            reflector_options=reflector_options,
+            scheduler_options=scheduler_options,
             record=record,
             native=native,
         )
         await publish(cluster, config)
-        async with beside(manager.run()):
+        async with in_background(manager.run()):
             yield manager
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Work that goes on beside a block, and ends with it; if it fails, the block ends with its failure."""
+async def in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run a coroutine until the block ends; if it fails, the block is cancelled and the failure raised."""
     owner, task = asyncio.current_task(), asyncio.get_running_loop().create_task(work)
 
     def failed() -> bool:
@@ -161,7 +170,7 @@ async def beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if owner is None or not failed():
             raise
-        owner.uncancel()  # it was we who asked for it; the failure itself is raised below
+        owner.uncancel()  # the callback above cancelled it; the failure itself is raised below
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

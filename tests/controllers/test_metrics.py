@@ -1,4 +1,4 @@
-"""What is measured of controllers: how much waits, for how long, and how often it fails."""
+"""Metrics of controllers: queue depth, durations, results."""
 
 import asyncio
 
@@ -6,23 +6,23 @@ from prometheus_client import CollectorRegistry
 
 from shoal.cluster.object_store import Key
 from shoal.cluster.resources import JOBS, PODS
-from shoal.controllers.metrics import Measures
+from shoal.controllers.metrics import ControllerMetrics
 from shoal.controllers.queue import WorkQueue
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from tests.controllers.scenes import registry
-from tests.controllers.test_house import JOB, pace
-from tests.controllers.test_queue import SURE, A, B, C, Worker
-from tests.controllers.virtual import clock, virtually
+from tests.controllers.harness import registry
+from tests.controllers.test_manager import JOB, reflector_options
+from tests.controllers.test_queue import BACKOFF, A, B, C, Worker
+from tests.controllers.virtual_time import clock, run_virtual
 from tests.scheduler.test_metrics import Samples, samples
 
 
-def measured(keys: list[Key], worker: Worker) -> Samples:
-    """What is measured of a queue that works on one key after the other, at the end of the work."""
+def metrics_of(keys: list[Key], worker: Worker) -> Samples:
+    """Return the metrics of a queue that reconciles one key after the other."""
 
-    async def scene() -> Samples:
+    async def scenario() -> Samples:
         found = CollectorRegistry()
-        queue = WorkQueue("q", worker, at_once=1, patience=SURE, measures=Measures(found))
+        queue = WorkQueue("q", worker, max_concurrent=1, backoff=BACKOFF, metrics=ControllerMetrics(found))
         for key in keys:
             queue.add(key)
         queue.start()
@@ -35,11 +35,11 @@ def measured(keys: list[Key], worker: Worker) -> Samples:
             if not one.name.endswith(("_created", "_bucket"))
         }
 
-    return virtually(scene)
+    return run_virtual(scenario)
 
 
-def test_waiting_and_working_are_measured() -> None:
-    found = measured([A, B, A, C], Worker(takes=10))
+def test_queue_and_work_durations_are_measured() -> None:
+    found = metrics_of([A, B, A, C], Worker(takes=10))
     assert found == found | {
         ("workqueue_adds_total", "q"): 3,
         ("workqueue_depth", "q"): 0,
@@ -52,12 +52,12 @@ def test_waiting_and_working_are_measured() -> None:
     }
 
 
-def test_who_waits_is_counted() -> None:
-    assert measured([A, B, C], Worker(takes=100))["workqueue_depth", "q"] == 2
+def test_depth_is_the_number_of_queued_keys() -> None:
+    assert metrics_of([A, B, C], Worker(takes=100))["workqueue_depth", "q"] == 2
 
 
 def test_failures_are_measured() -> None:
-    found = measured([A], Worker(fails=2, again=60))
+    found = metrics_of([A], Worker(fails=2, requeue_after=60))
     assert found == found | {
         ("workqueue_retries_total", "q"): 2,
         ("controller_runtime_reconcile_errors_total", "q"): 2,
@@ -66,15 +66,17 @@ def test_failures_are_measured() -> None:
     }
 
 
-def test_a_manager_tells_of_its_controllers() -> None:
-    async def scene() -> tuple[Samples, int]:
+def test_a_manager_exports_the_metrics_of_its_controllers() -> None:
+    async def scenario() -> tuple[Samples, int]:
         async with registry() as home:
             await home.create(JOBS, JOB)
-            async with running(home, SchedulerConfig(), clock=clock, pace=pace(), native=True) as manager:
+            async with running(
+                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
+            ) as manager:
                 await asyncio.sleep(30)
                 return samples(manager.metrics), len((await home.list(PODS)).items)
 
-    found, pods = virtually(scene)
+    found, pods = run_virtual(scenario)
     assert pods == 3
     for name in ("job-controller", "disruption-controller", "node-controller", "pool-controller"):
         assert found["workqueue_depth", name] == 0

@@ -1,4 +1,4 @@
-"""Nodes that fall silent: what is said of them, and what becomes of their pods."""
+"""Lost nodes: their conditions and taints, and what happens to their pods."""
 
 import asyncio
 from datetime import timedelta
@@ -7,22 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.cluster.port import Cluster, Where
+from shoal.api.managed import Lease, ManagedMeta, ManagedNode, ManagedPod
+from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import EVENTS, JOBS, LEASES, NODES, PODS, Object
-from shoal.cluster.times import as_text, moment
+from shoal.cluster.times import format_time, to_datetime
 from shoal.controllers.changes import Changes, Delete, Patch, PatchStatus
 from shoal.controllers.nodes import HeartbeatTracker, NodeView, last_heartbeat, node_controller, reconcile
+from shoal.controllers.resources import reader
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
-from shoal.controllers.views import Lease, Meta, Node, Pod, reader
-from shoal.kinds.batchjob.reconcile import job_controller
-from shoal.simulator import Connection, BreakWatch, FaultInjector, Schedule, SimulatedCluster, Simulation, run
+from shoal.kinds.batchjob.controller import job_controller
+from shoal.simulator import BreakWatch, Connection, FaultInjector, Schedule, SimulatedCluster, Simulation, run
 from shoal.simulator.kubelet import LoopClock, simulated_kubelet
-from tests.controllers.scenes import at_work, registry
-from tests.controllers.virtual import BEGINNING, clock, virtually
+from tests.controllers.harness import registry, run_runtime
+from tests.controllers.virtual_time import START_TIME, clock, run_virtual
 
-PATIENCE = 60.0
+LOST_AFTER = 60.0
 UNREACHABLE = "node.kubernetes.io/unreachable"
 BOTH = [{"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
 OTHER = {"key": "team", "value": "a", "effect": "NoSchedule"}
@@ -32,39 +33,39 @@ def ready(status: str, **more: Any) -> Object:  # noqa: ANN401 - as JSON has it
     return {"type": "Ready", "status": status} | more
 
 
-def node(*conditions: Object, taints: list[Object] | None = None) -> Node:
+def node(*conditions: Object, taints: list[Object] | None = None) -> ManagedNode:
     raw = {
         "metadata": {"name": "n1", "resourceVersion": "7"},
         "spec": {"taints": taints or []},
         "status": {"conditions": conditions},
     }
-    return reader(Node)(msgspec.json.encode(raw))
+    return reader(ManagedNode)(msgspec.json.encode(raw))
 
 
-def pod(name: str, phase: str = "Running", *conditions: Object, **metadata: Any) -> Pod:  # noqa: ANN401 - as JSON has it
+def pod(name: str, phase: str = "Running", *conditions: Object, **metadata: Any) -> ManagedPod:  # noqa: ANN401 - as JSON has it
     raw = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", **metadata},
         "spec": {"nodeName": "n1"},
         "status": {"phase": phase, "conditions": conditions},
     }
-    return reader(Pod)(msgspec.json.encode(raw))
+    return reader(ManagedPod)(msgspec.json.encode(raw))
 
 
-def told(changes: Changes) -> list[str]:
-    """The writes, in a few words."""
-    return [_told(write) for stage in changes.stages for write in stage]
+def describe(changes: Changes) -> list[str]:
+    """The writes, in short."""
+    return [_describe(write) for stage in changes.stages for write in stage]
 
 
-def _told(write: object) -> str:
+def _describe(write: object) -> str:
     match write:
         case PatchStatus(resource=resource, name=name, patch=patch):
-            said = [f"{c['type']}={c['status']}" for c in patch["status"]["conditions"]]
-            return f"{resource.kind} {name} says {' '.join(said)}"
+            conditions = [f"{c['type']}={c['status']}" for c in patch["status"]["conditions"]]
+            return f"{resource.kind} {name} has {' '.join(conditions)}"
         case Patch(resource=resource, name=name, patch=patch):
             taints = [f"{taint['key']}:{taint['effect']}" for taint in patch["spec"]["taints"] or ()]
             return f"{resource.kind} {name} has {' '.join(taints) or 'no taints'}"
-        case Delete(name=name, how=how):
-            return f"{name} goes in {how.grace}s if it is {how.uid}"
+        case Delete(name=name, deletion=deletion):
+            return f"{name} is deleted in {deletion.grace}s if its uid is {deletion.uid}"
     raise AssertionError(write)
 
 
@@ -73,117 +74,127 @@ OWN = {"type": "Cooling", "status": "True"}
 DISRUPTED = {"type": "DisruptionTarget", "status": "True"}
 
 CASES: dict[str, tuple[NodeView, list[str]]] = {
-    "a node that is heard of": (NodeView(node=node(ready("True")), silent=59.0, patience=PATIENCE), []),
-    "a node that never gave a sign of life": (
-        NodeView(node=node(ready("True")), silent=None, patience=PATIENCE, pods=(pod("a"),)),
+    "a node with a recent heartbeat": (
+        NodeView(node=node(ready("True")), silent_for=59.0, lost_after=LOST_AFTER),
         [],
     ),
-    "a node that falls silent: first that nobody knows how it is": (
-        NodeView(node=node(ready("True"), PRESSED, OWN), silent=60.0, patience=PATIENCE, pods=(pod("a"),)),
-        ["Node n1 says Ready=Unknown DiskPressure=Unknown Cooling=True"],
+    "a node that never sent a heartbeat": (
+        NodeView(node=node(ready("True")), silent_for=None, lost_after=LOST_AFTER, pods=(pod("a"),)),
+        [],
     ),
-    "then new pods are kept away": (
+    "a lost node: first its conditions become Unknown": (
         NodeView(
-            node=node(ready("Unknown"), taints=[OTHER]), silent=60.0, patience=PATIENCE, pods=(pod("a"),)
+            node=node(ready("True"), PRESSED, OWN), silent_for=60.0, lost_after=LOST_AFTER, pods=(pod("a"),)
+        ),
+        ["Node n1 has Ready=Unknown DiskPressure=Unknown Cooling=True"],
+    ),
+    "then it gets taints": (
+        NodeView(
+            node=node(ready("Unknown"), taints=[OTHER]),
+            silent_for=60.0,
+            lost_after=LOST_AFTER,
+            pods=(pod("a"),),
         ),
         [f"Node n1 has team:NoSchedule {UNREACHABLE}:NoSchedule {UNREACHABLE}:NoExecute"],
     ),
-    "then its pods are given up": (
+    "then its pods are deleted": (
         NodeView(
             node=node(ready("Unknown"), taints=BOTH),
-            silent=60.0,
-            patience=PATIENCE,
+            silent_for=60.0,
+            lost_after=LOST_AFTER,
             pods=(pod("a", "Running", ready("True")), pod("b", "Pending"), pod("c", "Succeeded")),
         ),
         [
-            "Pod a says Ready=True DisruptionTarget=True",
-            "Pod b says DisruptionTarget=True",
-            "a goes in 0s if it is uid-a",
-            "b goes in 0s if it is uid-b",
+            "Pod a has Ready=True DisruptionTarget=True",
+            "Pod b has DisruptionTarget=True",
+            "a is deleted in 0s if its uid is uid-a",
+            "b is deleted in 0s if its uid is uid-b",
         ],
     ),
-    "a pod that was to leave in its own time leaves now": (
+    "a terminating pod is deleted without a grace period": (
         NodeView(
             node=node(ready("Unknown"), taints=BOTH),
-            silent=60.0,
-            patience=PATIENCE,
+            silent_for=60.0,
+            lost_after=LOST_AFTER,
             pods=(
                 pod(
                     "a",
                     "Running",
                     DISRUPTED,
-                    deletionTimestamp=as_text(BEGINNING),
+                    deletionTimestamp=format_time(START_TIME),
                     deletionGracePeriodSeconds=30,
                 ),
                 pod(
                     "b",
                     "Running",
                     DISRUPTED,
-                    deletionTimestamp=as_text(BEGINNING),
+                    deletionTimestamp=format_time(START_TIME),
                     deletionGracePeriodSeconds=0,
                 ),
             ),
         ),
-        ["a goes in 0s if it is uid-a"],
+        ["a is deleted in 0s if its uid is uid-a"],
     ),
-    "a node that is heard of again, and has not said how it is": (
-        NodeView(node=node(ready("Unknown"), taints=BOTH), silent=1.0, patience=PATIENCE),
+    "a node with a heartbeat and without a Ready status": (
+        NodeView(node=node(ready("Unknown"), taints=BOTH), silent_for=1.0, lost_after=LOST_AFTER),
         [],
     ),
-    "a node that says that it is ready again": (
-        NodeView(node=node(ready("True"), taints=[*BOTH, OTHER]), silent=1.0, patience=PATIENCE),
+    "a node that reports itself ready again": (
+        NodeView(node=node(ready("True"), taints=[*BOTH, OTHER]), silent_for=1.0, lost_after=LOST_AFTER),
         ["Node n1 has team:NoSchedule"],
     ),
-    "a node that says that it is unwell": (
-        NodeView(node=node(ready("False"), taints=BOTH), silent=1.0, patience=PATIENCE),
+    "a node that reports itself not ready": (
+        NodeView(node=node(ready("False"), taints=BOTH), silent_for=1.0, lost_after=LOST_AFTER),
         ["Node n1 has no taints"],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_done_about_it(name: str) -> None:
+def test_reconcile(name: str) -> None:
     view, expected = CASES[name]
-    assert told(reconcile(view, BEGINNING)) == expected
+    assert describe(reconcile(view, START_TIME)) == expected
 
 
-def test_a_node_is_looked_at_again_when_it_would_be_lost() -> None:
-    view = NodeView(node=node(ready("True")), silent=20.0, patience=PATIENCE)
-    assert reconcile(view, BEGINNING).again == BEGINNING + 40
+def test_a_node_is_reconciled_again_when_it_would_be_lost() -> None:
+    view = NodeView(node=node(ready("True")), silent_for=20.0, lost_after=LOST_AFTER)
+    assert reconcile(view, START_TIME).requeue_at == START_TIME + 40
 
 
-def test_the_last_sign_of_life_is_the_later_of_heartbeat_and_lease() -> None:
-    early, late = moment(BEGINNING), moment(BEGINNING) + timedelta(seconds=10)
-    beating = node(ready("True", lastHeartbeatTime=as_text(BEGINNING)))
+def test_the_last_heartbeat_is_the_later_of_condition_and_lease() -> None:
+    early, late = to_datetime(START_TIME), to_datetime(START_TIME) + timedelta(seconds=10)
+    reporting = node(ready("True", lastHeartbeatTime=format_time(START_TIME)))
     raw = {"metadata": {"name": "n1"}, "spec": {"renewTime": "2027-01-15T08:00:10.000000Z"}}
     lease = reader(Lease)(msgspec.json.encode(raw))
     assert last_heartbeat(node(ready("True")), None) is None
-    assert last_heartbeat(beating, None) == early
-    assert last_heartbeat(beating, lease) == last_heartbeat(node(), lease) == late
-    assert last_heartbeat(beating, Lease(metadata=Meta(name="n1"))) == early
+    assert last_heartbeat(reporting, None) == early
+    assert last_heartbeat(reporting, lease) == last_heartbeat(node(), lease) == late
+    assert last_heartbeat(reporting, Lease(metadata=ManagedMeta(name="n1"))) == early
 
 
-def test_silence_is_measured_by_whoever_listens() -> None:
+def test_the_time_without_a_heartbeat_is_measured_by_the_observer() -> None:
     time = 1000.0
-    ears = HeartbeatTracker(lambda: time)
-    long_ago, longer_ago = moment(0), moment(-3600)
-    assert ears.silence("n1", long_ago) == 0, "it may have been we who were away"
+    heartbeats = HeartbeatTracker(lambda: time)
+    long_ago, longer_ago = to_datetime(0), to_datetime(-3600)
+    assert heartbeats.silent_for("n1", long_ago) == 0, "this process may just have started"
     time = 1030.0
-    assert ears.silence("n1", long_ago) == 30
-    assert ears.silence("n1", longer_ago) == 0, "its clock may go wrong, but it was heard"
-    assert ears.silence("n1", None) is None
-    assert ears.silence("n1", longer_ago) == 0
+    assert heartbeats.silent_for("n1", long_ago) == 30
+    assert heartbeats.silent_for("n1", longer_ago) == 0, (
+        "the clock of the node may jump, but it sent a heartbeat"
+    )
+    assert heartbeats.silent_for("n1", None) is None
+    assert heartbeats.silent_for("n1", longer_ago) == 0
 
 
 # --- on a registry --------------------------------------------------------------------------------
 
 
 def nodes(stores: Stores) -> Controller[NodeView]:
-    return node_controller(stores, PATIENCE)
+    return node_controller(stores, LOST_AFTER)
 
 
-class Agent:
-    """What a node says of itself, as long as it can."""
+class HeartbeatSender:
+    """Sends the heartbeats of a node, while it is connected."""
 
     def __init__(self, home: Cluster, *, lease: bool) -> None:
         self.home, self.lease = home, lease
@@ -195,27 +206,27 @@ class Agent:
             await self.home.create(
                 LEASES, {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}}
             )
-        await self.beat()
+        await self.send()
 
-    async def beat(self) -> None:
-        now = as_text(clock())
+    async def send(self) -> None:
+        now = format_time(clock())
         if self.lease:
             renewed = {"spec": {"renewTime": now.replace("Z", ".000000Z")}}
             await self.home.patch(LEASES, "n1", "kube-node-lease", patch=renewed)
-        said = (await self.home.get(NODES, "n1"))["status"].get("conditions") or [{}]
-        if not self.lease or said[0].get("status") != "True":
+        current = (await self.home.get(NODES, "n1"))["status"].get("conditions") or [{}]
+        if not self.lease or current[0].get("status") != "True":
             conditions = [ready("True", lastHeartbeatTime=now, lastTransitionTime=now)]
             await self.home.patch_status(NODES, "n1", patch={"status": {"conditions": conditions}})
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.join()
         while True:
             await asyncio.sleep(10)
             if self.connected:
-                await self.beat()
+                await self.send()
 
 
-async def condition(home: Cluster) -> tuple[str, list[str]]:
+async def node_state(home: Cluster) -> tuple[str, list[str]]:
     found = await home.get(NODES, "n1")
     taints = sorted(taint["effect"] for taint in found["spec"].get("taints") or ())
     return found["status"]["conditions"][0]["status"], taints
@@ -226,92 +237,95 @@ TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "rest
 
 
 @pytest.mark.parametrize("lease", [False, True], ids=["by its heartbeat", "by its lease"])
-def test_a_node_is_lost_and_found(lease: bool) -> None:  # noqa: FBT001 - a case
-    async def scene() -> list[tuple[str, list[str]]]:
-        async with registry() as home, at_work(home, [nodes]):
-            agent = Agent(home, lease=lease)
-            living = asyncio.create_task(agent.live())
+def test_a_node_is_lost_and_recovers(lease: bool) -> None:  # noqa: FBT001 - a case
+    async def scenario() -> list[tuple[str, list[str]]]:
+        async with registry() as home, run_runtime(home, [nodes]):
+            sender = HeartbeatSender(home, lease=lease)
+            sending = asyncio.create_task(sender.run())
             found = []
             for connected, seconds in ((True, 300), (False, 55), (False, 20), (True, 20)):
-                agent.connected = connected
+                sender.connected = connected
                 await asyncio.sleep(seconds)
-                found.append(await condition(home))
-            living.cancel()
+                found.append(await node_state(home))
+            sending.cancel()
             events = (await home.list(EVENTS)).items
             assert [event["reason"] for event in events] == ["NodeLost"]
             return found
 
-    assert virtually(scene) == [("True", []), ("True", []), LOST, ("True", [])]
+    assert run_virtual(scenario) == [("True", []), ("True", []), LOST, ("True", [])]
 
 
-def test_who_is_deaf_takes_no_node_for_lost() -> None:
+def test_a_partitioned_controller_takes_no_node_for_lost() -> None:
     async def main(simulation: Simulation) -> list[tuple[str, list[str]]]:
-        cut = BreakWatch(at=5.0, seconds=5 * PATIENCE)
-        steady, pace = LoopClock(simulation.clock), ReflectorOptions(rng=simulation.dice("kubelet"))
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+        cut = BreakWatch(at=5.0, seconds=5 * LOST_AFTER)
+        loop_clock, options = LoopClock(simulation.clock), ReflectorOptions(rng=simulation.rng("kubelet"))
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
             port = Connection(store, FaultInjector(Schedule((cut,)), simulation.clock))
-            async with simulated_kubelet(store, ["n1"], clock=steady, pace=pace) as machines, at_work(port, [nodes]):
-                await asyncio.sleep(4 * PATIENCE)
-                deaf = await condition(store)
-                await asyncio.sleep(4 * PATIENCE)
-                machines.lose("n1", 4 * PATIENCE)
-                await asyncio.sleep(3 * PATIENCE)
-                return [deaf, await condition(store)]
+            async with (
+                simulated_kubelet(store, ["n1"], clock=loop_clock, reflector_options=options) as kubelet,
+                run_runtime(port, [nodes]),
+            ):
+                await asyncio.sleep(4 * LOST_AFTER)
+                partitioned = await node_state(store)
+                await asyncio.sleep(4 * LOST_AFTER)
+                kubelet.partition("n1", 4 * LOST_AFTER)
+                await asyncio.sleep(3 * LOST_AFTER)
+                return [partitioned, await node_state(store)]
 
     assert run(main) == [("True", []), LOST]
 
 
-def test_pods_of_a_lost_node_are_made_again_and_do_not_come_back() -> None:
-    async def scene() -> tuple[list[str], Object, list[str]]:
-        async with registry() as home, at_work(home, [nodes, job_controller]):
-            agent = Agent(home, lease=False)
-            living = asyncio.create_task(agent.live())
+def test_pods_of_a_lost_node_are_recreated_and_do_not_come_back() -> None:
+    async def scenario() -> tuple[list[str], Object, list[str]]:
+        async with registry() as home, run_runtime(home, [nodes, job_controller]):
+            sender = HeartbeatSender(home, lease=False)
+            sending = asyncio.create_task(sender.run())
             indexed = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0}
             await home.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | indexed})
             await asyncio.sleep(5)
             for name in ("j-0", "j-1"):
                 await home.bind(name, "default", "n1")
                 await home.patch_status(PODS, name, "default", patch={"status": {"phase": "Running"}})
-            before = {item["metadata"]["uid"] for item in (await home.list(PODS, Where("default"))).items}
-            agent.connected = False
+            before = {item["metadata"]["uid"] for item in (await home.list(PODS, Selector("default"))).items}
+            sender.connected = False
             await asyncio.sleep(100)
-            found = (await home.list(PODS, Where("default"))).items
+            found = (await home.list(PODS, Selector("default"))).items
             assert before.isdisjoint(item["metadata"]["uid"] for item in found)
-            where = [item["spec"].get("nodeName", "nowhere yet") for item in found]
-            agent.connected = True
+            where = [item["spec"].get("nodeName", "unscheduled") for item in found]
+            sender.connected = True
             await asyncio.sleep(100)
-            assert (await home.list(PODS, Where("default"))).items == found, (
-                "a node that is back changes nothing"
+            assert (await home.list(PODS, Selector("default"))).items == found, (
+                "a node that comes back changes nothing"
             )
-            living.cancel()
+            sending.cancel()
             job = await home.get(JOBS, "j", "default")
             return where, job["status"], sorted(item["metadata"]["name"] for item in found)
 
-    where, status, names = virtually(scene)
-    assert where == ["nowhere yet"] * 2
+    where, status, names = run_virtual(scenario)
+    assert where == ["unscheduled"] * 2
     assert (status["active"], status.get("failed", 0)) == (2, 0)
     assert len(names) == 2
 
 
-def test_a_restart_gives_every_node_its_time() -> None:
-    async def scene() -> list[tuple[str, list[str]]]:
+def test_after_a_restart_each_node_has_the_full_time() -> None:
+    async def scenario() -> list[tuple[str, list[str]]]:
         async with registry() as home:
-            agent = Agent(home, lease=False)
-            await agent.join()
+            sender = HeartbeatSender(home, lease=False)
+            await sender.join()
             await asyncio.sleep(3600)
             found = []
-            async with at_work(home, [nodes]):
+            async with run_runtime(home, [nodes]):
                 for seconds in (50, 20):
                     await asyncio.sleep(seconds)
-                    found.append(await condition(home))
+                    found.append(await node_state(home))
             return found
 
-    assert virtually(scene) == [("True", []), LOST]
+    assert run_virtual(scenario) == [("True", []), LOST]
 
 
-def test_a_node_made_by_hand_is_left_alone() -> None:
-    async def scene() -> Object:
-        async with registry() as home, at_work(home, [nodes]):
+def test_a_node_without_a_kubelet_is_ignored() -> None:
+    async def scenario() -> Object:
+        async with registry() as home, run_runtime(home, [nodes]):
             made = await home.create(
                 NODES, {"metadata": {"name": "n1"}, "status": {"conditions": [ready("True")]}}
             )
@@ -319,4 +333,4 @@ def test_a_node_made_by_hand_is_left_alone() -> None:
             assert await home.get(NODES, "n1") == made
             return made
 
-    assert virtually(scene)["spec"].get("taints") is None
+    assert run_virtual(scenario)["spec"].get("taints") is None

@@ -1,4 +1,4 @@
-"""The status of Pools: the engine's figures, written when they change and not too often."""
+"""The status of Pools: computed by the engine, written when it changes and not too often."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -8,32 +8,39 @@ import msgspec
 import pytest
 
 from shoal.api.intake import take
+from shoal.api.managed import ManagedMeta
 from shoal.api.pool import PoolStatus
 from shoal.cache.dry_run import rehearse, world_of
-from shoal.cluster.resources import POOLS, Object
-from shoal.cluster.times import moment
+from shoal.cluster.resources import Object, resource_of
+from shoal.cluster.times import to_datetime
 from shoal.controllers.changes import PatchStatus
-from shoal.controllers.pools import Board, Pool, PoolView, pool_controller, reconcile, statuses
+from shoal.controllers.pools import (
+    ManagedPool,
+    PoolStatusSource,
+    PoolView,
+    pool_controller,
+    pool_statuses,
+    reconcile,
+)
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
-from shoal.controllers.views import Meta
 from shoal.engine.config import SchedulerConfig
-from shoal.engine.report import Step
+from shoal.engine.report import CycleResult
 from tests.builders import node, open_pool, pod
-from tests.controllers.scenes import at_work, registry, watched
-from tests.controllers.virtual import BEGINNING, clock, virtually
+from tests.controllers.harness import observe, registry, run_runtime
+from tests.controllers.virtual_time import START_TIME, clock, run_virtual
 
 A, B = {"pool": "a"}, {"pool": "b"}
 
 
-def cycle_of(objects: Iterable[Object]) -> Step:
-    """One cycle over a world."""
+def cycle_of(objects: Iterable[Object]) -> CycleResult:
+    """Run one cycle on these objects."""
     views = [view for _, view in take(("test", raw) for raw in objects).views]
-    return rehearse(world_of(views, BEGINNING), SchedulerConfig())[-1]
+    return rehearse(world_of(views, START_TIME), SchedulerConfig())[-1]
 
 
 def two_pools(*, away: bool = True) -> list[Object]:
-    """Two pools; a pod of the first runs in the second, and one waits for more than there is."""
+    """Two pools; a pod of the first runs in the second, and one requests more than there is."""
     return [
         open_pool("a"),
         open_pool("b", preempts=False),
@@ -49,25 +56,25 @@ def two_pools(*, away: bool = True) -> list[Object]:
 
 
 ROWS: dict[str, tuple[str, Mapping[str, Any]]] = {
-    "what a pool has and uses": (
+    "allocatable and used amounts": (
         "a",
         {"nodes": 1, "cpu": "3/4", "memory": "1Gi/8Gi", "gpu": "0/0", "preemption": True, "pending_pods": 1},
     ),
-    "GPUs are counted for people": ("b", {"nodes": 2, "cpu": "3/16", "gpu": "1/4", "preemption": False}),
+    "a summary of all GPUs": ("b", {"nodes": 2, "cpu": "3/16", "gpu": "1/4", "preemption": False}),
     "a pool without nodes": ("c", {"nodes": 0, "cpu": "0/0", "memory": "0/0", "gpu": "", "pending_pods": 0}),
-    "the pool of all others": ("default", {"nodes": 0, "sharing": True}),
+    "the default pool": ("default", {"nodes": 0, "sharing": True}),
 }
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_pool_says_how_it_stands(name: str) -> None:
+def test_the_status_of_a_pool(name: str) -> None:
     which, expected = ROWS[name]
-    found = msgspec.structs.asdict(statuses(cycle_of(two_pools()))[which])
+    found = msgspec.structs.asdict(pool_statuses(cycle_of(two_pools()))[which])
     assert {field: found[field] for field in expected} == expected
 
 
-def test_amounts_tell_who_uses_what() -> None:
-    found = statuses(cycle_of(two_pools()))
+def test_amounts_by_kind_of_use() -> None:
+    found = pool_statuses(cycle_of(two_pools()))
     cpus = {
         name: {
             what: getattr(status, what).get("cpu")
@@ -91,21 +98,21 @@ def test_amounts_tell_who_uses_what() -> None:
 def test_a_pool_is_ready_if_it_has_a_node_that_can_take_pods(
     which: str, expected: tuple[str, str, str]
 ) -> None:
-    (condition,) = statuses(cycle_of(two_pools()))[which].conditions
+    (condition,) = pool_statuses(cycle_of(two_pools()))[which].conditions
     assert (condition.status, condition.reason, condition.message) == expected
 
 
-def test_a_pool_whose_nodes_are_all_closed_is_not_ready() -> None:
+def test_a_pool_with_only_unschedulable_nodes_is_not_ready() -> None:
     world = [open_pool("b"), node("b2", labels=B, unschedulable=True)]
-    (condition,) = statuses(cycle_of(world))["b"].conditions
+    (condition,) = pool_statuses(cycle_of(world))["b"].conditions
     assert (condition.status, condition.reason) == ("False", "NoUsableNode")
 
 
-# --- written -----------------------------------------------------------------------------------------------
+# --- writes -----------------------------------------------------------------------------------------------
 
 
-def patched(said: PoolStatus | None, wanted: PoolStatus, now: float = BEGINNING) -> Object:
-    view = PoolView(pool=Pool(metadata=Meta(name="a"), status=said), status=wanted)
+def patched(current: PoolStatus | None, wanted: PoolStatus, now: float = START_TIME) -> Object:
+    view = PoolView(pool=ManagedPool(metadata=ManagedMeta(name="a"), status=current), status=wanted)
     writes = [write for stage in reconcile(view, now).stages for write in stage]
     if not writes:
         return {}
@@ -114,51 +121,51 @@ def patched(said: PoolStatus | None, wanted: PoolStatus, now: float = BEGINNING)
     return dict(write.patch["status"])
 
 
-def test_all_is_written_at_first_and_then_only_what_changes() -> None:
-    one, other = (statuses(cycle_of(two_pools(away=away)))["a"] for away in (True, False))
+def test_the_whole_status_is_written_at_first_and_then_only_changes() -> None:
+    one, other = (pool_statuses(cycle_of(two_pools(away=away)))["a"] for away in (True, False))
     first = patched(None, one)
     assert first.keys() == {field.encode_name for field in msgspec.structs.fields(PoolStatus)}
-    said = msgspec.convert(first, PoolStatus)
-    assert said.conditions[0].last_transition_time == moment(BEGINNING)
-    assert patched(said, one, BEGINNING + 60) == {}
-    later = patched(said, other, BEGINNING + 60)
+    current = msgspec.convert(first, PoolStatus)
+    assert current.conditions[0].last_transition_time == to_datetime(START_TIME)
+    assert patched(current, one, START_TIME + 60) == {}
+    later = patched(current, other, START_TIME + 60)
     assert later["borrowed"]["cpu"] == "0"
     assert later.keys().isdisjoint({"nodes", "cpu", "memory", "conditions"})
 
 
-def test_pools_follow_the_scheduler_every_few_seconds_at_most() -> None:
-    async def scene() -> tuple[int, list[str]]:
+def test_the_status_is_written_every_few_seconds_at_most() -> None:
+    async def scenario() -> tuple[int, list[str]]:
         async with registry() as home:
-            board = Board(clock, every=5.0)
+            source = PoolStatusSource(clock, min_interval=5.0)
 
             def pools(stores: Stores) -> Controller[PoolView]:
-                return pool_controller(stores, board)
+                return pool_controller(stores, source)
 
-            port, cluster = watched(home)
+            port, cluster = observe(home)
             for name in ("a", "default"):
-                await home.create(POOLS, {"metadata": {"name": name}})
-            async with at_work(cluster, [pools]):
+                await home.create(resource_of("Pool"), {"metadata": {"name": name}})
+            async with run_runtime(cluster, [pools]):
                 for number in range(100):
-                    board.publish(cycle_of([*two_pools(), pod("more", cpu=number % 50, pool="a")]))
+                    source.publish(cycle_of([*two_pools(), pod("more", cpu=number % 50, pool="a")]))
                     await asyncio.sleep(0.2)
                 await asyncio.sleep(10)
-            found = [(await home.get(POOLS, name))["status"] for name in ("a", "default")]
+            found = [(await home.get(resource_of("Pool"), name))["status"] for name in ("a", "default")]
             return len(port.of("pools")), [status["pending"]["cpu"] for status in found]
 
-    writes, pending = virtually(scene)
+    writes, pending = run_virtual(scenario)
     assert pending == ["113", "0"], "the last cycle is what counts"
     assert 5 <= writes <= 7
 
 
-def test_a_pool_that_comes_later_is_told_at_once() -> None:
-    async def scene() -> Object:
+def test_a_new_pool_gets_its_status_at_once() -> None:
+    async def scenario() -> Object:
         async with registry() as home:
-            board = Board(clock)
-            async with at_work(home, [lambda stores: pool_controller(stores, board)]):
-                board.publish(cycle_of(two_pools()))
+            source = PoolStatusSource(clock)
+            async with run_runtime(home, [lambda stores: pool_controller(stores, source)]):
+                source.publish(cycle_of(two_pools()))
                 await asyncio.sleep(60)
-                await home.create(POOLS, {"metadata": {"name": "b"}})
+                await home.create(resource_of("Pool"), {"metadata": {"name": "b"}})
                 await asyncio.sleep(1)
-                return dict((await home.get(POOLS, "b"))["status"])
+                return dict((await home.get(resource_of("Pool"), "b"))["status"])
 
-    assert virtually(scene)["cpu"] == "3/16"
+    assert run_virtual(scenario)["cpu"] == "3/16"

@@ -1,4 +1,4 @@
-"""The runtime with a toy controller: a config map that says how many others it wants."""
+"""The runtime with a toy controller: a ConfigMap with the number of children that it wants."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from shoal.cluster.errors import InternalError, NotFoundError, UnavailableError
-from shoal.cluster.events import Note, Reference
+from shoal.cluster.events import ObjectEvent, ObjectReference
 from shoal.cluster.object_store import Key
-from shoal.cluster.port import Cluster, Deletion, Where
+from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import CONFIG_MAPS, EVENTS, PODS, Object
-from shoal.controllers.changes import NOTHING, Changes, Create, Delete, Patch
-from shoal.controllers.runtime import Controller, Wake
+from shoal.controllers.changes import NO_CHANGES, Changes, Create, Delete, Patch
+from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
-from tests.controllers.scenes import at_work, late_watch, registry, watched
-from tests.controllers.virtual import BEGINNING, virtually
+from tests.controllers.harness import delayed_watch, observe, registry, run_runtime
+from tests.controllers.virtual_time import START_TIME, run_virtual
 
 View = tuple[Object, list[Object]]
 
@@ -26,21 +26,21 @@ def owner(thing: Object) -> str:
 
 
 def toy(stores: Stores) -> Controller[View]:
-    """Makes as many children as `wanted` says, counts them in `made`, and renews itself at `until`."""
+    """Creates `wanted` children, counts them in `made`, and removes `until` at that time."""
     maps = stores.of(CONFIG_MAPS)
     by_owner = maps.index(lambda thing: [(thing["metadata"]["namespace"], owner(thing))])
 
-    def look(key: Key) -> View | None:
+    def get_view(key: Key) -> View | None:
         parent = maps.items.get(key)
         return None if parent is None or "wanted" not in parent.get("data", {}) else (parent, by_owner[key])
 
     return Controller(
         name="toy",
         resource=CONFIG_MAPS,
-        look=look,
+        get_view=get_view,
         reconcile=reconcile,
-        wakes=(
-            Wake(resource=CONFIG_MAPS, keys=lambda thing: [(thing["metadata"]["namespace"], owner(thing))]),
+        watches=(
+            Watch(resource=CONFIG_MAPS, keys=lambda thing: [(thing["metadata"]["namespace"], owner(thing))]),
         ),
     )
 
@@ -50,9 +50,9 @@ def reconcile(view: View, now: float) -> Changes:
     metadata, data = parent["metadata"], parent["data"]
     name, wanted = metadata["name"], int(data["wanted"])
     if wanted < 0:
-        raise ValueError("less than nothing is wanted")
+        raise ValueError("wanted is negative")
     reference = {k: metadata[k] for k in ("name", "uid")}
-    about = Reference(api_version="v1", kind="ConfigMap", namespace="default", **reference)
+    regarding = ObjectReference(api_version="v1", kind="ConfigMap", namespace="default", **reference)
     owned = [{"apiVersion": "v1", "kind": "ConfigMap", "controller": True, **reference}]
     create = tuple(
         Create(
@@ -68,7 +68,7 @@ def reconcile(view: View, now: float) -> Changes:
             resource=CONFIG_MAPS,
             name=c["metadata"]["name"],
             namespace="default",
-            how=Deletion(uid=c["metadata"]["uid"]),
+            deletion=Deletion(uid=c["metadata"]["uid"]),
         )
         for c in children[wanted:]
     )
@@ -80,10 +80,12 @@ def reconcile(view: View, now: float) -> Changes:
     renewed = Patch(resource=CONFIG_MAPS, name=name, namespace="default", patch={"data": {"until": None}})
     due = until is not None and now >= until
     return Changes(
-        about=about,
+        regarding=regarding,
         stages=(() if counted else (count,), (*create, *delete), (renewed,) if due else ()),
-        notes=(Note(about=about, reason="Made", message=f"Made {len(create)}"),) if create else (),
-        again=None if due else until,
+        events=(ObjectEvent(regarding=regarding, reason="Made", message=f"Made {len(create)}"),)
+        if create
+        else (),
+        requeue_at=None if due else until,
     )
 
 
@@ -92,104 +94,110 @@ def parent(name: str = "p", **data: str) -> Object:
 
 
 async def names(cluster: Cluster) -> list[str]:
-    return [item["metadata"]["name"] for item in (await cluster.list(CONFIG_MAPS, Where("default"))).items]
+    return [item["metadata"]["name"] for item in (await cluster.list(CONFIG_MAPS, Selector("default"))).items]
 
 
-def test_what_is_wanted_comes_about_and_nothing_is_written_twice() -> None:
-    async def scene() -> tuple[list[str], list[str]]:
+def test_the_desired_state_is_reached_and_nothing_is_written_twice() -> None:
+    async def scenario() -> tuple[list[str], list[str]]:
         async with registry() as home:
-            port, cluster = watched(home)
-            async with at_work(cluster, [toy]):
+            port, cluster = observe(home)
+            async with run_runtime(cluster, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="3"))
                 await asyncio.sleep(5)
                 await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"wanted": "2"}})
                 await asyncio.sleep(5)
             return await names(home), sorted(port.of("configmaps"))
 
-    found, writes = virtually(scene)
+    found, writes = run_virtual(scenario)
     assert found == ["p", "p-0", "p-1"]
     assert writes == ["create configmaps"] * 3 + ["delete configmaps"] + ["patch configmaps"] * 3
 
 
-def test_one_change_of_what_a_key_listens_to_is_one_turn() -> None:
-    turns: list[Key] = []
+def test_one_change_of_a_watched_object_is_one_reconcile() -> None:
+    reconciles: list[Key] = []
 
     def watching(stores: Stores) -> Controller[Object]:
         items = stores.of(CONFIG_MAPS).items
-        wake = Wake(resource=CONFIG_MAPS, keys=lambda _: [("default", "p")])
+        watch = Watch(resource=CONFIG_MAPS, keys=lambda _: [("default", "p")])
 
-        def look(key: Key) -> Object | None:
-            turns.append(key)
+        def get_view(key: Key) -> Object | None:
+            reconciles.append(key)
             return items.get(key)
 
         return Controller(
-            name="watching", resource=PODS, look=look, reconcile=lambda _view, _now: NOTHING, wakes=(wake,)
+            name="watching",
+            resource=PODS,
+            get_view=get_view,
+            reconcile=lambda _view, _now: NO_CHANGES,
+            watches=(watch,),
         )
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with registry() as home:
             await home.create(CONFIG_MAPS, parent())
-            async with at_work(home, [watching]):
+            async with run_runtime(home, [watching]):
                 await asyncio.sleep(5)
-                turns.clear()
+                reconciles.clear()
                 await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"a": "b"}})
                 await asyncio.sleep(5)
 
-    virtually(scene)
-    assert turns == [("default", "p")]
+    run_virtual(scenario)
+    assert reconciles == [("default", "p")]
 
 
-def test_what_was_there_before_is_looked_at_when_work_begins() -> None:
-    async def scene() -> list[str]:
+def test_existing_objects_are_reconciled_at_the_start() -> None:
+    async def scenario() -> list[str]:
         async with registry() as home:
             await home.create(CONFIG_MAPS, parent(wanted="1"))
-            async with at_work(home, [toy]):
+            async with run_runtime(home, [toy]):
                 await asyncio.sleep(5)
             return await names(home)
 
-    assert virtually(scene) == ["p", "p-0"]
+    assert run_virtual(scenario) == ["p", "p-0"]
 
 
-def test_a_moment_that_was_asked_for_comes() -> None:
-    async def scene() -> list[bool]:
-        async with registry() as home, at_work(home, [toy]):
-            await home.create(CONFIG_MAPS, parent(wanted="0", until=str(BEGINNING + 3000)))
+def test_a_key_is_reconciled_at_the_requested_time() -> None:
+    async def scenario() -> list[bool]:
+        async with registry() as home, run_runtime(home, [toy]):
+            await home.create(CONFIG_MAPS, parent(wanted="0", until=str(START_TIME + 3000)))
             seen = []
             for _ in range(2):
                 await asyncio.sleep(2000)
                 seen.append("until" in (await home.get(CONFIG_MAPS, "p", "default"))["data"])
             return seen
 
-    assert virtually(scene) == [True, False]
+    assert run_virtual(scenario) == [True, False]
 
 
-def test_somebody_elses_object_is_left_alone_and_told_of() -> None:
-    async def scene() -> tuple[Object, list[Object]]:
+def test_an_object_of_another_owner_is_left_alone_and_reported() -> None:
+    async def scenario() -> tuple[Object, list[Object]]:
         async with registry() as home:
-            theirs = await home.create(CONFIG_MAPS, parent("p-0", mine="yes"))
-            async with at_work(home, [toy]):
+            other = await home.create(CONFIG_MAPS, parent("p-0", owner="other"))
+            async with run_runtime(home, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="2"))
                 await asyncio.sleep(60)
-            assert await home.get(CONFIG_MAPS, "p-0", "default") == theirs
+            assert await home.get(CONFIG_MAPS, "p-0", "default") == other
             return await home.get(CONFIG_MAPS, "p-1", "default"), (await home.list(EVENTS)).items
 
-    made, events = virtually(scene)
-    assert owner(made) == "p", "the name that is taken does not keep the others from being made"
+    made, events = run_virtual(scenario)
+    assert owner(made) == "p", "a taken name does not prevent the other creations"
     (event,) = events
     assert (event["reason"], event["type"]) == ("NameTaken", "Warning")
-    assert event["message"] == "configmaps default/p-0 is there, and belongs to somebody else"
+    assert (
+        event["message"] == "configmaps default/p-0 exists already and has another owner: delete or rename it"
+    )
     assert event["count"] > 1, "it is counted, not written again"
 
 
-def test_a_bug_in_one_key_is_that_keys_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> list[str]:
-        async with registry() as home, at_work(home, [toy]):
+def test_an_exception_affects_one_key_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> list[str]:
+        async with registry() as home, run_runtime(home, [toy]):
             await home.create(CONFIG_MAPS, parent("bad", wanted="-1"))
             await home.create(CONFIG_MAPS, parent("good", wanted="1"))
             await asyncio.sleep(60)
             return await names(home)
 
-    assert virtually(scene) == ["bad", "good", "good-0"]
+    assert run_virtual(scenario) == ["bad", "good", "good-0"]
     assert "toy default/bad failed" in caplog.text
 
 
@@ -204,42 +212,42 @@ def refusing(times: int, error: Exception) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_writes_that_fail_are_made_again_whether_they_were_made_or_not(when: str) -> None:
-    async def scene() -> list[str]:
+def test_failed_writes_are_retried_whether_they_took_effect_or_not(when: str) -> None:
+    async def scenario() -> list[str]:
         async with registry() as home:
-            _, cluster = watched(home, **{when: refusing(20, UnavailableError("no answer"))})
-            async with at_work(cluster, [toy]):
+            _, cluster = observe(home, **{when: refusing(20, UnavailableError("no answer"))})
+            async with run_runtime(cluster, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="3"))
                 await asyncio.sleep(600)
             return await names(home)
 
-    assert virtually(scene) == ["p", "p-0", "p-1", "p-2"]
+    assert run_virtual(scenario) == ["p", "p-0", "p-1", "p-2"]
 
 
-def test_no_event_is_worth_a_failure() -> None:
-    async def scene() -> list[str]:
+def test_failures_to_write_events_are_ignored() -> None:
+    async def scenario() -> list[str]:
         def refuse(write: str) -> None:
             if write.endswith(" events"):
                 raise InternalError("no events today")
 
         async with registry() as home:
-            port, cluster = watched(home, before=refuse)
-            async with at_work(cluster, [toy]):
+            port, cluster = observe(home, before=refuse)
+            async with run_runtime(cluster, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="1"))
                 await asyncio.sleep(60)
             assert port.of("events") == []
             return await names(home)
 
-    assert virtually(scene) == ["p", "p-0"]
+    assert run_virtual(scenario) == ["p", "p-0"]
 
 
-def test_stopping_ends_what_runs_and_begins_nothing_new() -> None:
-    async def scene() -> tuple[list[str], list[str]]:
+def test_stop_finishes_running_reconciles_and_starts_no_new_ones() -> None:
+    async def scenario() -> tuple[list[str], list[str]]:
         async with registry() as home:
             await home.create(CONFIG_MAPS, parent(wanted="2"))
             stopping: list[Any] = []
-            _, cluster = watched(home, before=lambda _: [stop.stop() for stop in stopping])
-            async with at_work(cluster, [toy]) as runtime:
+            _, cluster = observe(home, before=lambda _: [stop.stop() for stop in stopping])
+            async with run_runtime(cluster, [toy]) as runtime:
                 stopping.append(runtime)
                 await asyncio.sleep(5)
                 before = await names(home)
@@ -247,12 +255,12 @@ def test_stopping_ends_what_runs_and_begins_nothing_new() -> None:
                 await asyncio.sleep(60)
                 return before, await names(home)
 
-    before, after = virtually(scene)
-    assert before == after == ["p", "p-0", "p-1"], "all of the turn that had begun, and no other"
+    before, after = run_virtual(scenario)
+    assert before == after == ["p", "p-0", "p-1"], "all writes of the running reconcile, and no others"
 
 
 class Lagging:
-    """A cluster whose watches tell late: caches are old for a while."""
+    """A cluster whose watches are delayed: stores are stale for a while."""
 
     def __init__(self, cluster: Cluster, seconds: float) -> None:
         self._cluster, self._seconds = cluster, seconds
@@ -261,43 +269,43 @@ class Lagging:
         return getattr(self._cluster, name)
 
     def watch(self, *arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the port has it
-        return late_watch(self._cluster.watch(*arguments, **more), self._seconds)
+        return delayed_watch(self._cluster.watch(*arguments, **more), self._seconds)
 
 
 @pytest.mark.parametrize("lag", [0.1, 0.9, 5.0])
-def test_a_cache_that_lags_is_waited_for(lag: float) -> None:
-    async def scene() -> list[str]:
+def test_a_key_waits_until_its_writes_are_observed(lag: float) -> None:
+    async def scenario() -> list[str]:
         async with registry() as home:
-            port, cluster = watched(Lagging(home, lag))
-            async with at_work(cluster, [toy]):
+            port, cluster = observe(Lagging(home, lag))
+            async with run_runtime(cluster, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="2"))
                 await asyncio.sleep(100)
             return port.of("configmaps")
 
-    creates = [write for write in virtually(scene) if write == "create configmaps"]
+    creates = [write for write in run_virtual(scenario) if write == "create configmaps"]
     assert len(creates) == 2
 
 
-def test_an_object_that_was_gone_before_anybody_heard_of_it_is_not_waited_for_for_ever() -> None:
-    async def scene() -> int:
+def test_an_object_that_was_deleted_before_it_was_observed_is_not_waited_for() -> None:
+    async def scenario() -> int:
         async with registry() as home:
 
-            async def vanish() -> None:
+            async def delete() -> None:
                 try:
                     await home.delete(CONFIG_MAPS, "p-0", "default")
                 except NotFoundError:
-                    pytest.fail("it was made")
+                    pytest.fail("it was created")
 
-            vanished: list[asyncio.Task[None]] = []
+            deletions: list[asyncio.Task[None]] = []
 
             def after(write: str) -> None:
-                if write == "create configmaps" and not vanished:
-                    vanished.append(asyncio.create_task(vanish()))
+                if write == "create configmaps" and not deletions:
+                    deletions.append(asyncio.create_task(delete()))
 
-            port, cluster = watched(home, after=after)
-            async with at_work(cluster, [toy]):
+            port, cluster = observe(home, after=after)
+            async with run_runtime(cluster, [toy]):
                 await home.create(CONFIG_MAPS, parent(wanted="1"))
                 await asyncio.sleep(60)
             return len([write for write in port.writes if write == "create configmaps"])
 
-    assert virtually(scene) == 2
+    assert run_virtual(scenario) == 2

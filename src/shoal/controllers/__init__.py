@@ -1,6 +1,7 @@
-"""Controllers: each brings the cluster nearer to what the objects of one kind ask for.
+"""Controllers: each brings the cluster closer to the desired state of the objects of one kind.
 
-A controller is a pure function, `reconcile(view, now) -> Changes`, and a few lines that say which objects it
-is in charge of and which others wake it (`runtime.Controller`). The rest is common: `stores` keep what
-reflectors hear, the `queue` says whose turn it is, `apply` performs the changes.
+A controller is a pure function, `reconcile(view, now) -> Changes`, and a declaration of which objects it
+reconciles and which other objects it watches (`runtime.Controller`). The rest is common: `stores` hold what
+reflectors report, `queue` decides which key is reconciled next, `applier` performs the changes, and
+`expectations` keeps a key back until its own writes are visible.
 """

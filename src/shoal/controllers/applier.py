@@ -1,8 +1,8 @@
 """Performs changes through the port: the impure half of every controller.
 
-Each write can be made twice without harm, so that whoever is killed between two of them may begin anew. What
-is already as it should be is a success. A conflict means that the view was old: nothing later is done, and
-the key is looked at again.
+Each write is idempotent, so that a controller that was killed between two writes can start again. An object
+that is already in the wanted state counts as success. A conflict means that the view was stale: the remaining
+stages are skipped, and the key is reconciled again.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ import msgspec
 
 from shoal.api.meta import OwnerReference, View
 from shoal.cluster.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
-from shoal.cluster.object_store import Key, number
+from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Object, Resource, Text
 from shoal.controllers.changes import Create, Delete, Patch, PatchStatus, Write
 
 
 class NameTakenError(ClusterError):
-    """Raised when an object cannot be made because somebody else's has its name."""
+    """Raised when an object cannot be created because another owner's object has its name."""
 
     code = AlreadyExistsError.code
     reason = "NameTaken"
 
 
-class Written(NamedTuple):
-    """An object that was made, or whose status was: the caches are to show it, or what became of it later."""
+class AppliedWrite(NamedTuple):
+    """A created object or a patched status: the stores are expected to show this version or a later one."""
 
     resource: str
     key: Key
@@ -42,50 +42,53 @@ class _Metadata(View, frozen=True, kw_only=True):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class _Headed(msgspec.Struct, frozen=True):
+class _MetadataOnly(msgspec.Struct, frozen=True):
     metadata: _Metadata = _Metadata()
 
 
-_HEADED: Final = msgspec.json.Decoder(_Headed)
+_DECODER: Final = msgspec.json.Decoder(_MetadataOnly)
 
 
-def _head(text: Text) -> _Metadata:
-    return _HEADED.decode(text).metadata
+def _metadata(text: Text) -> _Metadata:
+    return _DECODER.decode(text).metadata
 
 
-class Shell:
-    """Makes the writes of controllers, so many at once at most."""
+class Applier:
+    """Makes the writes of controllers, at most `max_concurrent` at the same time."""
 
-    def __init__(self, cluster: Cluster, *, at_once: int = 16) -> None:
+    def __init__(self, cluster: Cluster, *, max_concurrent: int = 16) -> None:
         self._cluster: Final = cluster
-        self._at_once: Final = asyncio.Semaphore(at_once)
+        self._slots: Final = asyncio.Semaphore(max_concurrent)
 
-    async def apply(self, stages: Iterable[Iterable[Write]], wrote: Callable[[Written], None]) -> None:
-        """Make all writes, stage by stage, and tell what was written.
+    async def apply(
+        self, stages: Iterable[Iterable[Write]], on_applied: Callable[[AppliedWrite], None]
+    ) -> None:
+        """Make all writes, stage by stage, and report those that stores will show.
 
-        ClusterError of the first write that failed, when the others of its stage have been tried.
+        Raises the ClusterError of the first write that failed, after the others of its stage were tried.
         """
         for stage in stages:
             for outcome in await asyncio.gather(
-                *(self._one(write, wrote) for write in stage), return_exceptions=True
+                *(self._apply_one(write, on_applied) for write in stage), return_exceptions=True
             ):
                 if outcome is not None:
                     raise outcome
 
-    async def version(self, resource: Resource[Any], key: Key) -> int:
-        """The version that an object has now; -1 if it is not there."""
+    async def current_version(self, resource: Resource[Any], key: Key) -> int:
+        """Return the version that an object has now; -1 if it does not exist."""
         try:
-            return number((await self._cluster.get(resource.read_as(_head), key[1], key[0])).resource_version)
+            metadata = await self._cluster.get(resource.read_as(_metadata), key[1], key[0])
         except NotFoundError:
             return -1
+        return version_number(metadata.resource_version)
 
-    async def _one(self, write: Write, wrote: Callable[[Written], None]) -> None:
-        async with self._at_once:
-            written = await self._performed(write)
-        if written:
-            wrote(written)
+    async def _apply_one(self, write: Write, on_applied: Callable[[AppliedWrite], None]) -> None:
+        async with self._slots:
+            applied = await self._perform(write)
+        if applied:
+            on_applied(applied)
 
-    def _performed(self, write: Write) -> Coroutine[Any, Any, Written | None]:
+    def _perform(self, write: Write) -> Coroutine[Any, Any, AppliedWrite | None]:
         match write:
             case Create():
                 return self._create(write)
@@ -96,46 +99,52 @@ class Shell:
             case Delete():
                 return self._delete(write)
 
-    async def _create(self, write: Create) -> Written:
-        resource = write.resource.read_as(_head)
+    async def _create(self, write: Create) -> AppliedWrite:
+        resource = write.resource.read_as(_metadata)
         try:
-            return _written(resource, await self._cluster.create(resource, write.body))
+            return _applied(resource, await self._cluster.create(resource, write.body))
         except AlreadyExistsError:
             metadata = write.body["metadata"]
             found = await self._cluster.get(resource, metadata["name"], metadata.get("namespace", ""))
         if not any(owner.controller and owner.uid == write.owner for owner in found.owner_references):
             name = f"{resource.full_name} {found.namespace}/{found.name}"
-            raise NameTakenError(f"{name} is there, and belongs to somebody else")
-        return _written(resource, found)
+            raise NameTakenError(f"{name} exists already and has another owner: delete or rename it")
+        return _applied(resource, found)
 
     async def _patch(self, write: Patch) -> None:
         with suppress(NotFoundError):
             await self._cluster.patch(
-                write.resource.read_as(_head),
+                write.resource.read_as(_metadata),
                 write.name,
                 write.namespace,
-                patch=_at(write.patch, write.version),
+                patch=_with_version(write.patch, write.version),
             )
 
-    async def _patch_status(self, write: PatchStatus) -> Written:
-        resource = write.resource.read_as(_head)
-        patch = _at(write.patch, write.version)
-        return _written(
+    async def _patch_status(self, write: PatchStatus) -> AppliedWrite:
+        resource = write.resource.read_as(_metadata)
+        patch = _with_version(write.patch, write.version)
+        return _applied(
             resource, await self._cluster.patch_status(resource, write.name, write.namespace, patch=patch)
         )
 
     async def _delete(self, write: Delete) -> None:
-        """Delete the one that is meant; if it is gone, or another has its name, that is done."""
+        """Delete an object; one that is gone, or was deleted and recreated, is done."""
         with suppress(NotFoundError, ConflictError):
-            await self._cluster.delete(write.resource.read_as(_head), write.name, write.namespace, write.how)
+            await self._cluster.delete(
+                write.resource.read_as(_metadata), write.name, write.namespace, write.deletion
+            )
 
 
-def _at(patch: Object, version: str) -> Object:
-    """A patch that holds for one version only, if one is named."""
+def _with_version(patch: Object, version: str) -> Object:
+    """Return the patch with a resource version as precondition, if one is given."""
     if not version:
         return patch
     return patch | {"metadata": patch.get("metadata", {}) | {"resourceVersion": version}}
 
 
-def _written(resource: Resource[Any], made: _Metadata) -> Written:
-    return Written(resource.full_name, (made.namespace, made.name), number(made.resource_version))
+def _applied(resource: Resource[Any], metadata: _Metadata) -> AppliedWrite:
+    return AppliedWrite(
+        resource.full_name,
+        (metadata.namespace, metadata.name),
+        version_number(metadata.resource_version),
+    )

@@ -1,22 +1,23 @@
-"""What a reconcile decides: plain data, which `apply` performs.
+"""What a reconcile decides: plain data, which the `Applier` performs.
 
-Writes come in stages. Those of one stage are made side by side; the next stage begins when all of them have
-been made. A crash between any two writes is harmless if the stages are in the right order: first what is to
-be remembered, then what it makes superfluous.
+Writes come in stages. The writes of one stage are made concurrently; the next stage begins when all of them
+have been made. A crash between any two writes is harmless if the stages are in the right order: first the
+record of what happened, then the actions that make the recorded object superfluous.
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from shoal.cluster.events import Note, Reference
-from shoal.cluster.patches.merge import difference
-from shoal.cluster.port import AS_USUAL, Deletion
+from shoal.api.managed import ManagedMeta
+from shoal.cluster.events import ObjectEvent, ObjectReference
+from shoal.cluster.patches.json_patch import make_merge_patch
+from shoal.cluster.port import DEFAULT_DELETION, Deletion, Propagation
 from shoal.cluster.resources import Object, Resource
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True):
-    """Make an object for its owner. That it is there already is as good, if it has the same controller."""
+    """Create an object for its owner. An existing object with the same controller counts as success."""
 
     resource: Resource[Any]
     body: Object
@@ -25,7 +26,7 @@ class Create(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """Change an object; with a version, only if it still has it. If it is gone there is nothing to change."""
+    """Patch an object; with a version, only if it still has that version. A deleted object is success."""
 
     resource: Resource[Any]
     name: str
@@ -35,7 +36,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PatchStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Change a status; with a version, only if it is still the object's: where a lost update would matter."""
+    """Patch a status; with a version, only if the object still has it: where a lost update would matter."""
 
     resource: Resource[Any]
     name: str
@@ -45,39 +46,91 @@ class PatchStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete an object, and only the one that is meant: `how` has its uid."""
+    """Delete an object. The deletion names the uid, so that a recreated object of the name is left alone."""
 
     resource: Resource[Any]
     name: str
     namespace: str = ""
-    how: Deletion = AS_USUAL
+    deletion: Deletion = DEFAULT_DELETION
 
 
 Write = Create | Patch | PatchStatus | Delete
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done now, what to tell, and when to look again if nothing happens before."""
+    """The result of a reconcile: writes, Events, and when to reconcile again if nothing happens before."""
 
-    about: Reference | None = None
-    """Whose Events tell of writes that are refused."""
+    regarding: ObjectReference | None = None
+    """The object whose Events report writes that the API server refuses."""
     stages: tuple[tuple[Write, ...], ...] = ()
-    notes: tuple[Note, ...] = ()
-    again: float | None = None
-    """In seconds since 1970, by the clock that told `now`."""
+    events: tuple[ObjectEvent, ...] = ()
+    requeue_at: float | None = None
+    """In seconds since 1970, by the clock that `now` came from."""
 
 
-NOTHING: Final = Changes()
+NO_CHANGES: Final = Changes()
+
+
+# --- builders ----------------------------------------------------------------------------------------------
+
+
+def reference_to(resource: Resource[Any], metadata: ManagedMeta) -> ObjectReference:
+    """Return the reference by which Events name an object."""
+    return ObjectReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+    )
+
+
+def patch_object(resource: Resource[Any], metadata: ManagedMeta, patch: Object) -> Patch:
+    """Return a patch of an object in the version that was read."""
+    return Patch(
+        resource=resource,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        patch=patch,
+        version=metadata.resource_version,
+    )
+
+
+def patch_status_of(resource: Resource[Any], metadata: ManagedMeta, status: Object) -> PatchStatus:
+    """Return a patch of the status of an object in the version that was read."""
+    return PatchStatus(
+        resource=resource,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        patch={"status": status},
+        version=metadata.resource_version,
+    )
+
+
+def delete_object(
+    resource: Resource[Any],
+    metadata: ManagedMeta,
+    *,
+    grace: int | None = None,
+    propagation: Propagation | None = None,
+) -> Delete:
+    """Return a deletion of an object, but not of a later one of the same name."""
+    return Delete(
+        resource=resource,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        deletion=Deletion(uid=metadata.uid, grace=grace, propagation=propagation),
+    )
 
 
 def earliest(*times: float | None) -> float | None:
-    """The first of some moments, of which any may never come."""
+    """Return the earliest of some times, ignoring those that are None."""
     return min((time for time in times if time is not None), default=None)
 
 
 def status_patch(old: msgspec.Struct, new: msgspec.Struct) -> Object:
-    """The merge patch between two views of a status; what they do not show stays as it is.
+    """Return the merge patch between two views of a status; fields that the views do not have are kept.
 
-    A mapping in it is replaced as a whole: what it no longer has is said to be gone.
+    A key that a mapping no longer has is set to null, which removes it.
     """
-    return difference(msgspec.to_builtins(old), msgspec.to_builtins(new))
+    return make_merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))

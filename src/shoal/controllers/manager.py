@@ -1,14 +1,14 @@
-"""The house: all controllers on one cluster, and what they need to work.
+"""The controller manager: all controllers of one cluster, with their stores.
 
-Pools are Shoal's own, and are always looked after. Jobs, disruption budgets and silent nodes are Kubernetes'
-own kinds: a Kubernetes cluster has controllers for them, every other home needs ours.
+Pools are Shoal's own kind, and always have a controller. Jobs, disruption budgets and lost nodes belong to
+Kubernetes: a Kubernetes cluster has controllers for them, any other cluster needs ours.
 """
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
@@ -16,20 +16,22 @@ from prometheus_client import CollectorRegistry
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
 from shoal.controllers.budgets import budget_controller
-from shoal.controllers.metrics import Measures
+from shoal.controllers.metrics import ControllerMetrics
 from shoal.controllers.nodes import node_controller
-from shoal.controllers.pools import Board, pool_controller
-from shoal.controllers.runtime import Controller, Runtime
+from shoal.controllers.pools import PoolStatusSource, pool_controller
+from shoal.controllers.runtime import Controller, ControllerRuntime
 from shoal.controllers.stores import Stores
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.batchjob.reconcile import job_controller
 
-_STOP: Final = 10.0
-"""Seconds for what is under way when it is told to stop."""
+ControllerFactory = Callable[[Stores], Controller[Any] | None]
+"""Makes a controller that reads from the stores; None if there is nothing to run."""
+
+_STOP_TIMEOUT: Final = 10.0
+"""Seconds that running reconciles have to end when the manager stops."""
 
 
-class House:
-    """Controllers, and the stores that they look at, which reflectors fill."""
+class ControllerManager:
+    """Controllers, and the stores that they read, which reflectors fill."""
 
     def __init__(  # noqa: PLR0913 - what controllers work with
         self,
@@ -38,45 +40,43 @@ class House:
         config: SchedulerConfig,
         *,
         native: bool,
+        job_controllers: Sequence[ControllerFactory] = (),
         clock: Callable[[], float] = time.time,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        """`native`: whether to look after Kubernetes' own kinds too. Somebody has to run the reflectors.
+        """Run the controllers of job kinds; with `native`, also those of budgets and lost nodes.
 
-        What is measured goes into the `registry`.
+        The caller runs the reflectors. Metrics go into the `registry`.
         """
         stores = Stores()
-        self.board: Final = Board(clock)
-        """Where the scheduler leaves its figures."""
-        controllers: list[Controller[Any]] = [pool_controller(stores, self.board)]
+        self.pool_statuses: Final = PoolStatusSource(clock)
+        """Where the scheduler publishes its cycles."""
+        controllers: list[Controller[Any]] = [pool_controller(stores, self.pool_statuses)]
+        controllers += [made for factory in job_controllers if (made := factory(stores)) is not None]
         if native:
             controllers += [
-                job_controller(stores),
                 budget_controller(stores),
                 node_controller(stores, config.node_lost_seconds),
             ]
-        self._runtime: Final = Runtime(
-            cluster, stores, controllers, clock=clock, dice=dice, measures=Measures(registry)
+        self._runtime: Final = ControllerRuntime(
+            cluster, stores, controllers, clock=clock, rng=rng, metrics=ControllerMetrics(registry)
         )
         self._synced: Final = reflectors.synced
         stores.follow(reflectors)
 
     async def run(self) -> None:
-        """Work until cancelled. What has been begun by then is finished first, if that is quick."""
+        """Run until cancelled. Reconciles that are running by then may end, within a timeout."""
         await self._synced()
-        working = asyncio.get_running_loop().create_task(self._runtime.run())
+        running = asyncio.get_running_loop().create_task(self._runtime.run())
         try:
-            await asyncio.shield(working)
+            await asyncio.shield(running)
         finally:
-            await self._finish(working)
-
-    async def _finish(self, working: asyncio.Task[None]) -> None:
-        self._runtime.stop()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(working, _STOP)
+            self._runtime.stop()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(running, _STOP_TIMEOUT)
 
     @property
-    def busy(self) -> int:
-        """How many keys wait for a turn or are at it."""
-        return self._runtime.busy
+    def backlog(self) -> int:
+        """Number of keys that are queued or being reconciled."""
+        return self._runtime.backlog

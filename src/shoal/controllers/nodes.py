@@ -1,246 +1,227 @@
-"""Nodes that fall silent, and what becomes of their pods.
+"""The controller of lost nodes: nodes without a heartbeat, and their pods.
 
-A node gives signs of life: the heartbeat of its Ready condition, the renewal of its Lease. When none has
-come for `nodeLostSeconds`, the node is lost: its conditions become Unknown, taints keep new pods away, and
-its pods are given up. They are deleted at once, without waiting for a node that does not answer, so that
-whoever made them can make them again elsewhere.
+A node has two heartbeats: that of its Ready condition and the renewal of its Lease. When there was none for
+`nodeLostSeconds`, the node is lost: its conditions become Unknown, taints keep new pods away, and its pods
+are force-deleted, without waiting for a node that does not answer, so that their controllers can recreate
+them elsewhere.
 
-This is the one exception to "a task never runs twice at once": a node that is cut off may still run what was
-given up. When it comes back it says itself that it is ready, and finds that these pods are gone: it has to
-end them, and nobody makes them come back. Until then nothing tells a silent node from a dead one.
+This is the one exception to "a task never runs twice at once": a partitioned node may still run pods that
+were deleted. When it comes back it reports itself ready and finds that these pods are gone: it has to stop
+their containers, and the pods do not come back. Until then it cannot be told from a dead node.
 
-Silence is measured by whoever listens, from one sign of life to the next: clocks that differ or jump lose no
-node, and after a restart every node has its time to be heard. Who hears nothing may be deaf: whatever is done
-about a silent node is done only if its Lease is still the one that was heard of last. A node that never gave
-a sign of life is nobody's to judge, and is left alone.
+The time without a heartbeat is measured by this process, by a monotonic clock, from one observed heartbeat to
+the next: nodes are not lost because clocks differ or jump, and after a restart each node has the full time to
+send a heartbeat. A process that observes no heartbeats may itself be cut off: each write about a lost node is
+made only if the node's Lease still has the version that was observed last. A node that never sent a heartbeat
+is ignored.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.cluster.events import Note
+from shoal.api.conditions import with_condition
+from shoal.api.core import NodeCondition
+from shoal.api.managed import Lease, ManagedNode, ManagedPod, NodeTaint, PodCondition
+from shoal.cluster.events import ObjectEvent
+from shoal.cluster.node_status import NODE_LEASE_NAMESPACE
 from shoal.cluster.object_store import Key
-from shoal.cluster.port import Deletion
 from shoal.cluster.resources import LEASES, NODES, PODS
-from shoal.cluster.times import moment
-from shoal.controllers.changes import NOTHING, Changes, Delete, Patch, PatchStatus
-from shoal.controllers.runtime import Controller, Wake
-from shoal.controllers.stores import Stores
-from shoal.controllers.views import (
-    DISRUPTION,
-    LEASE,
-    NODE,
-    POD,
-    Lease,
-    Node,
-    NodeCondition,
-    NodeTaint,
-    Pod,
-    PodCondition,
-    reference,
+from shoal.cluster.times import to_datetime
+from shoal.controllers.changes import (
+    NO_CHANGES,
+    Changes,
+    Delete,
+    Patch,
+    PatchStatus,
+    delete_object,
+    patch_object,
+    patch_status_of,
+    reference_to,
 )
+from shoal.controllers.resources import DISRUPTION, LEASE, NODE, POD
+from shoal.controllers.runtime import Controller, Watch
+from shoal.controllers.stores import Stores
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-_EFFECTS: Final = ("NoSchedule", "NoExecute")
-_LEASES: Final = "kube-node-lease"
-_JUDGED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_EFFECTS: Final[tuple[Literal["NoSchedule", "NoExecute"], ...]] = ("NoSchedule", "NoExecute")
+_REPORTED_BY_NODE: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions that only the node itself can know."""
-_SILENCE: Final = "Nothing has been heard of the node for too long."
+_LOST_MESSAGE: Final = "The node has sent no heartbeat for too long."
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """A node, the pods that it has, and for how many seconds it has been silent and may be."""
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node, its pods, and its heartbeat; times in seconds."""
 
-    node: Node
-    pods: tuple[Pod, ...] = ()
+    node: ManagedNode
+    pods: tuple[ManagedPod, ...] = ()
     lease: Lease | None = None
-    silent: float | None
-    """None if it never gave a sign of life."""
-    patience: float
+    silent_for: float | None
+    """Time since the last heartbeat was observed; None if the node never sent one."""
+    lost_after: float
+    """After which time without a heartbeat the node is lost."""
 
 
-def reconcile(view: View, now: float) -> Changes:
-    """What is to be done about a node: one thing at a time, so that a node that comes back is seen."""
-    if view.silent is None:
-        return NOTHING
-    if view.silent < view.patience:
-        return replace(_found(view.node), again=now + view.patience - view.silent)
-    lost = _about_lost(view, now)
-    return replace(lost, stages=(_unless_it_lives(view.lease), *lost.stages)) if any(lost.stages) else lost
+def reconcile(view: NodeView, now: float) -> Changes:
+    """Handle a lost or recovered node: one step at a time, so that a node that comes back is noticed."""
+    if view.silent_for is None:
+        return NO_CHANGES
+    if view.silent_for < view.lost_after:
+        return replace(_recover(view.node), requeue_at=now + view.lost_after - view.silent_for)
+    changes = _handle_lost(view, to_datetime(now))
+    if any(changes.stages):
+        return replace(changes, stages=(_lease_precondition(view.lease), *changes.stages))
+    return changes
 
 
-def _about_lost(view: View, now: float) -> Changes:
-    node, about = view.node, reference(NODES, view.node.metadata)
-    if any(_is_trusted(one) for one in node.status.conditions):
-        note = Note(about=about, reason="NodeLost", message=_SILENCE, type="Warning")
-        return Changes(about=about, stages=((_doubt(node, now),),), notes=(note,))
-    missing = [effect for effect in _EFFECTS if effect not in _effects(node)]
+def _handle_lost(view: NodeView, now: datetime) -> Changes:
+    node, regarding = view.node, reference_to(NODES, view.node.metadata)
+    if any(_is_reported(one) for one in node.status.conditions):
+        event = ObjectEvent(regarding=regarding, reason="NodeLost", message=_LOST_MESSAGE, type="Warning")
+        return Changes(regarding=regarding, stages=((_mark_unknown(node, now),),), events=(event,))
+    present = {taint.effect for taint in node.spec.taints if taint.key == UNREACHABLE}
+    missing = [effect for effect in _EFFECTS if effect not in present]
     if missing:
-        added = [NodeTaint(key=UNREACHABLE, effect=effect, time_added=moment(now)) for effect in missing]
-        return Changes(about=about, stages=((_taint(node, [*node.spec.taints, *added]),),))
-    return replace(_give_up(view.pods, now), about=about)
+        added = [NodeTaint(key=UNREACHABLE, effect=effect, time_added=now) for effect in missing]
+        return Changes(regarding=regarding, stages=((_set_taints(node, [*node.spec.taints, *added]),),))
+    return replace(_delete_pods(view.pods, now), regarding=regarding)
 
 
 # --- nodes -------------------------------------------------------------------------------------------------
 
 
-def _unless_it_lives(lease: Lease | None) -> tuple[Patch, ...]:
-    """Changes nothing, and is refused if the node has given a sign of life that was not heard here."""
-    if lease is None:
-        return ()
-    meta = lease.metadata
-    return (
-        Patch(
-            resource=LEASES, name=meta.name, namespace=meta.namespace, patch={}, version=meta.resource_version
-        ),
-    )
+def _lease_precondition(lease: Lease | None) -> tuple[Patch, ...]:
+    """Return an empty patch that is refused if the Lease was renewed and this was not observed here."""
+    return () if lease is None else (patch_object(LEASES, lease.metadata, {}),)
 
 
-def _found(node: Node) -> Changes:
-    """A node that says itself how it is, is not kept away from any more."""
-    heard = any(one.type == "Ready" and one.status != "Unknown" for one in node.status.conditions)
+def _recover(node: ManagedNode) -> Changes:
+    """Remove the taints of a node that reports its Ready condition again."""
+    reported = any(one.type == "Ready" and one.status != "Unknown" for one in node.status.conditions)
     kept = [taint for taint in node.spec.taints if taint.key != UNREACHABLE]
-    if not heard or len(kept) == len(node.spec.taints):
-        return NOTHING
-    return Changes(about=reference(NODES, node.metadata), stages=((_taint(node, kept),),))
+    if not reported or len(kept) == len(node.spec.taints):
+        return NO_CHANGES
+    return Changes(regarding=reference_to(NODES, node.metadata), stages=((_set_taints(node, kept),),))
 
 
-def _effects(node: Node) -> set[str]:
-    return {taint.effect for taint in node.spec.taints if taint.key == UNREACHABLE}
+def _set_taints(node: ManagedNode, taints: list[NodeTaint]) -> Patch:
+    return patch_object(NODES, node.metadata, {"spec": {"taints": msgspec.to_builtins(taints) or None}})
 
 
-def _taint(node: Node, taints: list[NodeTaint]) -> Patch:
-    patch = {"spec": {"taints": msgspec.to_builtins(taints) or None}}
-    metadata = node.metadata
-    return Patch(resource=NODES, name=metadata.name, patch=patch, version=metadata.resource_version)
+def _is_reported(one: NodeCondition) -> bool:
+    return one.type in _REPORTED_BY_NODE and one.status != "Unknown"
 
 
-def _is_trusted(one: NodeCondition) -> bool:
-    return one.type in _JUDGED and one.status != "Unknown"
-
-
-def _doubt(node: Node, now: float) -> PatchStatus:
-    """Say that nobody knows how a node is; when it was heard of last stays as it is."""
-    doubted = {
-        "status": "Unknown",
-        "reason": "NodeStatusUnknown",
-        "message": _SILENCE,
-        "last_transition_time": moment(now),
-    }
-    conditions = [replace(one, **doubted) if _is_trusted(one) else one for one in node.status.conditions]
-    return PatchStatus(
-        resource=NODES,
-        name=node.metadata.name,
-        patch={"status": {"conditions": msgspec.to_builtins(conditions)}},
-        version=node.metadata.resource_version,
-    )
+def _mark_unknown(node: ManagedNode, now: datetime) -> PatchStatus:
+    """Set the conditions that the node reports to Unknown; their heartbeat times are kept."""
+    conditions = node.status.conditions
+    for one in filter(_is_reported, node.status.conditions):
+        unknown = replace(one, status="Unknown", reason="NodeStatusUnknown", message=_LOST_MESSAGE)
+        conditions = with_condition(conditions, unknown, now)
+    return patch_status_of(NODES, node.metadata, {"conditions": msgspec.to_builtins(conditions)})
 
 
 # --- pods --------------------------------------------------------------------------------------------------
 
 
-def _give_up(pods: tuple[Pod, ...], now: float) -> Changes:
-    """First say of each pod why it goes, then let it go; those that have ended are nobody's loss."""
+def _delete_pods(pods: tuple[ManagedPod, ...], now: datetime) -> Changes:
+    """First write to each pod why it is deleted, then delete it; finished pods are left alone."""
     lost = [pod for pod in pods if not pod.finished]
     return Changes(
         stages=(
-            tuple(_blame(pod, now) for pod in lost if not pod.has(DISRUPTION)),
-            tuple(_let_go(pod) for pod in lost if pod.metadata.deletion_grace_period_seconds != 0),
+            tuple(_mark_disrupted(pod, now) for pod in lost if not pod.has_condition(DISRUPTION)),
+            tuple(_force_delete(pod) for pod in lost if pod.metadata.deletion_grace_period_seconds != 0),
         )
     )
 
 
-def _blame(pod: Pod, now: float) -> PatchStatus:
-    """Say why a pod goes, so that nobody takes it for a failure."""
-    why = PodCondition(
+def _mark_disrupted(pod: ManagedPod, now: datetime) -> PatchStatus:
+    """Write the DisruptionTarget condition, so that the deletion is not counted as a failure."""
+    condition = PodCondition(
         type=DISRUPTION,
         status="True",
         reason="DeletionByTaintManager",
-        message=f"Node {pod.spec.node_name} is lost: the pod is given up, to be made again elsewhere.",
-        last_transition_time=moment(now),
+        message=f"Node {pod.spec.node_name} is lost: the pod is deleted, to be recreated on another node.",
     )
-    others = [one for one in pod.status.conditions if one.type != DISRUPTION]
-    metadata = pod.metadata
-    return PatchStatus(
-        resource=PODS,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        patch={"status": {"conditions": msgspec.to_builtins([*others, why])}},
-        version=metadata.resource_version,
-    )
+    conditions = with_condition(pod.status.conditions, condition, now)
+    return patch_status_of(PODS, pod.metadata, {"conditions": msgspec.to_builtins(conditions)})
 
 
-def _let_go(pod: Pod) -> Delete:
+def _force_delete(pod: ManagedPod) -> Delete:
     """Delete a pod without waiting for its node."""
-    metadata = pod.metadata
-    how = Deletion(uid=metadata.uid, grace=0)
-    return Delete(resource=PODS, name=metadata.name, namespace=metadata.namespace, how=how)
+    return delete_object(PODS, pod.metadata, grace=0)
 
 
 # --- the controller ----------------------------------------------------------------------------------------
 
 
-class Ears:
-    """Remembers when each node was heard of last, by a clock that never jumps."""
+class HeartbeatTracker:
+    """Remembers when the last heartbeat of each node was observed, by a monotonic clock."""
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        """The clock is the event loop's, unless another is named."""
+        """Use the event loop's clock, unless another one is given."""
         self._clock: Final = clock or (lambda: asyncio.get_running_loop().time())
-        self._heard: Final[dict[str, tuple[datetime, float]]] = {}
+        self._observed: Final[dict[str, tuple[datetime, float]]] = {}
 
-    def silence(self, name: str, beat: datetime | None) -> float | None:
-        """For how long the last sign of life of a node has been its last; None if there was none ever."""
-        if beat is None:
-            self._heard.pop(name, None)
+    def silent_for(self, name: str, heartbeat: datetime | None) -> float | None:
+        """Return the seconds since the last heartbeat was first observed; None if there is none."""
+        if heartbeat is None:
+            self._observed.pop(name, None)
             return None
         now = self._clock()
-        known = self._heard.get(name)
-        if known is None or known[0] != beat:
-            known = self._heard[name] = beat, now
+        known = self._observed.get(name)
+        if known is None or known[0] != heartbeat:
+            known = self._observed[name] = heartbeat, now
         return now - known[1]
 
 
-def last_beat(node: Node, lease: Lease | None) -> datetime | None:
-    """The last sign of life of a node, as it says itself."""
-    beats = [one.last_heartbeat_time for one in node.status.conditions if one.type == "Ready"]
-    beats.append(lease.spec.renew_time if lease else None)
-    return max((beat for beat in beats if beat is not None), default=None)
+def last_heartbeat(node: ManagedNode, lease: Lease | None) -> datetime | None:
+    """Return the time of the last heartbeat, by the node's own clock."""
+    times = [one.last_heartbeat_time for one in node.status.conditions if one.type == "Ready"]
+    times.append(lease.spec.renew_time if lease else None)
+    return max((time for time in times if time is not None), default=None)
 
 
-def node_controller(stores: Stores, patience: float, ears: Ears | None = None) -> Controller[View]:
-    """The controller of silent nodes; `patience` is `nodeLostSeconds`."""
+def node_controller(
+    stores: Stores, lost_after: float, heartbeats: HeartbeatTracker | None = None
+) -> Controller[NodeView]:
+    """Return the controller of lost nodes; `lost_after` is `nodeLostSeconds`."""
     nodes, leases, pods = stores.of(NODE), stores.of(LEASE), stores.of(POD)
-    on_node = pods.index(lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
-    ears = ears or Ears()
+    pods_on = pods.index(lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
+    heartbeats = heartbeats or HeartbeatTracker()
 
-    def look(key: Key) -> View | None:
+    def get_view(key: Key) -> NodeView | None:
         node, name = nodes.items.get(key), key[1]
         if node is None:
-            ears.silence(name, None)
+            heartbeats.silent_for(name, None)
             return None
-        lease = leases.items.get((_LEASES, name))
-        silent = ears.silence(name, last_beat(node, lease))
-        return View(node=node, pods=tuple(on_node[name]), lease=lease, silent=silent, patience=patience)
+        lease = leases.items.get((NODE_LEASE_NAMESPACE, name))
+        return NodeView(
+            node=node,
+            pods=tuple(pods_on[name]),
+            lease=lease,
+            silent_for=heartbeats.silent_for(name, last_heartbeat(node, lease)),
+            lost_after=lost_after,
+        )
 
     return Controller(
         name="node-controller",
         resource=NODE,
-        look=look,
+        get_view=get_view,
         reconcile=reconcile,
-        wakes=(Wake(resource=LEASE, keys=_of_lease), Wake(resource=POD, keys=_of_pod)),
+        watches=(Watch(resource=LEASE, keys=_node_of_lease), Watch(resource=POD, keys=_node_of_pod)),
     )
 
 
-def _of_lease(lease: Lease) -> Iterator[Key]:
-    if lease.metadata.namespace == _LEASES:
+def _node_of_lease(lease: Lease) -> Iterator[Key]:
+    if lease.metadata.namespace == NODE_LEASE_NAMESPACE:
         yield "", lease.metadata.name
 
 
-def _of_pod(pod: Pod) -> Iterator[Key]:
+def _node_of_pod(pod: ManagedPod) -> Iterator[Key]:
     if pod.spec.node_name:
         yield "", pod.spec.node_name

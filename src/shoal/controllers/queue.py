@@ -1,62 +1,54 @@
-"""Whose turn it is: a queue of keys, each of which is worked on by itself, and never twice at once.
+"""The work queue: which key is reconciled next. A key is never reconciled twice at the same time.
 
-- A key that waits already is not queued again; one that changes while it is worked on is queued afterwards.
-- First come, first served, `at_once` of them side by side: a busy key goes to the end like any other.
-- A key whose work fails waits, longer from one failure to the next; others do not notice. A change that
-  somebody makes meanwhile ends the waiting, success makes the next failure the first.
-- Work may ask for its key to be looked at again after some seconds, or for a rest: what changes meanwhile is
-  gathered, so that a key that is costly to look at and changes all the time does not eat up everything.
-- `stop`: what is being worked on ends, and nothing new begins.
+- A queued key is not queued again; one that changes during its reconcile is queued afterwards.
+- Keys are served in the order in which they were queued, `max_concurrent` of them at the same time: a key
+  that changes often goes to the end like any other.
+- A key whose reconcile fails is retried after an exponential back-off; other keys are not affected. A change
+  of the object ends the back-off, a success resets it.
+- A reconcile may ask to be run again after some seconds (`requeue_after`), or for a `cooldown`: changes
+  during it are collected, so that a key with a costly view that changes all the time does not use up the CPU.
+- `stop` waits for the running reconciles and starts no new ones.
 
-All waiting is the event loop's: on a virtual clock nothing sleeps.
+All waiting is done by the event loop: on a virtual clock nothing sleeps.
 """
 
 import asyncio
 import logging
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-import msgspec
-
+from shoal.cluster.backoff import Backoff, KeyedBackoff
 from shoal.cluster.errors import ClusterError, ConflictError
 from shoal.cluster.object_store import Key
-from shoal.controllers.metrics import Measures, QueueMeasures
+from shoal.controllers.metrics import ControllerMetrics, QueueMetrics
 
 
-class Turn(NamedTuple):
-    """What comes after the work on a key: in how many seconds to look again, and for how many not to."""
+class ReconcileResult(NamedTuple):
+    """What follows a reconcile; times in seconds.
 
-    again: float | None = None
-    rest: float = 0.0
+    `requeue_after`: when to reconcile the key again, if it does not change before; None: only if it changes.
+    `cooldown`: for how long not to reconcile it, even if it changes.
+    """
+
+    requeue_after: float | None = None
+    cooldown: float = 0.0
 
 
-Work = Callable[[Key], Awaitable[Turn]]
-"""Works on a key."""
+Reconcile = Callable[[Key], Awaitable[ReconcileResult]]
+"""Reconciles the object of a key."""
+
+DEFAULT_BACKOFF: Final = Backoff(0.05, 60.0, jitter=0.5)
 
 _LOG: Final = logging.getLogger(__name__)
-_SHORTEST: Final = 0.001
-"""Two clocks may differ by a rounding: whoever is woken that much too early must not be woken for ever."""
-_LONGEST: Final = 600.0
-"""Clocks may jump, timers do not know: in so many seconds at the latest a key that waits is looked at."""
-
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a key waits after failures: about `first` seconds, then twice as long, `most` at most."""
-
-    first: float = 0.05
-    most: float = 60.0
-    dice: random.Random = msgspec.field(default_factory=random.Random)
-
-    def after(self, failures: int) -> float:
-        """The wait after so many failures in a row; keys that failed together do not come back together."""
-        longest = min(self.first * 2.0 ** min(failures - 1, 30), self.most)
-        return longest * self.dice.uniform(0.5, 1.0)
+_MIN_DELAY: Final = 0.001
+"""Seconds. Two clocks may differ by a rounding error: a timer that fires too early must not loop."""
+_MAX_DELAY: Final = 600.0
+"""Seconds. Wall clocks may jump and timers do not notice: a waiting key is reconciled at least this often."""
 
 
 class _Timer(NamedTuple):
-    """When a key is looked at again; handles of uvloop do not always tell."""
+    """When a key is queued again; handles of uvloop do not always tell."""
 
     when: float
     handle: asyncio.Handle
@@ -66,47 +58,47 @@ class _Timer(NamedTuple):
 
 
 class WorkQueue:
-    """Keys that want to be worked on."""
+    """Keys that are to be reconciled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two have defaults
         self,
         name: str,
-        work: Work,
+        reconcile: Reconcile,
         *,
-        at_once: int = 4,
-        patience: Patience | None = None,
-        measures: Measures | None = None,
+        max_concurrent: int = 4,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        rng: random.Random | None = None,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
-        """Keys may be added at once; work begins with `start`."""
+        """Keys may be added right away; reconciles begin with `start`. `rng` is for the back-off's jitter."""
         self._name: Final = name
-        self._work: Final = work
-        self._at_once: Final = at_once
-        self._patience: Final = patience or Patience()
-        self._waiting: Final[dict[Key, float]] = {}
-        """Keys whose turn it will be, and since when they wait."""
+        self._reconcile: Final = reconcile
+        self._max_concurrent: Final = max_concurrent
+        self._backoff: Final = KeyedBackoff[Key](backoff, rng or random.Random())  # noqa: S311 - no secrets
+        self._queued: Final[dict[Key, float]] = {}
+        """Keys in the order in which they are reconciled, and when each was queued."""
         self._running: Final[dict[Key, asyncio.Task[None]]] = {}
         self._changed: Final[set[Key]] = set()
-        """Keys that changed while they were worked on."""
+        """Keys that changed during their reconcile."""
         self._timers: Final[dict[Key, _Timer]] = {}
-        self._rests: Final[dict[Key, float]] = {}
-        """Until when keys are not to be worked on, by the event loop's clock."""
-        self._failures: Final = Counter[Key]()
-        self._measures: Final = QueueMeasures(measures or Measures(), name, self._waiting.__len__)
+        self._cooldowns: Final[dict[Key, float]] = {}
+        """Until when keys are not to be reconciled, by the event loop's clock."""
+        self._metrics: Final = QueueMetrics(metrics or ControllerMetrics(), name, self._queued.__len__)
         self._open = False
 
     def __len__(self) -> int:
-        """How many keys wait for their turn or are at it; those that wait for a time do not count."""
-        return len(self._waiting) + len(self._running)
+        """Return how many keys are queued or being reconciled, without those that wait for a timer."""
+        return len(self._queued) + len(self._running)
 
-    # --- from outside -------------------------------------------------------------------------------------
+    # --- public -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to work."""
+        """Begin to reconcile."""
         self._open = True
-        self._pump()
+        self._start_reconciles()
 
     async def stop(self) -> None:
-        """Begin nothing new, and wait for what is being worked on."""
+        """Start no new reconciles, and wait for the running ones."""
         self._open = False
         for timer in self._timers.values():
             timer.cancel()
@@ -115,7 +107,7 @@ class WorkQueue:
             await asyncio.wait(list(self._running.values()))
 
     def abort(self) -> None:
-        """Drop everything where it is, as a crash would."""
+        """Cancel everything, as a crash would."""
         self._open = False
         for timer in self._timers.values():
             timer.cancel()
@@ -123,80 +115,79 @@ class WorkQueue:
             task.cancel()
 
     def add(self, key: Key) -> None:
-        """Something happened to a key."""
+        """Queue a key that has changed."""
         now = asyncio.get_running_loop().time()
         if key in self._running:
             self._changed.add(key)
-        elif self._rests.get(key, 0.0) > now:
-            self._look_at(key, self._rests[key])
-        elif key not in self._waiting:
-            self._rests.pop(key, None)
-            self._waiting[key] = now
-            self._measures.added()
-            self._pump()
+        elif self._cooldowns.get(key, 0.0) > now:
+            self._add_at(key, self._cooldowns[key])
+        elif key not in self._queued:
+            self._cooldowns.pop(key, None)
+            self._queued[key] = now
+            self._metrics.added()
+            self._start_reconciles()
 
-    # --- turns --------------------------------------------------------------------------------------------
+    # --- reconciles ---------------------------------------------------------------------------------------
 
-    def _pump(self) -> None:
+    def _start_reconciles(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._open and self._waiting and len(self._running) < self._at_once:
-            key = next(iter(self._waiting))
-            self._measures.begun(loop.time() - self._waiting.pop(key))
+        while self._open and self._queued and len(self._running) < self._max_concurrent:
+            key = next(iter(self._queued))
+            self._metrics.started(loop.time() - self._queued.pop(key))
             timer = self._timers.pop(key, None)
             if timer:
                 timer.cancel()
-            self._running[key] = loop.create_task(self._turn(key))
+            self._running[key] = loop.create_task(self._run(key))
 
-    async def _turn(self, key: Key) -> None:
+    async def _run(self, key: Key) -> None:
         now = asyncio.get_running_loop().time
-        begun = now()
+        began = now()
         try:
-            turn = await self._work(key)
-            self._failures.pop(key, None)
-            self._measures.done(now() - begun, again=turn.again is not None)
+            result = await self._reconcile(key)
+            self._backoff.forget(key)
+            self._metrics.succeeded(now() - began, requeued=result.requeue_after is not None)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are to have their turns
-            turn = Turn(self._failed(key, error))
-            self._measures.failed(now() - begun)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are to be reconciled
+            result = ReconcileResult(self._failed(key, error))
+            self._metrics.failed(now() - began)
         finally:
             del self._running[key]
-        self._leave(key, turn)
-        self._pump()
+        self._schedule_next(key, result)
+        self._start_reconciles()
 
-    def _leave(self, key: Key, turn: Turn) -> None:
+    def _schedule_next(self, key: Key, result: ReconcileResult) -> None:
         now = asyncio.get_running_loop().time()
-        if turn.rest > _SHORTEST:
-            self._rests[key] = now + turn.rest
+        if result.cooldown > _MIN_DELAY:
+            self._cooldowns[key] = now + result.cooldown
         if key in self._changed:
             self._changed.discard(key)
             self.add(key)
-        elif turn.again is not None:
-            self._look_at(key, now + min(max(turn.again, _SHORTEST), _LONGEST))
+        elif result.requeue_after is not None:
+            self._add_at(key, now + min(max(result.requeue_after, _MIN_DELAY), _MAX_DELAY))
 
-    def _look_at(self, key: Key, when: float) -> None:
-        """Add a key at a time, unless it will be before."""
+    def _add_at(self, key: Key, when: float) -> None:
+        """Queue a key at a time, unless it will be queued before."""
         timer = self._timers.get(key)
         if not self._open or (timer and timer.when <= when):
             return
         if timer:
             timer.cancel()
-        self._timers[key] = _Timer(when, asyncio.get_running_loop().call_at(when, self._due, key))
+        self._timers[key] = _Timer(when, asyncio.get_running_loop().call_at(when, self._timer_fired, key))
 
-    def _due(self, key: Key) -> None:
+    def _timer_fired(self, key: Key) -> None:
         del self._timers[key]
         self.add(key)
 
     def _failed(self, key: Key, error: Exception) -> float:
-        """Say what went wrong, and for how long the key waits."""
-        self._failures[key] += 1
-        wait = self._patience.after(self._failures[key])
+        """Log a failure, and return the back-off in seconds."""
         name = "/".join(filter(None, key))
-        if isinstance(error, ConflictError):  # everyday: somebody else wrote first
+        retry_after = None
+        if isinstance(error, ConflictError):  # common: the view was stale
             _LOG.debug("%s %s: %s", self._name, name, error.message)
         elif isinstance(error, ClusterError):
             _LOG.warning("%s %s: %s", self._name, name, error.message)
-            wait = max(wait, min(error.retry_after or 0.0, self._patience.most))
+            retry_after = error.retry_after
         else:
             _LOG.error("%s %s failed", self._name, name, exc_info=error)
-        return wait
+        return self._backoff.fail(key, asyncio.get_running_loop().time(), retry_after=retry_after)

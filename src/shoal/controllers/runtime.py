@@ -1,14 +1,15 @@
-"""The runtime: keeps controllers at work on one cluster.
+"""The runtime of controllers: runs them on one cluster.
 
     stores = Stores()
-    runtime = Runtime(cluster, stores, [job_controller(stores), ...], clock=time.time)
+    runtime = ControllerRuntime(cluster, stores, [job_controller(stores), ...], clock=time.time)
     stores.follow(reflectors)
     ...  # reflectors.run() in a task of its own
     await reflectors.synced()
-    await runtime.run()  # until somebody calls stop(); cancel it to crash
+    await runtime.run()  # until stop() is called; cancel it to simulate a crash
 
-A turn: look at the stores, reconcile (pure), apply (writes), tell. State lives in the objects only: what the
-runtime remembers makes it quicker, or keeps it from acting on what it knows to be old.
+Steps of a reconcile: get the view from the stores, reconcile (pure), apply the writes, record Events. State
+is kept in the objects only: what the runtime remembers makes it faster, or prevents it from acting on a view
+that it knows to be stale.
 """
 
 import asyncio
@@ -20,186 +21,195 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from shoal.cluster.errors import ForbiddenError, InvalidError
-from shoal.cluster.events import Note, Recorder
+from shoal.cluster.events import EventRecorder, ObjectEvent
 from shoal.cluster.object_store import Key
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Resource
-from shoal.controllers.applier import NameTakenError, Shell
+from shoal.controllers.applier import Applier, NameTakenError
 from shoal.controllers.changes import Changes
-from shoal.controllers.expectations import Echoes
-from shoal.controllers.metrics import Measures
-from shoal.controllers.queue import Patience, Turn, WorkQueue
-from shoal.controllers.stores import Hear, Stores
+from shoal.controllers.expectations import Expectations
+from shoal.controllers.metrics import ControllerMetrics
+from shoal.controllers.queue import ReconcileResult, WorkQueue
+from shoal.controllers.stores import ChangeHandler, Stores
 
 V = TypeVar("V")
 
-_REST: Final = 1e-4
-"""Seconds of rest for each object in a view: about ten times as long as it takes to look at it."""
-_REFUSALS: Final = (NameTakenError, InvalidError, ForbiddenError)
-"""What trying again does not cure: somebody has to know."""
+_COOLDOWN: Final = 1e-4
+"""Seconds of cool-down for each object in a view: about ten times as long as it takes to look at it."""
+_REPORTED_ERRORS: Final = (NameTakenError, InvalidError, ForbiddenError)
+"""Errors that a retry does not cure: they become Events, so that users see them."""
 
 
-class Wake(msgspec.Struct, frozen=True, kw_only=True):
-    """Other objects that matter to a controller, and the keys that each of them wakes."""
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """Other objects that a controller depends on, and the keys that each of them triggers."""
 
     resource: Resource[Any]
     keys: Callable[[Any], Iterable[Key]]
 
 
-class Bell:
-    """Wakes controllers for a reason that is in no object."""
+class Trigger:
+    """Queues keys for a reason that is in no object."""
 
     def __init__(self) -> None:
-        self._hearers: Final[list[Callable[[Key], None]]] = []
+        self._handlers: Final[list[Callable[[Key], None]]] = []
 
-    def subscribe(self, hear: Callable[[Key], None]) -> None:
-        """Be told of keys that are rung for."""
-        self._hearers.append(hear)
+    def subscribe(self, handler: Callable[[Key], None]) -> None:
+        """Call a handler with every key that is triggered."""
+        self._handlers.append(handler)
 
-    def ring(self, key: Key) -> None:
-        """Have a key looked at."""
-        for hear in self._hearers:
-            hear(key)
+    def fire(self, key: Key) -> None:
+        """Have a key reconciled."""
+        for handler in self._handlers:
+            handler(key)
 
 
 class Controller(msgspec.Struct, Generic[V], frozen=True, kw_only=True):
-    """What makes a controller.
+    """The declaration of a controller.
 
-    `look` gathers what `reconcile` judges by from the stores: the object and what belongs to it; None when
-    there is nothing to judge. `reconcile` is pure.
+    `get_view` gathers from the stores what `reconcile` decides by: the object and what belongs to it; None
+    when there is nothing to reconcile. `reconcile` is pure.
     """
 
     name: str
     resource: Resource[Any]
-    look: Callable[[Key], V | None]
+    get_view: Callable[[Key], V | None]
     reconcile: Callable[[V, float], Changes]
-    wakes: tuple[Wake, ...] = ()
-    bell: Bell | None = None
+    watches: tuple[Watch, ...] = ()
+    trigger: Trigger | None = None
     size: Callable[[V], int] = lambda _: 0
-    """How many objects a view has: the more there are, the longer changes are gathered."""
-    at_once: int = 4
+    """Number of objects in a view: the more there are, the longer changes are collected."""
+    max_concurrent: int = 4
 
 
-class Runtime:
-    """Controllers at work."""
+class ControllerRuntime:
+    """Runs controllers, each with a work queue of its own."""
 
-    def __init__(  # noqa: PLR0913 - all have their usual values
+    def __init__(  # noqa: PLR0913 - the last three have defaults
         self,
         cluster: Cluster,
         stores: Stores,
         controllers: Sequence[Controller[Any]],
         *,
         clock: Callable[[], float] = time.time,
-        dice: random.Random | None = None,
-        measures: Measures | None = None,
+        rng: random.Random | None = None,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
-        """The stores are to be followed by somebody; the clock tells seconds since 1970."""
-        shell, patience = Shell(cluster), Patience(dice=dice or random.Random())  # noqa: S311 - no secrets
-        self._desks: Final = [
-            _Desk(
-                one,
+        """The caller has to have the stores followed. The clock returns seconds since 1970."""
+        applier, rng = Applier(cluster), rng or random.Random()  # noqa: S311 - no secrets
+        self._workers: Final = [
+            ControllerWorker(
+                controller,
                 stores,
-                shell=shell,
-                recorder=Recorder(cluster, one.name, clock),
+                applier=applier,
+                recorder=EventRecorder(cluster, controller.name, clock),
                 clock=clock,
-                patience=patience,
-                measures=measures,
+                rng=rng,
+                metrics=metrics,
             )
-            for one in controllers
+            for controller in controllers
         ]
         self._stopped: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until it is stopped; cancelling it drops everything where it is."""
+        """Reconcile until `stop` is called. Cancelling it aborts the running reconciles."""
         try:
-            for desk in self._desks:
-                desk.queue.start()
+            for worker in self._workers:
+                worker.queue.start()
             await self._stopped.wait()
-            for desk in self._desks:
-                await desk.queue.stop()
+            for worker in self._workers:
+                await worker.queue.stop()
         finally:
-            for desk in self._desks:
-                desk.queue.abort()
+            for worker in self._workers:
+                worker.queue.abort()
 
     def stop(self) -> None:
-        """Finish what is under way, and begin nothing new; `run` returns when that is done."""
+        """Start no new reconciles; `run` returns when the running ones have ended."""
         self._stopped.set()
 
     @property
-    def busy(self) -> int:
-        """How many keys wait for a turn or are at it."""
-        return sum(len(desk.queue) for desk in self._desks)
+    def backlog(self) -> int:
+        """Number of keys that are queued or being reconciled."""
+        return sum(len(worker.queue) for worker in self._workers)
 
 
-class _Desk(Generic[V]):
-    """One controller at work."""
+class ControllerWorker(Generic[V]):
+    """One controller with its queue."""
 
-    def __init__(  # noqa: PLR0913 - all that a controller needs, once
+    def __init__(  # noqa: PLR0913 - everything that a controller needs, once
         self,
         controller: Controller[V],
         stores: Stores,
         *,
-        shell: Shell,
-        recorder: Recorder,
+        applier: Applier,
+        recorder: EventRecorder,
         clock: Callable[[], float],
-        patience: Patience,
-        measures: Measures | None,
+        rng: random.Random,
+        metrics: ControllerMetrics | None,
     ) -> None:
         self.queue: Final = WorkQueue(
             controller.name,
-            self._turn,
-            at_once=controller.at_once,
-            patience=patience,
-            measures=measures,
+            self._reconcile,
+            max_concurrent=controller.max_concurrent,
+            rng=rng,
+            metrics=metrics,
         )
         self._controller: Final = controller
-        self._shell: Final = shell
+        self._applier: Final = applier
         self._recorder: Final = recorder
         self._clock: Final = clock
         self._resources: Final = {
-            one.full_name: one for one in (controller.resource, *(wake.resource for wake in controller.wakes))
+            one.full_name: one
+            for one in (controller.resource, *(watch.resource for watch in controller.watches))
         }
-        self._echoes: Final = Echoes({name: stores.of(one) for name, one in self._resources.items()})
+        self._expectations: Final = Expectations(
+            {name: stores.of(one) for name, one in self._resources.items()}
+        )
         stores.of(controller.resource).subscribe(lambda key, _old, _new: self.queue.add(key))
-        if controller.bell:
-            controller.bell.subscribe(self.queue.add)
-        for wake in controller.wakes:
-            stores.of(wake.resource).subscribe(self._hearer(wake.keys))
+        if controller.trigger:
+            controller.trigger.subscribe(self.queue.add)
+        for watch in controller.watches:
+            stores.of(watch.resource).subscribe(self._handler(watch.keys))
 
-    def _hearer(self, keys: Callable[[Any], Iterable[Key]]) -> Hear[Any]:
-        """Wakes those whom an object mattered to, and those whom it matters to now."""
+    def _handler(self, keys: Callable[[Any], Iterable[Key]]) -> ChangeHandler[Any]:
+        """Return a handler that queues the keys of the old and of the new object."""
 
-        def hear(_key: Key, old: Any, new: Any) -> None:  # noqa: ANN401 - objects of any kind
-            told = (key for one in (old, new) if one is not None for key in keys(one))
-            for key in dict.fromkeys(told):  # once: the second time would be another turn, after the first
+        def handle(_key: Key, old: Any, new: Any) -> None:  # noqa: ANN401 - objects of any kind
+            triggered = (key for one in (old, new) if one is not None for key in keys(one))
+            for key in dict.fromkeys(triggered):  # once: a second add would cause a second reconcile
                 self.queue.add(key)
 
-        return hear
+        return handle
 
-    async def _turn(self, key: Key) -> Turn:
-        view = self._controller.look(key)
+    async def _reconcile(self, key: Key) -> ReconcileResult:
+        view = self._controller.get_view(key)
         if view is None:
-            self._echoes.forget(key)
-            return Turn()
-        wait = await self._echoes.wait(key, self._newest)
+            self._expectations.forget(key)
+            return ReconcileResult()
+        wait = await self._expectations.remaining_wait(key, self._fetch_version)
         if wait is not None:
-            return Turn(wait)
+            return ReconcileResult(wait)
         now = self._clock()
         changes = self._controller.reconcile(view, now)
         await self._apply(key, changes)
-        again = None if changes.again is None else changes.again - now
-        return Turn(again, self._controller.size(view) * _REST)
+        requeue_after = None if changes.requeue_at is None else changes.requeue_at - now
+        return ReconcileResult(requeue_after, self._controller.size(view) * _COOLDOWN)
 
-    async def _newest(self, resource: str, key: Key) -> int:
-        return await self._shell.version(self._resources[resource], key)
+    async def _fetch_version(self, resource: str, key: Key) -> int:
+        return await self._applier.current_version(self._resources[resource], key)
 
     async def _apply(self, key: Key, changes: Changes) -> None:
         try:
-            await self._shell.apply(changes.stages, lambda written: self._echoes.expect(key, written))
-        except _REFUSALS as error:
-            if changes.about:
-                note = Note(about=changes.about, reason=error.reason, message=error.message, type="Warning")
-                await self._recorder.record(note)
+            await self._applier.apply(changes.stages, lambda write: self._expectations.expect(key, write))
+        except _REPORTED_ERRORS as error:
+            if changes.regarding:
+                await self._recorder.record(
+                    ObjectEvent(
+                        regarding=changes.regarding,
+                        reason=error.reason,
+                        message=error.message,
+                        type="Warning",
+                    )
+                )
             raise
-        for note in changes.notes:
-            await self._recorder.record(note)
+        for event in changes.events:
+            await self._recorder.record(event)

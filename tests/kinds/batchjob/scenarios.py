@@ -1,7 +1,7 @@
-"""Lives of Jobs, as data: played on our controllers and on those of Kubernetes, with the same outcome.
+"""Scenarios of Jobs, as data: run with our controller and with that of Kubernetes, with the same outcome.
 
-A scenario is a spec and steps; after each step it is waited for what is to come of it. Pods have no kubelet:
-their lives are played by writing their status.
+A scenario is a spec and steps; after each step the expected outcome is waited for. There is no kubelet: the
+steps write the status of pods.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Any
 
 from shoal.api.batch import INDEX_KEY
 from shoal.cluster.errors import ConflictError, NotFoundError
-from shoal.cluster.port import Cluster, Where
+from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.resources import JOBS, PODS, Object
 
 NAME = "j"
-PATIENCE = 60.0
-"""Seconds after which what has not come about will not."""
+TIMEOUT = 60.0
+"""Seconds to wait for an outcome."""
 
 Act = Callable[[Cluster, str], Awaitable[object]]
 Expected = Mapping[str, Any]
@@ -27,7 +27,7 @@ Step = tuple[Act, Expected]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A Job, and what happens to it; `begin` is what comes of making it."""
+    """A Job, and what happens to it; `begin` is the outcome of its creation."""
 
     spec: Object
     begin: Expected
@@ -35,44 +35,44 @@ class Scenario:
     restart: str = "Never"
 
 
-# --- what happens -------------------------------------------------------------------------------------------
+# --- steps -------------------------------------------------------------------------------------------
 
 
 def end(phase: str, *, index: int | None = None, code: int = 1, condition: str = "") -> Act:
-    """One of the active pods ends: the first, or that of an index."""
+    """End one of the active pods: the first, or that of an index."""
 
     async def act(cluster: Cluster, namespace: str) -> None:
         pod = await _active(cluster, namespace, index)
-        ended = {"exitCode": 0 if phase == "Succeeded" else code, "finishedAt": _just_now(pod)}
+        ended = {"exitCode": 0 if phase == "Succeeded" else code, "finishedAt": _past_time(pod)}
         status = {"phase": phase, "containerStatuses": [_container({"terminated": ended})]}
         if condition:
-            told = {
+            added = {
                 "type": condition,
                 "status": "True",
                 "reason": "Test",
-                "lastTransitionTime": _just_now(pod),
+                "lastTransitionTime": _past_time(pod),
             }
-            status["conditions"] = [*(pod["status"].get("conditions") or ()), told]
-        await _say(cluster, pod, status)
+            status["conditions"] = [*(pod["status"].get("conditions") or ()), added]
+        await _write_status(cluster, pod, status)
 
     return act
 
 
 def run(*, restarts: int = 0) -> Act:
-    """One of the active pods runs, and has been started again so often."""
+    """Let one of the active pods run, with a restart count."""
 
     async def act(cluster: Cluster, namespace: str) -> None:
         pod = await _active(cluster, namespace, None)
         ready = {"type": "Ready", "status": "True"}
         container = _container({"running": {}}) | {"restartCount": restarts}
         status = {"phase": "Running", "conditions": [ready], "containerStatuses": [container]}
-        await _say(cluster, pod, status)
+        await _write_status(cluster, pod, status)
 
     return act
 
 
 def change(**spec: Any) -> Act:  # noqa: ANN401 - as JSON has it
-    """Somebody changes the Job."""
+    """Change the spec of the Job."""
 
     async def act(cluster: Cluster, namespace: str) -> None:
         await cluster.patch(JOBS, NAME, namespace, patch={"spec": spec})
@@ -80,8 +80,8 @@ def change(**spec: Any) -> Act:  # noqa: ANN401 - as JSON has it
     return act
 
 
-def take(*, index: int | None = None) -> Act:
-    """Somebody deletes one of the active pods."""
+def delete_pod(*, index: int | None = None) -> Act:
+    """Delete one of the active pods, as a user would."""
 
     async def act(cluster: Cluster, namespace: str) -> None:
         pod = await _active(cluster, namespace, index)
@@ -109,8 +109,8 @@ def _container(state: Object) -> Object:
     }
 
 
-def _just_now(pod: Object) -> str:
-    """A moment that has passed on any clock: pods without a life of their own end when they are made."""
+def _past_time(pod: Object) -> str:
+    """A time that is past by any clock: that of the creation of the pod."""
     return str(pod["metadata"]["creationTimestamp"])
 
 
@@ -125,17 +125,17 @@ async def _active(cluster: Cluster, namespace: str, index: int | None) -> Object
     return min(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-async def _say(cluster: Cluster, pod: Object, status: Object) -> None:
-    """Write the status of a pod, as its node would; others may write at the same time."""
+async def _write_status(cluster: Cluster, pod: Object, status: Object) -> None:
+    """Write the status of a pod, as its kubelet would; others may write at the same time."""
     metadata = pod["metadata"]
     await cluster.patch_status(PODS, metadata["name"], metadata["namespace"], patch={"status": status})
 
 
-# --- what comes of it ---------------------------------------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------------------------------
 
 
 async def outcome(cluster: Cluster, namespace: str) -> Object:
-    """What can be seen of the Job."""
+    """The status of the Job and its pods, in short."""
     try:
         job = await cluster.get(JOBS, NAME, namespace)
     except NotFoundError:
@@ -150,19 +150,19 @@ async def outcome(cluster: Cluster, namespace: str) -> Object:
         "failed": status.get("failed", 0),
         "terminating": status.get("terminating", 0),
         "completed": status.get("completedIndexes", ""),
-        "given up": status.get("failedIndexes"),
+        "failed indexes": status.get("failedIndexes"),
         "started": "startTime" in status,
         "ended": "completionTime" in status,
         "conditions": sorted(
             f"{one['type']}={one['status']} {one.get('reason', '')}" for one in status.get("conditions") or ()
         ),
         "uncounted": sum(len(some or ()) for some in uncounted.values()),
-        "pods": dict(Counter(_seen(pod) for pod in pods)),
+        "pods": dict(Counter(_describe(pod) for pod in pods)),
     }
 
 
-def _seen(pod: Object) -> str:
-    """What can be seen of a pod; the index with it, and not the name, which is nobody's business."""
+def _describe(pod: Object) -> str:
+    """Phase, index, host name and finalizer of a pod. Its name is not compared: it differs by controller."""
     index = pod["metadata"].get("annotations", {}).get(INDEX_KEY)
     host = pod["spec"].get("hostname", "")
     tracked = " tracked" if pod["metadata"].get("finalizers") else ""
@@ -170,11 +170,11 @@ def _seen(pod: Object) -> str:
 
 
 async def _pods(cluster: Cluster, namespace: str) -> list[Object]:
-    return (await cluster.list(PODS, Where(namespace))).items
+    return (await cluster.list(PODS, Selector(namespace))).items
 
 
-async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> list[Object]:
-    """What came of each step, when it was as expected or would never be."""
+async def run_scenario(cluster: Cluster, namespace: str, scenario: Scenario) -> list[Object]:
+    """Return the outcome of each step: as expected, or as it was after the timeout."""
     template = {
         "spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": scenario.restart}
     }
@@ -183,25 +183,25 @@ async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> list[Obj
         "spec": {"template": template} | scenario.spec,
     }
     await cluster.create(JOBS, body)
-    seen = [await _awaited(cluster, namespace, scenario.begin)]
+    seen = [await _await_outcome(cluster, namespace, scenario.begin)]
     for act, expected in scenario.steps:
         with suppress(ConflictError):
             await act(cluster, namespace)
-        seen.append(await _awaited(cluster, namespace, expected))
+        seen.append(await _await_outcome(cluster, namespace, expected))
     return seen
 
 
-async def _awaited(cluster: Cluster, namespace: str, expected: Expected) -> Object:
+async def _await_outcome(cluster: Cluster, namespace: str, expected: Expected) -> Object:
     now = asyncio.get_running_loop().time
-    end_of_patience = now() + PATIENCE
+    deadline = now() + TIMEOUT
     while True:
         seen = await outcome(cluster, namespace)
-        if shows(seen, expected) or now() > end_of_patience:
+        if matches(seen, expected) or now() > deadline:
             return seen
         await asyncio.sleep(0.2)
 
 
-def shows(seen: Object, expected: Expected) -> bool:
+def matches(seen: Object, expected: Expected) -> bool:
     return all(seen.get(name) == value for name, value in expected.items())
 
 
@@ -216,18 +216,18 @@ ON_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
 ON_DISRUPTION = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
-def failed(reason: str, **more: Any) -> Expected:  # noqa: ANN401 - whatever else is to be seen
+def failed(reason: str, **more: Any) -> Expected:  # noqa: ANN401 - other parts of the outcome
     conditions = [f"Failed=True {reason}", f"FailureTarget=True {reason}"]
     return {"conditions": conditions, "active": 0, "uncounted": 0, "ended": False} | more
 
 
 SCENARIOS = {
-    "one pod that succeeds is all that is asked for": Scenario(
+    "one pod that succeeds": Scenario(
         {},
         {"active": 1, "started": True, "pods": {"Pending tracked": 1}},
         ((end("Succeeded"), COMPLETE | {"succeeded": 1, "pods": {"Succeeded": 1}}),),
     ),
-    "three completions, two at once": Scenario(
+    "three completions, parallelism two": Scenario(
         {"completions": 3, "parallelism": 2},
         {"active": 2},
         (
@@ -236,7 +236,7 @@ SCENARIOS = {
             (end("Succeeded"), COMPLETE | {"succeeded": 3, "pods": {"Succeeded": 3}}),
         ),
     ),
-    "a queue of work is done when one pod says so and the others have ended": Scenario(
+    "a work queue is complete when one pod succeeds and the others have ended": Scenario(
         {"parallelism": 2},
         {"active": 2},
         (
@@ -244,7 +244,7 @@ SCENARIOS = {
             (end("Succeeded"), COMPLETE | {"succeeded": 2}),
         ),
     ),
-    "indexes are run lowest first and completed in any order": Scenario(
+    "indexes start in order and complete in any order": Scenario(
         INDEXED | {"completions": 4, "parallelism": 2},
         {"active": 2, "pods": {"Pending 0 j-0 tracked": 1, "Pending 1 j-1 tracked": 1}},
         (
@@ -266,13 +266,13 @@ SCENARIOS = {
             (end("Succeeded", index=0), COMPLETE | {"completed": "0-3", "succeeded": 4}),
         ),
     ),
-    "nothing is asked for": Scenario({"completions": 0}, COMPLETE | {"succeeded": 0, "pods": {}}),
-    "a failure too many ends all, and all that run have failed with it": Scenario(
+    "no completions": Scenario({"completions": 0}, COMPLETE | {"succeeded": 0, "pods": {}}),
+    "when the back-off limit is exceeded all active pods fail": Scenario(
         {"backoffLimit": 0, "completions": 2, "parallelism": 2},
         {"active": 2},
         ((end("Failed"), failed("BackoffLimitExceeded", failed=2, pods={"Failed": 1})),),
     ),
-    "a failure is made good after a while": Scenario(
+    "a failed pod is replaced after the back-off": Scenario(
         {"backoffLimit": 1},
         {"active": 1},
         (
@@ -280,7 +280,7 @@ SCENARIOS = {
             (end("Succeeded"), COMPLETE | {"failed": 1, "succeeded": 1}),
         ),
     ),
-    "an index that failed is run again": Scenario(
+    "a failed index is retried": Scenario(
         INDEXED | {"completions": 2, "parallelism": 2},
         {"active": 2},
         (
@@ -296,8 +296,10 @@ SCENARIOS = {
             (end("Succeeded", index=1), COMPLETE | {"completed": "0,1", "failed": 1}),
         ),
     ),
-    "too late": Scenario({"activeDeadlineSeconds": 2}, failed("DeadlineExceeded", failed=1, pods={})),
-    "made to wait, and then run": Scenario(
+    "the deadline is exceeded": Scenario(
+        {"activeDeadlineSeconds": 2}, failed("DeadlineExceeded", failed=1, pods={})
+    ),
+    "created suspended, then resumed": Scenario(
         {"suspend": True},
         {"conditions": SUSPENDED, "active": 0, "started": False, "pods": {}},
         (
@@ -305,7 +307,7 @@ SCENARIOS = {
             (end("Succeeded"), {"conditions": [*DONE["conditions"], RESUMED], "succeeded": 1, "ended": True}),
         ),
     ),
-    "suspended on the way, which is no failure": Scenario(
+    "suspended while running, without a failure": Scenario(
         {"completions": 3, "parallelism": 2, "backoffLimit": 0},
         {"active": 2},
         (
@@ -317,7 +319,7 @@ SCENARIOS = {
             (change(suspend=False), {"active": 2, "failed": 0, "conditions": [RESUMED], "started": True}),
         ),
     ),
-    "more at once, and fewer again": Scenario(
+    "parallelism is raised and lowered": Scenario(
         {"completions": 9, "parallelism": 1},
         {"active": 1},
         (
@@ -326,7 +328,7 @@ SCENARIOS = {
             (change(parallelism=0), {"active": 0, "failed": 0, "pods": {}}),
         ),
     ),
-    "fewer indexes than there were": Scenario(
+    "completions are lowered": Scenario(
         INDEXED | {"completions": 3, "parallelism": 3},
         {"active": 3},
         (
@@ -335,7 +337,7 @@ SCENARIOS = {
             (end("Succeeded", index=0), COMPLETE | {"completed": "0", "succeeded": 1}),
         ),
     ),
-    "containers that were started again too often": Scenario(
+    "container restarts reach the back-off limit": Scenario(
         {"backoffLimit": 2},
         {"active": 1},
         (
@@ -344,7 +346,7 @@ SCENARIOS = {
         ),
         restart="OnFailure",
     ),
-    "an exit code that ends it all": Scenario(
+    "an exit code with the action FailJob": Scenario(
         {"parallelism": 2, "completions": 2, "podFailurePolicy": {"rules": [ON_42]}},
         {"active": 2},
         ((end("Failed", code=42), failed("PodFailurePolicy", pods={"Failed": 1})),),
@@ -360,28 +362,28 @@ SCENARIOS = {
             (end("Succeeded"), COMPLETE | {"failed": 0, "succeeded": 1}),
         ),
     ),
-    "an index that is given up does not stop the others": Scenario(
+    "a failed index does not stop the others": Scenario(
         INDEXED | {"completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0},
-        {"active": 2, "given up": ""},
+        {"active": 2, "failed indexes": ""},
         (
-            (end("Failed", index=0), {"given up": "0", "active": 1, "failed": 1}),
+            (end("Failed", index=0), {"failed indexes": "0", "active": 1, "failed": 1}),
             (end("Succeeded", index=1), failed("FailedIndexes", completed="1", failed=1, succeeded=1)),
         ),
     ),
-    "an index may fail once, and is counted for itself": Scenario(
+    "back-off limit per index": Scenario(
         INDEXED | {"completions": 2, "parallelism": 2, "backoffLimitPerIndex": 1},
         {"active": 2},
         (
-            (end("Failed", index=0), {"active": 2, "failed": 1, "given up": ""}),
-            (end("Failed", index=0), {"active": 1, "failed": 2, "given up": "0"}),
+            (end("Failed", index=0), {"active": 2, "failed": 1, "failed indexes": ""}),
+            (end("Failed", index=0), {"active": 1, "failed": 2, "failed indexes": "0"}),
         ),
     ),
-    "too many indexes are given up": Scenario(
+    "too many failed indexes": Scenario(
         INDEXED | {"completions": 3, "parallelism": 3, "backoffLimitPerIndex": 0, "maxFailedIndexes": 0},
         {"active": 3},
         ((end("Failed", index=1), failed("MaxFailedIndexesExceeded", failed=3, completed="")),),
     ),
-    "one index is enough": Scenario(
+    "a success policy with one index": Scenario(
         INDEXED
         | {"completions": 3, "parallelism": 3, "successPolicy": {"rules": [{"succeededIndexes": "1"}]}},
         {"active": 3},
@@ -399,25 +401,25 @@ SCENARIOS = {
             ),
         ),
     ),
-    "gone when its time has come": Scenario(
+    "deleted when the time to live is over": Scenario(
         {"ttlSecondsAfterFinished": 1}, {"active": 1}, ((end("Succeeded"), {"gone": True}),)
     ),
-    "managed by somebody else": Scenario(
+    "managed by another controller": Scenario(
         {"managedBy": "example.com/other"}, {"active": 0, "started": False, "conditions": [], "pods": {}}
     ),
 }
-"""The same with Kubernetes."""
+"""Outcomes are the same with Kubernetes."""
 
-OURS = {
-    "a pod that somebody deletes has not failed, and is made again": Scenario(
+SHOAL_SCENARIOS = {
+    "a deleted pod has not failed, and is replaced": Scenario(
         {"backoffLimit": 0},
         {"active": 1},
         (
-            (take(), {"active": 1, "failed": 0, "uncounted": 0, "pods": {"Pending tracked": 1}}),
+            (delete_pod(), {"active": 1, "failed": 0, "uncounted": 0, "pods": {"Pending tracked": 1}}),
             (end("Succeeded"), COMPLETE | {"failed": 0, "succeeded": 1}),
         ),
     ),
-    "a pod that the scheduler takes has not failed, also without a policy": Scenario(
+    "an evicted pod has not failed, also without a failure policy": Scenario(
         INDEXED | {"backoffLimit": 0, "completions": 1},
         {"active": 1},
         (
@@ -429,4 +431,4 @@ OURS = {
         ),
     ),
 }
-"""Where Kubernetes would count a failure."""
+"""Scenarios in which Kubernetes would count a failure."""

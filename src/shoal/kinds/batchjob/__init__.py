@@ -5,7 +5,7 @@ scheduler, lost with its node, deleted by a user) has not failed, and is recreat
 running pods, not even while its last pod is terminating; and names of pods are predictable.
 
 Each pod is counted exactly once, whatever is deleted and whenever the controller is killed: a pod has a
-finalizer, and cannot disappear before its end is recorded. First `status.uncountedTerminatedPods` gets its uid
-(or `status.completedIndexes` its index), then the finalizer is removed, and once that is observed the uid is
-replaced by an increment of the counter.
+finalizer, and cannot disappear before its end is recorded. First `status.uncountedTerminatedPods` gets its
+uid (or `status.completedIndexes` its index), then the finalizer is removed, and once that is observed the uid
+is replaced by an increment of the counter.
 """

@@ -151,8 +151,8 @@ def has_stopped(pod: ManagedPod) -> bool:
 def was_disrupted(pod: ManagedPod) -> bool:
     """Return whether a pod was deleted before it ended: by the scheduler, with its node, or by a user.
 
-    A pod whose containers had failed before the deletion was not. Where both happened within one second, where
-    the pod had a grace period, or where the order is unknown, the deletion is taken to be first.
+    A pod whose containers had failed before the deletion was not. Where both happened within one second,
+    where the pod had a grace period, or where the order is unknown, the deletion is taken to be first.
     """
     if pod.status.phase == "Succeeded":
         return False

@@ -1,7 +1,7 @@
 """Tracking of finished pods: each is counted once, and the failure policy decides how.
 
-A pod is counted as long as it has its finalizer, and its finalizer stays until the count is written. So it does
-not matter when the controller is killed, or which pods are deleted.
+A pod is counted as long as it has its finalizer, and its finalizer stays until the count is written. So it
+does not matter when the controller is killed, or which pods are deleted.
 
 With a limit per index, the number of failures of an index is kept in annotations of its pods: the pod that
 failed last is kept until the next pod of its index has been created, which carries the number on.

@@ -1,18 +1,18 @@
-"""All together: a scheduler and controllers on one cluster, from a Job to its end."""
+"""Scheduler and controllers together on one cluster, from a Job to its end."""
 
 import asyncio
 import random
 
 import pytest
 
-from shoal.cluster.port import Cluster, Where
+from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import ReflectorOptions
-from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, Object
+from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, Object, resource_of
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import node
-from tests.controllers.scenes import keep_house, registry, watched
-from tests.controllers.virtual import clock, virtually
+from tests.controllers.harness import observe, registry, run_controllers
+from tests.controllers.virtual_time import clock, run_virtual
 
 CONTAINER = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
 TEMPLATE = {
@@ -22,13 +22,13 @@ TEMPLATE = {
 JOB = {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE, "completions": 5, "parallelism": 3}}
 
 
-async def live(home: Cluster) -> None:
-    """Play the lives of pods: those that have a node run, and those that have run succeed."""
-    following = {"": "Running", "Pending": "Running", "Running": "Succeeded"}
+async def run_pods(home: Cluster) -> None:
+    """Simulate kubelets: pods with a node run, and running pods succeed."""
+    next_phase = {"": "Running", "Pending": "Running", "Running": "Succeeded"}
     while True:
         await asyncio.sleep(5)
-        for pod in (await home.list(PODS, Where("default"))).items:
-            phase = following.get(pod["status"].get("phase", ""))
+        for pod in (await home.list(PODS, Selector("default"))).items:
+            phase = next_phase.get(pod["status"].get("phase", ""))
             if phase and pod["spec"].get("nodeName"):
                 ready = [{"type": "Ready", "status": str(phase == "Running")}]
                 await home.patch_status(
@@ -39,49 +39,53 @@ async def live(home: Cluster) -> None:
                 )
 
 
-def pace() -> ReflectorOptions:
+def reflector_options() -> ReflectorOptions:
     return ReflectorOptions(rng=random.Random(1))
 
 
-def test_a_job_is_made_placed_counted_and_shown() -> None:
-    async def scene() -> tuple[Object, Object, Object]:
+def test_a_job_is_created_scheduled_and_counted() -> None:
+    async def scenario() -> tuple[Object, Object, Object]:
         async with registry() as home:
             await home.create(NODES, node("n1", cpu=2))
-            await home.create(POOLS, {"metadata": {"name": "default"}})
+            await home.create(resource_of("Pool"), {"metadata": {"name": "default"}})
             budget = {"selector": {"matchLabels": {"app": "a"}}, "minAvailable": 1}
             await home.create(BUDGETS, {"metadata": {"name": "b"}, "spec": budget})
-            async with running(home, SchedulerConfig(), clock=clock, pace=pace(), native=True):
+            async with running(
+                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
+            ):
                 await home.create(JOBS, JOB)
                 await asyncio.sleep(8)
-                pool = (await home.get(POOLS, "default"))["status"]
-                living = asyncio.create_task(live(home))
+                pool = (await home.get(resource_of("Pool"), "default"))["status"]
+                kubelets = asyncio.create_task(run_pods(home))
                 await asyncio.sleep(7)
                 allowed = (await home.get(BUDGETS, "b", "default"))["status"]
                 await asyncio.sleep(300)
-                living.cancel()
+                kubelets.cancel()
             return pool, allowed, (await home.get(JOBS, "j", "default"))["status"]
 
-    pool, allowed, status = virtually(scene)
+    pool, allowed, status = run_virtual(scenario)
     assert (pool["cpu"], pool["pendingPods"]) == ("2/2", 1)
     assert (allowed["currentHealthy"], allowed["disruptionsAllowed"]) == (2, 1)
     assert status["succeeded"] == 5
     assert status["conditions"][-1]["type"] == "Complete"
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["where they are needed", "where others do it"])
-def test_kubernetes_own_kinds_are_looked_after_where_they_are_to_be(native: bool) -> None:  # noqa: FBT001 - a case
-    async def scene() -> int:
+@pytest.mark.parametrize("native", [True, False], ids=["without Kubernetes' controllers", "with them"])
+def test_controllers_of_kubernetes_kinds_run_only_if_native(native: bool) -> None:  # noqa: FBT001 - a case
+    async def scenario() -> int:
         async with registry() as home:
             await home.create(JOBS, JOB)
-            async with running(home, SchedulerConfig(), clock=clock, pace=pace(), native=native):
+            async with running(
+                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=native
+            ):
                 await asyncio.sleep(30)
             return len((await home.list(PODS)).items)
 
-    assert virtually(scene) == (3 if native else 0)
+    assert run_virtual(scenario) == (3 if native else 0)
 
 
-def test_whoever_is_told_to_stop_finishes_what_was_begun() -> None:
-    async def scene() -> tuple[int, int]:
+def test_stopping_finishes_the_writes_that_were_begun() -> None:
+    async def scenario() -> tuple[int, int]:
         async with registry() as home:
             await home.create(JOBS, JOB)
             begun: list[str] = []
@@ -92,11 +96,11 @@ def test_whoever_is_told_to_stop_finishes_what_was_begun() -> None:
                 if write == "create pods":
                     creating.set()
 
-            port, cluster = watched(home, before=before)
-            working = asyncio.create_task(keep_house(cluster, clock, random.Random(1)))
+            port, cluster = observe(home, before=before)
+            working = asyncio.create_task(run_controllers(cluster, clock, random.Random(1)))
             await creating.wait()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             return begun.count("create pods"), port.writes.count("create pods")
 
-    assert virtually(scene) == (3, 3)
+    assert run_virtual(scenario) == (3, 3)

@@ -1,4 +1,4 @@
-"""Controllers at work on a real registry, on virtual time, and a port that goes wrong when it is told to."""
+"""Controllers on a real registry and on virtual time, and a port whose writes can be made to fail."""
 
 import asyncio
 import random
@@ -14,19 +14,20 @@ from shoal.controllers.manager import ControllerManager
 from shoal.controllers.runtime import Controller, ControllerRuntime
 from shoal.controllers.stores import Stores
 from shoal.engine.config import SchedulerConfig
-from tests.controllers.virtual import clock
+from shoal.manager import job_controllers
+from tests.controllers.virtual_time import clock
 
 Make = Callable[[Stores], Controller[Any]]
 WRITES = ("create", "update", "patch", "patch_status", "delete", "evict", "bind")
 
 
 class CrashError(BaseException):
-    """The process is gone: nobody catches this."""
+    """Simulates a crash of the process: it is never caught."""
 
 
 @dataclass
-class Watched:
-    """A port that tells of every write, before and after it."""
+class ObservedPort:
+    """A port that records writes, and calls hooks before and after each."""
 
     cluster: Cluster
     before: Callable[[str], object] = lambda _: None
@@ -40,44 +41,44 @@ class Watched:
     def _write(self, verb: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def write(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the port has it
             resource = getattr(arguments[0], "plural", "pods")
-            said = f"{verb} {resource}"
-            self.before(said)
+            description = f"{verb} {resource}"
+            self.before(description)
             result = await method(*arguments, **more)
-            self.writes.append(said)
-            self.after(said)
+            self.writes.append(description)
+            self.after(description)
             return result
 
         return write
 
     def of(self, plural: str) -> list[str]:
         """The writes of a resource."""
-        return [said for said in self.writes if said.endswith(f" {plural}")]
+        return [write for write in self.writes if write.endswith(f" {plural}")]
 
 
-def watched(
+def observe(
     cluster: Cluster,
     before: Callable[[str], object] = lambda _: None,
     after: Callable[[str], object] = lambda _: None,
-) -> tuple[Watched, Cluster]:
-    """A watched port, once as itself and once as what it stands for."""
-    port = Watched(cluster, before, after)
+) -> tuple[ObservedPort, Cluster]:
+    """Return an observed port, as itself and typed as a cluster."""
+    port = ObservedPort(cluster, before, after)
     return port, cast("Cluster", port)
 
 
 @asynccontextmanager
 async def registry() -> AsyncIterator[Registry]:
-    async with Registry(clock=clock, dice=random.Random(1)) as home:
+    async with Registry(clock=clock, rng=random.Random(1)) as home:
         yield home
 
 
 @asynccontextmanager
-async def at_work(
+async def run_runtime(
     cluster: Cluster, makers: Sequence[Make], seed: int = 1
 ) -> AsyncIterator[ControllerRuntime]:
-    """Controllers that follow a cluster and work on it; at the end they are dropped where they are."""
-    stores, dice = Stores(), random.Random(seed)
-    runtime = ControllerRuntime(cluster, stores, [make(stores) for make in makers], clock=clock, dice=dice)
-    reflectors = Reflectors(cluster, ReflectorOptions(rng=dice))
+    """Run controllers on a cluster; at the end of the block they are cancelled, as by a crash."""
+    stores, rng = Stores(), random.Random(seed)
+    runtime = ControllerRuntime(cluster, stores, [make(stores) for make in makers], clock=clock, rng=rng)
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=rng))
     stores.follow(reflectors)
     following = asyncio.create_task(reflectors.run())
     await reflectors.synced()
@@ -90,31 +91,39 @@ async def at_work(
         await asyncio.gather(working, following, return_exceptions=True)
 
 
-async def keep_house(cluster: Cluster, clock: Callable[[], float], dice: random.Random) -> None:
-    """All controllers on a cluster, and what they need, until it is cancelled."""
-    reflectors = Reflectors(cluster, ReflectorOptions(rng=dice))
-    house = ControllerManager(cluster, reflectors, SchedulerConfig(), native=True, clock=clock, dice=dice)
+async def run_controllers(cluster: Cluster, clock: Callable[[], float], rng: random.Random) -> None:
+    """Run all controllers on a cluster, with their reflectors, until cancelled."""
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=rng))
+    manager = ControllerManager(
+        cluster,
+        reflectors,
+        SchedulerConfig(),
+        native=True,
+        job_controllers=job_controllers(native=True),
+        clock=clock,
+        rng=rng,
+    )
     following = asyncio.create_task(reflectors.run())
     try:
-        await house.run()
+        await manager.run()
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 
 
 async def settled(seconds: float = 5.0) -> None:
-    """Let everything happen that wants to happen soon."""
+    """Wait until the controllers are idle."""
     await asyncio.sleep(seconds)
 
 
 @asynccontextmanager
-async def late_watch(watch: Any, seconds: float) -> AsyncIterator[AsyncIterator[Any]]:  # noqa: ANN401 - as the port has it
-    """A watch that tells of each event so many seconds after the one before."""
+async def delayed_watch(watch: Any, seconds: float) -> AsyncIterator[AsyncIterator[Any]]:  # noqa: ANN401 - as the port has it
+    """A watch that delivers each event some seconds after the one before."""
 
-    async def late(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def delay(events: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in events:
             await asyncio.sleep(seconds)
             yield event
 
     async with watch as events:
-        yield late(events)
+        yield delay(events)

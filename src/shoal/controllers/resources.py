@@ -1,0 +1,34 @@
+"""The resources that controllers read, decoded straight from JSON text to typed views."""
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from shoal.api.decode import decode
+from shoal.api.managed import Lease, ManagedBudget, ManagedJob, ManagedNode, ManagedPod
+from shoal.cluster.resources import BUDGETS, JOBS, LEASES, NODES, PODS, Decode, Text
+
+T = TypeVar("T")
+
+
+def reader(kind: type[T]) -> Decode[T]:
+    """Return a decoder to a view. Texts with nulls, which are rare, take a second, slower attempt."""
+    decoder = msgspec.json.Decoder(kind)
+
+    def read(text: Text) -> T:
+        try:
+            return decoder.decode(text)
+        except msgspec.ValidationError:
+            return decode(kind, msgspec.json.decode(text))
+
+    return read
+
+
+POD: Final = PODS.read_as(reader(ManagedPod))
+NODE: Final = NODES.read_as(reader(ManagedNode))
+LEASE: Final = LEASES.read_as(reader(Lease))
+BUDGET: Final = BUDGETS.read_as(reader(ManagedBudget))
+JOB: Final = JOBS.read_as(reader(ManagedJob))
+
+DISRUPTION: Final = "DisruptionTarget"
+"""The pod condition that says that a pod is deleted because of a disruption, not because it failed."""
