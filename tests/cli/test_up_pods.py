@@ -69,7 +69,7 @@ def call(home: Path, path: str, body: dict[str, Any] | None = None) -> dict[str,
 def asked(home: Path, request: Request) -> dict[str, Any]:
     http = HttpClient(find_access(str(home / "kubeconfig")))
     try:
-        answer: dict[str, Any] = json.loads(http.ask(request))
+        answer: dict[str, Any] = json.loads(http.request(request))
     finally:
         http.close()
     return answer
@@ -130,7 +130,7 @@ def test_in_the_background_it_is_ready_when_the_command_returns(tmp_path: Path) 
 def test_who_is_not_up_is_said_not_to_be(tmp_path: Path) -> None:
     status = shoal("status", "--home", str(tmp_path))
     assert (status.returncode, status.stdout) == (1, "")
-    assert status.stderr == f"Error: {tmp_path} is not served: `shoal up -d` starts it\n"
+    assert status.stderr == f"Error: no daemon serves {tmp_path}; start one with `shoal up -d`\n"
     down = shoal("down", "--home", str(tmp_path))
     assert (down.returncode, down.stdout) == (0, f"{tmp_path} is not served.\n")
 
@@ -140,7 +140,7 @@ def test_a_second_one_in_the_background_says_so_in_one_line(tmp_path: Path) -> N
         before = read_daemon_info(tmp_path)
         second = shoal("up", "-d", "--home", str(tmp_path))
         assert (second.returncode, second.stdout) == (1, "")
-        message = f"Error: {tmp_path} is in use by another process: a state has one owner at a time\n"
+        message = f"Error: {tmp_path} is in use by another process; stop it, or choose another directory\n"
         assert second.stderr == message
         assert read_daemon_info(tmp_path) == before
 
@@ -159,7 +159,7 @@ def test_a_directory_of_somebody_else_is_left_alone_in_the_background_too(tmp_pa
     (tmp_path / "letter").write_text("dear")
     refused = shoal("up", "-d", "--home", str(tmp_path))
     assert refused.returncode == 1
-    assert "none of them is Shoal's" in refused.stderr
+    assert "contains files that are not Shoal's" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
@@ -200,7 +200,7 @@ def test_when_it_stops_no_process_is_left(tmp_path: Path) -> None:
         daemon.send_signal(signal.SIGINT)
         out, err = daemon.communicate(timeout=LONG)
     assert (daemon.returncode, err) == (0, "")
-    assert "Ending 1 container" in out
+    assert "Stopping 1 container" in out
     assert not lives(child)
 
 

@@ -1,1 +1,5 @@
-"""The embedded home: objects in one SQLite file, in this process."""
+"""The embedded home: a complete cluster in one process, with its objects in one SQLite file.
+
+`serve` puts it together for `shoal up`, `store` opens its objects, and `daemon` is what other commands need
+to find and stop it.
+"""

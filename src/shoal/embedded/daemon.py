@@ -1,12 +1,11 @@
-"""Commands that last: they run until they are told to stop, and keep many objects meanwhile.
+"""Long-running commands: stop signals, running in the background, and the daemon of an embedded home.
 
-Running a command in the background: it is on its own before the foreground returns.
+    with detached(log) as report:  # continues in a background process; the caller's process waits
+        ...
+        report("ready")            # the caller's process prints this and exits
 
-with detached(log) as tell:   # the process that goes on is in here; the one that was called waits
-...
-tell("ready")             # what the one that was called prints, and returns
-
-The daemon of an embedded home, as other commands find it: whether it lives, and what it says of itself.
+A daemon writes `daemon.json` into its home, by which other commands find it; a lock tells whether it is
+alive.
 """
 
 import asyncio
@@ -24,132 +23,132 @@ from typing import IO, Any, Final
 
 import click
 
-_YOUNG, _OLDER, _OLD = 50_000, 20, 100
-"""How many objects come to be before the collector looks for those that only hold each other."""
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
+"""Thresholds of the garbage collector, by generation."""
 
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def stop_event() -> asyncio.Event:
-    """Is set when the process is told to stop (Ctrl-C, SIGTERM), from now on."""
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    for number in _STOPPING:
-        loop.add_signal_handler(number, told.set)
-    return told
+    """Return an event that is set when the process receives SIGINT (Ctrl-C) or SIGTERM."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    return stop
 
 
 def tune_garbage_collection() -> None:
-    """Do not look through a whole world for garbage again and again: there is little of it in there."""
-    gc.set_threshold(_YOUNG, _OLDER, _OLD)
+    """Collect garbage less often: the many long-lived objects contain few reference cycles."""
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
-_SIZE: Final = 10 * 1024 * 1024
-_FILES: Final = 3
-_WELL: Final = b"+"
+_MAX_LOG_SIZE: Final = 10 * 1024 * 1024
+_LOG_FILES: Final = 3
+_OK: Final = b"+"
 
 
 @contextlib.contextmanager
 def detached(log: Path) -> Iterator[Callable[[str], None]]:
-    """Go on in a process of its own; the one that was called prints what it is told, and exits.
+    """Continue in a background process; the calling process prints what is reported, and exits.
 
-    If the block fails before it has told anything, its one line is printed and the exit code is 1.
+    If the block fails before it has reported anything, the error is printed and the exit code is 1.
     """
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
-        _report(reader)
+        _relay(reader)
     os.close(reader)
     os.setsid()
     if os.fork():
-        os._exit(0)  # so that it never has a terminal again
-    _write_to(Path(os.devnull))
+        os._exit(0)  # so that it can never get a controlling terminal
+    _redirect_output(Path(os.devnull))
     with os.fdopen(writer, "wb", buffering=0) as pipe:
 
-        def tell(message: str) -> None:
-            _keep(log)
-            _tell(pipe, _WELL + message.encode())
+        def report(message: str) -> None:
+            _log_to(log)
+            _send(pipe, _OK + message.encode())
 
         try:
-            yield tell
+            yield report
         except click.ClickException as error:
-            _tell(pipe, error.format_message().encode())
+            _send(pipe, error.format_message().encode())
             raise
         except BaseException as error:
-            _tell(pipe, str(error).encode())
+            _send(pipe, str(error).encode())
             raise
 
 
-def _report(reader: int) -> None:
-    """Wait for word of the process that goes on, pass it on, and exit."""
+def _relay(reader: int) -> None:
+    """Wait for the report of the background process, print it, and exit."""
     with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read()
-    if said.startswith(_WELL):
-        click.echo(said[1:].decode())
+        message = pipe.read()
+    if message.startswith(_OK):
+        click.echo(message[1:].decode())
         sys.exit(0)
-    raise click.ClickException(said.decode() or "it ended before it was ready: its log says more")
+    raise click.ClickException(message.decode() or "the daemon ended before it was ready; see its log")
 
 
-def _tell(pipe: IO[bytes], message: bytes) -> None:
-    """Say the one thing that is waited for; nothing, if it was said already."""
-    if pipe.closed:  # its number may be another file's by now
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    """Send the one report that the calling process waits for; later reports are dropped."""
+    if pipe.closed:  # closed: its descriptor number may be reused
         return
-    with contextlib.suppress(OSError):  # nobody listens
+    with contextlib.suppress(OSError):  # the calling process is gone
         pipe.write(message)
     pipe.close()
 
 
-def _keep(log: Path) -> None:
-    """Have all that is said from now on go to a log, which is kept small."""
-    _write_to(log)
-    handler = logging.handlers.RotatingFileHandler(log, maxBytes=_SIZE, backupCount=_FILES)
+def _log_to(log: Path) -> None:
+    """Redirect output and logging to a log file, which is rotated."""
+    _redirect_output(log)
+    handler = logging.handlers.RotatingFileHandler(log, maxBytes=_MAX_LOG_SIZE, backupCount=_LOG_FILES)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
 
 
-def _write_to(path: Path) -> None:
-    """Have what is printed go to a file, and nothing be read."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
+def _redirect_output(path: Path) -> None:
+    """Redirect stdout and stderr to a file, and stdin to /dev/null."""
+    null = os.open(os.devnull, os.O_RDONLY)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for target, source in ((0, nothing), (1, file), (2, file)):
+    for target, source in ((0, null), (1, file), (2, file)):
         os.dup2(source, target)
-    os.close(nothing)
+    os.close(null)
     os.close(file)
 
 
 DAEMON_FILE: Final = "daemon.json"
 LOG_FILE: Final = "daemon.log"
 KEEP_PODS_SIGNAL: Final = signal.SIGUSR1
-"""What tells a daemon to stop and to let its pods run on."""
+"""Signal that stops a daemon but leaves its pods running."""
 STATUS_PATH: Final = "/shoal/status"
-"""Where the API says how the daemon is."""
+"""Path of the daemon's status page in the API."""
 
 
-def write_daemon_info(home: Path, **facts: object) -> None:
-    """Say who serves a home, for whoever looks for it."""
-    aside = home / f".{DAEMON_FILE}"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def write_daemon_info(home: Path, **info: object) -> None:
+    """Write `daemon.json`, by which other commands find the daemon of a home."""
+    temporary = home / f".{DAEMON_FILE}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(facts, file)
-    aside.replace(home / DAEMON_FILE)
+        json.dump(info, file)
+    temporary.replace(home / DAEMON_FILE)
 
 
 def remove_daemon_info(home: Path) -> None:
-    """Nobody serves the home any more."""
+    """Remove `daemon.json`: the home is not served any more."""
     (home / DAEMON_FILE).unlink(missing_ok=True)
 
 
 def read_daemon_info(home: Path) -> dict[str, Any] | None:
-    """What the daemon of a home says of itself; None if none is up. A dead one's word does not count."""
+    """The contents of `daemon.json`; None if no daemon is running. The file of a dead daemon is ignored."""
     if not is_locked(home):
         return None
     with contextlib.suppress(OSError, ValueError):
-        said: dict[str, Any] = json.loads((home / DAEMON_FILE).read_text())
-        return said
+        message: dict[str, Any] = json.loads((home / DAEMON_FILE).read_text())
+        return message
     return None
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process has the state of a home, or a container lives in the directory of a run."""
+    """Whether a directory is in use: a home by a daemon, or the directory of a run by a shim."""
     try:
         descriptor = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -164,8 +163,8 @@ def is_locked(directory: Path) -> bool:
 
 
 def require_daemon(home: Path) -> dict[str, Any]:
-    """What the daemon of a home says of itself; exits with 1 and one line if there is none."""
-    facts = read_daemon_info(home)
-    if facts is None:
-        raise click.ClickException(f"{home} is not served: `shoal up -d` starts it")
-    return facts
+    """Like `read_daemon_info`, but a ClickException if no daemon is running."""
+    info = read_daemon_info(home)
+    if info is None:
+        raise click.ClickException(f"no daemon serves {home}; start one with `shoal up -d`")
+    return info

@@ -1,8 +1,7 @@
-"""What nodes a machine is to be: as `shoal up` is told, or as it was told last time.
+"""The composition root of `shoal up`: objects, the API server, the agent that runs pods, and the manager.
 
-Pods are on nodes. A home that came back as other nodes would have lost those that its pods run on.
-
-The embedded home, put together: objects, the API over them, the agent that runs pods, and the manager.
+The layout of nodes is stored in the home and used again by default: pods are bound to nodes, and a home that
+came back with other nodes would lose its pods.
 """
 
 import asyncio
@@ -39,11 +38,11 @@ from shoal.kubelet.runtime import Run, Runtime, open_runtime
 from shoal.kubelet.shim.records import write_atomically
 from shoal.manager import Manager, in_background, running
 
-_FILE: Final = "nodes.json"
+_LAYOUT_FILE: Final = "nodes.json"
 
 
 class NodeLayout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The nodes, as people say them; without a number it is one, named like the machine."""
+    """The nodes of a home, as given on the command line; 0 nodes means one, named like the machine."""
 
     nodes: int = 0
     cpu: str = ""
@@ -52,20 +51,20 @@ class NodeLayout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def load_layout(home: Path) -> NodeLayout:
-    """What the home was last; at first nothing in particular."""
+    """The stored layout of a home; the default if there is none."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode((home / _FILE).read_bytes(), type=NodeLayout)
+        return msgspec.json.decode((home / _LAYOUT_FILE).read_bytes(), type=NodeLayout)
     return NodeLayout()
 
 
 def save_layout(home: Path, layout: NodeLayout) -> None:
-    """Keep what the home is now, for the next time."""
+    """Store the layout of a home if it has changed."""
     if layout != load_layout(home):
-        write_atomically(str(home / _FILE), msgspec.json.encode(layout), durable=True)
+        write_atomically(str(home / _LAYOUT_FILE), msgspec.json.encode(layout), durable=True)
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be served, and how."""
+    """What to serve, and how."""
 
     home: Path
     config: SchedulerConfig
@@ -77,35 +76,37 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StopRequest:
-    """What the process has been told: to stop, and whether its pods are to run on."""
+    """Whether the process was asked to stop, and whether its pods shall continue to run."""
 
     def __init__(self, *, keep_pods: bool) -> None:
-        self.stop: Final = stop_event()
+        self.requested: Final = stop_event()
         self.keep_pods = keep_pods
         asyncio.get_running_loop().add_signal_handler(KEEP_PODS_SIGNAL, self._keep_pods)
 
     def _keep_pods(self) -> None:
         self.keep_pods = True
-        self.stop.set()
+        self.requested.set()
 
 
 async def serve(
-    options: ServeOptions, ready: Callable[[str, Path], None], say: Callable[[str], None]
+    options: ServeOptions, ready: Callable[[str, Path], None], echo: Callable[[str], None]
 ) -> None:
-    """Serve a home until told to stop; `ready` is told its address and its kubeconfig when it can be used."""
+    """Serve a home until asked to stop; `ready` is called with its URL and kubeconfig when it can be used."""
     stop_request = StopRequest(keep_pods=options.keep_pods)
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(
-            # By the time that a pod comes there is a runtime to ask.
+            # The runtime is opened below, before any pod can be submitted.
             open_home(
                 options.home,
-                rules=with_pod_validation(strategies(), pod_validator(lambda: runtime.features, os.geteuid())),
+                strategies=with_pod_validation(
+                    strategies(), pod_validator(lambda: runtime.features, os.geteuid())
+                ),
             )
         )
         save_layout(options.home, options.layout)
         runtime = await stack.enter_async_context(open_runtime(options.home))
         agent = Agent(registry, runtime, options.home, options.nodes)
-        status = StatusPage(options, runtime)
+        status_page = StatusPage(options, runtime)
         credentials = Credentials(options.home, certificate_hosts(options.listen))
         port = credentials.last_port() if options.port is None else options.port
         url = await stack.enter_async_context(
@@ -115,22 +116,22 @@ async def serve(
                 options.listen,
                 port,
                 kubelet=agent,
-                pages={STATUS_PATH: status.page},
+                pages={STATUS_PATH: status_page.render},
             )
         )
         kubeconfig = credentials.write_kubeconfig(url)
-        stack.push_async_callback(_stop_pods, agent, stop_request, say)
+        stack.push_async_callback(_stop_pods, agent, stop_request, echo)
         await stack.enter_async_context(_running_agent(agent))
-        status.manager = await stack.enter_async_context(running(registry, options.config, native=True))
-        await status.manager.ready()
+        status_page.manager = await stack.enter_async_context(running(registry, options.config, native=True))
+        await status_page.manager.ready()
         stack.enter_context(_daemon_info(options.home, url))
         ready(url, kubeconfig)
-        await stop_request.stop.wait()
-        say("Stopping.")
+        await stop_request.requested.wait()
+        echo("Stopping.")
 
 
 class StatusPage:
-    """What `shoal status` is told by who serves."""
+    """The status page of the daemon, which `shoal status` shows."""
 
     def __init__(self, options: ServeOptions, runtime: Runtime) -> None:
         self.manager: Manager | None = None
@@ -138,7 +139,8 @@ class StatusPage:
         self._runtime: Final = runtime
         self._started_at: Final = time.time()
 
-    def page(self) -> Object:
+    def render(self) -> Object:
+        """The page as JSON data."""
         features = self._runtime.features
         return {
             "home": str(self._options.home),
@@ -156,29 +158,27 @@ async def _running_agent(agent: Agent) -> AsyncIterator[None]:
         yield
 
 
-async def _stop_pods(agent: Agent, stop_request: StopRequest, say: Callable[[str], None]) -> None:
-    """End all processes of pods, each within its grace; at once when told to stop again.
+async def _stop_pods(agent: Agent, stop_request: StopRequest, echo: Callable[[str], None]) -> None:
+    """Stop all containers, each within its grace period; kill them at a second stop request.
 
-    Whoever was not told to stop has failed: then pods run on, for the next one to find.
+    If serving failed without a stop request, containers continue to run, for the next daemon to adopt.
     """
-    running_containers = (
-        agent.running_runs() if stop_request.stop.is_set() and not stop_request.keep_pods else []
-    )
-    if not running_containers:
+    runs = agent.running_runs() if stop_request.requested.is_set() and not stop_request.keep_pods else []
+    if not runs:
         return
-    say(f"Ending {many(len(running_containers), 'container')}; once more to kill.")
-    stop_request.stop.clear()
+    echo(f"Stopping {many(len(runs), 'container')}; interrupt again to kill.")
+    stop_request.requested.clear()
     await agent.mark_pods_disrupted()
-    for run in running_containers:
+    for run in runs:
         run.stop(run.spec.grace)
-    async with in_background(_kill_on_second_signal(running_containers, stop_request)):
-        for run in running_containers:
+    async with in_background(_kill_on_second_signal(runs, stop_request)):
+        for run in runs:
             await run.wait()
 
 
-async def _kill_on_second_signal(running_containers: Sequence[Run], stop_request: StopRequest) -> None:
-    await stop_request.stop.wait()
-    for run in running_containers:
+async def _kill_on_second_signal(runs: Sequence[Run], stop_request: StopRequest) -> None:
+    await stop_request.requested.wait()
+    for run in runs:
         run.stop(0)
 
 

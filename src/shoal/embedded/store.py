@@ -1,4 +1,4 @@
-"""Opening an embedded home."""
+"""The objects of an embedded home: its registry over SQLite, and admission of pods to this machine."""
 
 import random
 import time
@@ -25,35 +25,35 @@ async def open_home(
     clock: Callable[[], float] = time.time,
     rng: random.Random | None = None,
     retention: Retention | None = None,
-    rules: Mapping[str, Strategy] | None = None,
+    strategies: Mapping[str, Strategy] | None = None,
 ) -> AsyncIterator[Registry]:
-    """The registry whose objects are kept in a directory; StorageError, for people, if it cannot be had."""
+    """The registry of a home directory; StorageError, with a message for users, if it cannot be opened."""
     journal = SqliteJournal(directory)
     try:
-        registry = Registry(journal, clock=clock, rng=rng, retention=retention, strategies=rules)
+        registry = Registry(journal, clock=clock, rng=rng, retention=retention, strategies=strategies)
     except (msgspec.DecodeError, ValueError) as error:
         await journal.close()
         raise StorageError(
-            f"{directory} has objects that are damaged ({error}): nothing was changed"
+            f"{directory} contains damaged objects ({error}); nothing was changed; restore it from a backup"
         ) from error
     async with registry:
         yield registry
 
 
 def with_pod_validation(table: Mapping[str, Strategy], validate: PodValidator) -> Mapping[str, Strategy]:
-    """Rules that refuse what cannot be run, besides what they refuse anyway."""
+    """Strategies that also reject pods, and jobs whose pods, cannot run on this machine."""
     return {
-        name: _with_pod_validation(rules, validate) if has_pods(rules.resource.kind) else rules
-        for name, rules in table.items()
+        name: _with_pod_validation(strategy, validate) if has_pods(strategy.resource.kind) else strategy
+        for name, strategy in table.items()
     }
 
 
-def _with_pod_validation(rules: Strategy, validate: PodValidator) -> Strategy:
-    kind = rules.resource.kind
+def _with_pod_validation(strategy: Strategy, validate: PodValidator) -> Strategy:
+    kind = strategy.resource.kind
 
     def admit(obj: Object, old: Object | None, reader: ObjectReader) -> None:
-        rules.admit(obj, old, reader)
+        strategy.admit(obj, old, reader)
         if old is None or (old.get("spec") != obj.get("spec") and kind != PODS.kind):
-            rules.raise_if_invalid(obj["metadata"]["name"], validate_pods(obj, validate, kind))
+            strategy.raise_if_invalid(obj["metadata"]["name"], validate_pods(obj, validate, kind))
 
-    return replace(rules, admit=admit)
+    return replace(strategy, admit=admit)

@@ -130,9 +130,9 @@ TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file where the directory should be": (a_file_in_its_place, "cannot be used: File exists"),
     "a file that is no database": (garbage, "it is damaged"),
     "a page that is damaged": (a_damaged_page, "damaged"),
-    "an object that is damaged": (a_damaged_object, "objects that are damaged"),
+    "an object that is damaged": (a_damaged_object, "contains damaged objects"),
     "the end of an object that never was": (a_missing_object, "the end of configmaps/default/never"),
-    "a newer format": (a_newer_format, "written by a newer Shoal (its format is 99"),
+    "a newer format": (a_newer_format, "written by a newer version of Shoal (format 99"),
     "a database of another program": (another_program, "another program"),
 }
 
