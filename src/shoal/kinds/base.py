@@ -93,7 +93,12 @@ class PlannedJob(msgspec.Struct, Generic[J], frozen=True, eq=False):
 
 
 class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
-    """A kind of job. `role_fields` are the fields of its spec that describe its pods."""
+    """A kind of job.
+
+    `role_fields` are the fields of its spec that describe its pods. Its `view` has the name of the kind, and
+    the status of a kind that is planned as a workload has at least `conditions`, `nominations` (pod name to
+    node) and `broken_since`; the scheduler writes them.
+    """
 
     role_fields: tuple[str, ...] = ("template",)
 
