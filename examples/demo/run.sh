@@ -1,6 +1,6 @@
 #!/bin/sh
-# A cluster of four small machines on this one, two teams, three jobs: one borrows, one takes its room back, one is a gang.
-# Everything is in a temporary directory, and nothing is left behind. `make demo` runs it.
+# A cluster of four simulated nodes, two teams, three jobs: one borrows nodes, one reclaims them, one is a gang.
+# All state is in a temporary directory, which is removed at the end. `make demo` runs it.
 set -eu
 cd "$(dirname "$0")"
 shoal=${SHOAL:-shoal}
@@ -22,21 +22,21 @@ say() { printf '\n\033[1m$ shoal %s\033[0m\n' "$*"; "$shoal" "$@"; }
 
 note() { printf '\n\033[2m# %s\033[0m' "$*"; }
 
-note 'Four small machines, played by this one. Two teams own two of them each.'
+note 'Four small nodes, simulated on this machine. Two teams own two of them each.'
 say up -d --nodes 4 --node-cpu 2 --node-memory 1Gi
 say label nodes node-0 node-1 team=vision
 say label nodes node-2 node-3 team=speech
-note 'The vision team has more to do than fits its own machines: the rest borrows from the speech team.'
+note 'The jobs of the vision team do not fit its own nodes: the rest borrows nodes of the speech team.'
 say apply -f pools.yaml -f sweep.yaml
 
-# What comes while the picture is shown.
+# Submitted while `shoal watch` runs.
 {
 	sleep 3; "$shoal" apply -f gang.yaml
 	sleep 3; "$shoal" apply -f decode.yaml
 } >/dev/null &
 later=$!
 
-note 'Soon a gang comes, which starts whole or not at all; then the speech team, which takes its machines back.'
+note 'Soon a gang is submitted, which starts as a whole or not at all; then a job of the speech team, which reclaims its nodes.'
 say watch --until-idle
 later=
 say get jobs

@@ -1,11 +1,11 @@
-"""The next replica goes where it brings most, by what the workers reported.
+"""Give the next replica to the job with the largest gain in speed-up, as reported by its workers.
 
-A job's workers post, for every size they have run at, how many samples they got through in a second:
+The workers of a job report, for every size they have run at, the number of samples per second:
 
     {"samples": {"1": 100, "2": 190, "4": 320}}
 
-and the policy gives free room, one replica after another, to the job whose speed-up gains most by one more. A
-job that reported nothing yet counts as if every replica brought as much as the first: so it is tried out.
+The policy gives free room, one replica after another, to the job whose speed-up gains most by one more. A job
+without a report is assumed to scale linearly, so that it is tried at larger sizes.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from shoal.policies.contract import Allocation
 
 
 class MarginalPolicy:
-    """Sizes jobs by what one more replica of each would bring."""
+    """Sizes jobs by the gain of one more replica."""
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
-        """A new job starts at its minimum; where, is left to Shoal."""
+        """Let a new job start at its minimum, on nodes that Shoal chooses."""
         return []
 
     def optimize(
@@ -27,7 +27,7 @@ class MarginalPolicy:
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """Running replicas stay where they are; free room goes to the largest gain."""
+        """Keep running replicas on their nodes, and give free room to the largest gain."""
         free = {name: dict(node.free) for name, node in nodes.items()}
         answer = {key: list(previous[key]) for key in jobs}
         while best := _best_step(jobs, answer, free):
@@ -41,7 +41,7 @@ class MarginalPolicy:
 def _best_step(
     jobs: Mapping[str, JobInfo], answer: Mapping[str, Allocation], free: Mapping[str, Mapping[str, int]]
 ) -> tuple[JobInfo, str] | None:
-    """The job that gains most by one more replica, and a node for it."""
+    """Return the job that gains most by one more replica, and a node for it."""
     steps = []
     for key in sorted(jobs):
         job, size = jobs[key], sum(map(bool, answer[key]))
@@ -54,7 +54,7 @@ def _best_step(
 
 
 def _give(ranks: list[str], node: str) -> None:
-    """Fill the lowest rank that lost its node (""), else add one: the others stay where they are."""
+    """Fill the lowest rank that lost its node (""), otherwise add a rank; the others keep their nodes."""
     if "" in ranks:
         ranks[ranks.index("")] = node
     else:
