@@ -62,18 +62,18 @@ def _give(ranks: list[str], node: str) -> None:
 
 
 def speedup(job: JobInfo, size: int) -> float:
-    """How many times faster than one replica a job is at a size, by what was reported.
+    """Speed-up of a job at a size relative to one replica, from the reported rates.
 
-    Between two reports it is a straight line, beyond the last it is flat.
+    Linear between two reported sizes, and constant beyond the last.
     """
-    told = {int(at): float(rate) for at, rate in job.profilings.get("samples", {}).items()}
-    if len(told) < 2 or min(told) < 1 or told[min(told)] <= 0:
+    rates = {int(at): float(rate) for at, rate in job.profilings.get("samples", {}).items()}
+    if len(rates) < 2 or min(rates) < 1 or rates[min(rates)] <= 0:
         return float(size)
-    first = min(told)
-    below = max((at for at in told if at <= size), default=first)
-    above = min((at for at in told if at >= size), default=max(told))
-    slope = (told[above] - told[below]) / (above - below) if above > below else 0.0
-    return (told[below] + slope * (size - below)) / (told[first] / first)
+    first = min(rates)
+    below = max((at for at in rates if at <= size), default=first)
+    above = min((at for at in rates if at >= size), default=max(rates))
+    slope = (rates[above] - rates[below]) / (above - below) if above > below else 0.0
+    return (rates[below] + slope * (size - below)) / (rates[first] / first)
 
 
 def _fits(job: JobInfo, free: Mapping[str, int]) -> bool:
