@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.client.client import Client
-from shoal.client.connection import Answer, Connection, NonsenseError
+from shoal.client.connection import Connection, ProtocolError, Response
 from shoal.cluster.errors import UnavailableError
-from shoal.cluster.kubernetes.access import Access, Credentials, with_token
+from shoal.cluster.kubernetes.access import Access, Credentials, token_access
 from shoal.cluster.resources import PODS
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -42,8 +42,8 @@ def saying(pieces: list[bytes]) -> Iterator[socket.socket]:
     speaker.join()
 
 
-def begun(line: socket.socket) -> Answer:
-    answer = Answer(line)
+def begun(line: socket.socket) -> Response:
+    answer = Response(line)
     answer.begin()
     return answer
 
@@ -66,7 +66,7 @@ def test_an_answer_is_the_same_however_it_is_cut(way: str, cuts: set[int]) -> No
 def test_an_answer_that_is_broken_off_is_none(way: str) -> None:
     text = ANSWERS[way]
     for end in range(len(text)):
-        with saying([text[:end]]) as line, pytest.raises(ConnectionError, match="hung up"):
+        with saying([text[:end]]) as line, pytest.raises(ConnectionError, match="closed the connection"):
             begun(line).read()
 
 
@@ -97,7 +97,7 @@ def test_a_connection_that_is_not_used_again(case: str) -> None:
     "text", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02", b"HTTP/1.1 abc\r\n"]
 )
 def test_what_is_not_http(text: bytes) -> None:
-    with saying([text]) as line, pytest.raises(NonsenseError, match="does not speak HTTP"):
+    with saying([text]) as line, pytest.raises(ProtocolError, match="does not speak HTTP"):
         begun(line)
 
 
@@ -105,7 +105,7 @@ def test_who_is_interrupted_while_an_answer_is_read_ends(monkeypatch: pytest.Mon
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Answer, "on_body", interrupted)
+    monkeypatch.setattr(Response, "on_body", interrupted)
     with saying([LENGTH]) as line, pytest.raises(KeyboardInterrupt):
         begun(line).read()
 
@@ -139,8 +139,8 @@ FOUND = OK + b'Content-Length: 26\r\n\r\n{"metadata":{"name":"a"}}\n'
 
 
 def access(url: str, proxy: str = "") -> Access:
-    found = with_token(url, "t")
-    return Access(url=url, tls=found.tls, identity=found.identity, proxy=proxy)
+    found = token_access(url, "t")
+    return Access(url=url, tls=found.tls, credential_source=found.credential_source, proxy=proxy)
 
 
 def test_what_is_asked_and_that_a_connection_is_used_again() -> None:
@@ -172,11 +172,11 @@ def test_a_proxy_that_refuses() -> None:
 
 def test_a_proxy_of_another_sort() -> None:
     client = Client(access("https://10.0.0.1:6443", "https://127.0.0.1:1"))
-    with pytest.raises(UnavailableError, match="is not spoken to"):
+    with pytest.raises(UnavailableError, match="unsupported proxy"):
         client.get(PODS, "a", "ns")
 
 
 def test_a_line_break_does_not_get_into_what_is_said() -> None:
     connection = Connection(access("http://127.0.0.1:1"), Credentials(""), None)
-    with pytest.raises(NonsenseError, match="Authorization"):
+    with pytest.raises(ProtocolError, match="Authorization"):
         connection.ask("GET", "/", {"Authorization": "Bearer t\r\nX: y"}, None)

@@ -18,7 +18,7 @@ from shoal.cluster.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from shoal.cluster.kubernetes.access import Credentials, with_token
+from shoal.cluster.kubernetes.access import Credentials, token_access
 from shoal.cluster.resources import PODS
 from tests.cluster.kubernetes.scripted import ABORT, Answer, Scripted, answer, refusal
 
@@ -29,7 +29,7 @@ FOUND = answer(200, {"kind": "Pod", "metadata": {"name": "a"}})
 async def told(script: list[Answer], do: Callable[[Client], T]) -> tuple[T, list[str]]:
     """What came of asking a server that answers like this, and what it was asked."""
     async with Scripted(script).serving() as server:
-        client = Client(with_token(server.url, "t"))
+        client = Client(token_access(server.url, "t"))
         try:
             return await asyncio.to_thread(do, client), server.lines
         finally:
@@ -113,7 +113,7 @@ async def test_a_write_is_never_repeated() -> None:
 
     async with Scripted([FOUND, [ABORT], FOUND]).serving() as server:
         with pytest.raises(UnavailableError):
-            await asyncio.to_thread(read_then_write, Client(with_token(server.url, "t")))
+            await asyncio.to_thread(read_then_write, Client(token_access(server.url, "t")))
     assert [line.split()[0] for line in server.lines] == ["GET", "POST"]
 
 
@@ -127,7 +127,7 @@ class Renewing:
         await asyncio.sleep(0)
         return Credentials(f"Bearer {self.issued}")
 
-    def refused(self, credentials: Credentials) -> bool:
+    def reject(self, credentials: Credentials) -> bool:
         assert credentials.authorization == f"Bearer {self.issued}"
         self.issued += 1
         return self.issued == 1
@@ -136,7 +136,7 @@ class Renewing:
 @pytest.mark.parametrize("script, asked", [([FOUND], ["0"]), ([refusal(401), FOUND], ["0", "1"])])
 async def test_credentials_that_are_issued(script: list[Answer], asked: list[str]) -> None:
     async with Scripted(list(script)).serving() as server:
-        access = msgspec.structs.replace(with_token(server.url, ""), identity=Renewing())
+        access = msgspec.structs.replace(token_access(server.url, ""), credential_source=Renewing())
         client = Client(access)
         assert await asyncio.to_thread(get, client) == "a"
         client.close()
@@ -145,13 +145,13 @@ async def test_credentials_that_are_issued(script: list[Answer], asked: list[str
 
 async def test_who_is_not_let_in_twice_is_told() -> None:
     async with Scripted([refusal(401)]).serving() as server:
-        client = Client(msgspec.structs.replace(with_token(server.url, ""), identity=Renewing()))
+        client = Client(msgspec.structs.replace(token_access(server.url, ""), credential_source=Renewing()))
         with pytest.raises(UnauthorizedError):
             await asyncio.to_thread(get, client)
         client.close()
 
 
 def test_a_server_that_is_not_there_is_said() -> None:
-    client = Client(with_token("http://127.0.0.1:1", "t"))
+    client = Client(token_access("http://127.0.0.1:1", "t"))
     with pytest.raises(UnavailableError, match=r"http://127.0.0.1:1 cannot be reached: Connection refused"):
         get(client)

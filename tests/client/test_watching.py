@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shoal.client.client import Client, Named
-from shoal.client.watch import Change, Follower, gone, until
+from shoal.client.client import Client, ObjectName
+from shoal.client.watch import ObjectChange, Watcher, is_gone, wait_until
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.kubernetes.access import with_token
+from shoal.cluster.kubernetes.access import token_access
 from shoal.cluster.resources import PODS
 from tests.cluster.kubernetes.scripted import ABORT, Answer, Scripted, answer, refusal, stream
 
@@ -96,9 +96,9 @@ async def test_what_is_told(script: list[Answer], wanted: list[str]) -> None:
     assert [f"{change.type} {change.object['metadata']['name']}" for change in found] == wanted
 
 
-def followed(url: str, most: int | None = None) -> list[Change]:
-    with contextlib.closing(Client(with_token(url, "t"))) as client:
-        return [*islice(Follower(client, PODS).changes(), most)]
+def followed(url: str, most: int | None = None) -> list[ObjectChange]:
+    with contextlib.closing(Client(token_access(url, "t"))) as client:
+        return [*islice(Watcher(client, PODS).changes(), most)]
 
 
 @pytest.mark.parametrize("there", [[], [pod("b", 3)]])
@@ -108,8 +108,8 @@ async def test_who_waits_for_an_end_that_came_before_it_could_watch_is_told(ther
 
 
 def waited(url: str) -> bool:
-    with contextlib.closing(Client(with_token(url, "t"))) as client:
-        return until(client, Named(PODS, "a", "default"), gone("uid-a"), math.inf)
+    with contextlib.closing(Client(token_access(url, "t"))) as client:
+        return wait_until(client, ObjectName(PODS, "a", "default"), is_gone("uid-a"), math.inf)
 
 
 async def test_a_watch_goes_on_from_the_last_version() -> None:

@@ -2,18 +2,18 @@
 
 import asyncio
 
-from shoal.cluster.events import Note, Recorder, Reference
+from shoal.cluster.events import EventRecorder, ObjectEvent, ObjectReference
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
-from tests.controllers.scenes import registry, watched
-from tests.controllers.virtual import clock, virtually
+from tests.controllers.harness import registry, observe
+from tests.controllers.virtual_time import clock, run_virtual
 
-JOB = Reference(api_version="batch/v1", kind="Job", name="j", namespace="default", uid="u1")
-NODE = Reference(api_version="v1", kind="Node", name="n1", uid="u2")
+JOB = ObjectReference(api_version="batch/v1", kind="Job", name="j", namespace="default", uid="u1")
+NODE = ObjectReference(api_version="v1", kind="Node", name="n1", uid="u2")
 
 
-def note(message: str = "it is so", reason: str = "Because", about: Reference = JOB) -> Note:
-    return Note(about=about, reason=reason, message=message)
+def note(message: str = "it is so", reason: str = "Because", about: ObjectReference = JOB) -> ObjectEvent:
+    return ObjectEvent(regarding=about, reason=reason, message=message)
 
 
 async def events(cluster: Cluster) -> list[Object]:
@@ -21,16 +21,16 @@ async def events(cluster: Cluster) -> list[Object]:
 
 
 def test_what_is_said_again_is_counted_also_after_a_restart() -> None:
-    async def scene() -> list[Object]:
+    async def scenario() -> list[Object]:
         async with registry() as home:
             for _ in range(2):
-                recorder = Recorder(home, "tester", clock)
+                recorder = EventRecorder(home, "tester", clock)
                 for _ in range(3):
                     await recorder.record(note())
                     await asyncio.sleep(10)
             return await events(home)
 
-    (event,) = virtually(scene)
+    (event,) = run_virtual(scenario)
     assert event["count"] == 6
     assert (event["firstTimestamp"], event["lastTimestamp"]) == (
         "2027-01-15T08:00:00Z",
@@ -41,32 +41,32 @@ def test_what_is_said_again_is_counted_also_after_a_restart() -> None:
 
 
 def test_what_has_no_namespace_is_told_of_in_the_default_one() -> None:
-    async def scene() -> list[Object]:
+    async def scenario() -> list[Object]:
         async with registry() as home:
-            await Recorder(home, "tester", clock).record(note(about=NODE))
+            await EventRecorder(home, "tester", clock).record(note(about=NODE))
             return await events(home)
 
-    assert [event["metadata"]["namespace"] for event in virtually(scene)] == ["default"]
+    assert [event["metadata"]["namespace"] for event in run_virtual(scenario)] == ["default"]
 
 
 def test_many_messages_of_one_reason_are_taken_together() -> None:
-    async def scene() -> list[Object]:
+    async def scenario() -> list[Object]:
         async with registry() as home:
-            recorder = Recorder(home, "tester", clock)
+            recorder = EventRecorder(home, "tester", clock)
             for number in range(15):
                 await recorder.record(note(f"number {number}"))
             return await events(home)
 
-    found = virtually(scene)
+    found = run_virtual(scenario)
     together = [event for event in found if event["message"].startswith("(combined from similar events): ")]
     assert (len(found), [event["count"] for event in together]) == (11, [5])
 
 
 def test_an_object_that_talks_too_much_is_not_heard_for_a_while_but_counted() -> None:
-    async def scene() -> tuple[int, int, int]:
+    async def scenario() -> tuple[int, int, int]:
         async with registry() as home:
-            port, cluster = watched(home)
-            recorder = Recorder(cluster, "tester", clock)
+            port, cluster = observe(home)
+            recorder = EventRecorder(cluster, "tester", clock)
             for _ in range(100):
                 await recorder.record(note())
             spoken = len(port.writes)
@@ -77,4 +77,4 @@ def test_an_object_that_talks_too_much_is_not_heard_for_a_while_but_counted() ->
             (event,) = [e for e in await events(home) if e["involvedObject"]["kind"] == "Job"]
             return spoken, others, event["count"]
 
-    assert virtually(scene) == (25, 1, 101)
+    assert run_virtual(scenario) == (25, 1, 101)

@@ -12,8 +12,8 @@ import pytest
 
 from shoal.cluster import errors
 from shoal.cluster.backoff import Backoff
-from shoal.cluster.object_store import Change, Gone, Put
-from shoal.cluster.port import EVERYWHERE, Cluster, Event, Page, Where
+from shoal.cluster.object_store import Change, Deleted, Put
+from shoal.cluster.port import EVERYTHING, Cluster, Page, Selector, WatchEvent
 from shoal.cluster.reflector import Reflector, ReflectorOptions, Reflectors
 from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, Resource, Text
 
@@ -65,7 +65,7 @@ class Scripted:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def list(
-        self, resource: Resource[Any], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+        self, resource: Resource[Any], selector: Selector = EVERYTHING, *, limit: int = 0, start: str = ""
     ) -> Page[Any]:
         step = await self._next(f"list {limit}{start and ' after '}{start}")
         assert isinstance(step, Lists)
@@ -76,20 +76,20 @@ class Scripted:
     async def watch(
         self,
         resource: Resource[Any],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         version: str = "",
         timeout: float | None = None,  # noqa: ASYNC109 - as the port has it
-    ) -> AsyncIterator[AsyncIterator[Event[Any]]]:
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         step = await self._next(f"watch {version}")
         assert isinstance(step, Tells)
         yield self._events(resource, step)
 
-    async def _events(self, resource: Resource[Any], step: Tells) -> AsyncIterator[Event[Any]]:
+    async def _events(self, resource: Resource[Any], step: Tells) -> AsyncIterator[WatchEvent[Any]]:
         for kind, text in step.events:
             version = json.loads(text)["metadata"]["resourceVersion"]
             item = None if kind == "BOOKMARK" else resource.decode(text)
-            yield Event(cast("Any", kind), item, version)
+            yield WatchEvent(cast("Any", kind), item, version)
         if step.end is not None:
             raise step.end
 
@@ -234,7 +234,7 @@ def strict(text: Text) -> Any:  # noqa: ANN401 - as JSON has it
 
 def in_words(changes: Sequence[Change[Any]]) -> list[str]:
     return [
-        f"gone {change.key[1]}" if isinstance(change, Gone) else f"put {change.key[1]} {change.version}"
+        f"gone {change.key[1]}" if isinstance(change, Deleted) else f"put {change.key[1]} {change.version}"
         for change in changes
     ]
 
@@ -294,11 +294,11 @@ async def test_it_says_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
     task = asyncio.create_task(reflector.run())
     await cluster.done.wait()
     task.cancel()
-    assert reflector.first.unreadable == {("", "a"): "value: expected a number"}
-    assert reflector.trouble is DROPPED
+    assert reflector.handler.undecodable == {("", "a"): "value: expected a number"}
+    assert reflector.last_error is DROPPED
     assert taken == []
     assert [record.getMessage() for record in caplog.records] == [
-        "configmaps a is left out: value: expected a number",
+        "ignoring configmaps a, which cannot be decoded: value: expected a number",
         "configmaps: the connection was reset",
     ]
 
@@ -316,7 +316,7 @@ async def test_several_are_synced_when_all_are() -> None:
     task = asyncio.create_task(group.run())
     await group.synced()
     assert counts == [1, 1]
-    assert group.troubles == []
+    assert group.errors == []
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

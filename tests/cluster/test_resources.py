@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from shoal.cluster.resources import BY_KIND, PODS, POOLS, RESOURCES, Object, Resource
+from shoal.cluster.resources import (PODS, Object, Resource, resource_of, by_kind, resources)
 from tests.k8s.controlplane import ControlPlane
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.full_name)
+@pytest.mark.parametrize("resource", resources(), ids=lambda resource: resource.full_name)
 def test_a_real_api_server_has_the_resource_just_so(k8s: ControlPlane, resource: Resource[Object]) -> None:
     found = {entry["name"]: entry for entry in _discovered(k8s, resource)}
     said = found[resource.plural]
@@ -28,12 +28,12 @@ def _discovered(k8s: ControlPlane, resource: Resource[Object]) -> list[dict[str,
 def test_paths_are_those_of_the_api() -> None:
     assert PODS.path() == "/api/v1/pods"
     assert PODS.path("team", "a", "binding") == "/api/v1/namespaces/team/pods/a/binding"
-    assert POOLS.path("ignored", "gpu") == "/apis/resource.aibee.cn/v1alpha1/pools/gpu"
+    assert resource_of("Pool").path("ignored", "gpu") == "/apis/resource.aibee.cn/v1alpha1/pools/gpu"
 
 
 def test_objects_are_found_by_what_they_say_they_are() -> None:
-    assert BY_KIND["v1", "Pod"] is PODS
-    assert BY_KIND["resource.aibee.cn/v1alpha1", "Pool"] is POOLS
+    assert by_kind()["v1", "Pod"] is PODS
+    assert by_kind()["resource.aibee.cn/v1alpha1", "Pool"] is resource_of("Pool")
 
 
 def test_an_object_that_does_not_say_what_it_is_is_told() -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.cluster.errors import BadRequestError
-from shoal.cluster.port import Where
-from shoal.cluster.resources import DIJOBS, EVENTS, JOBS, NODES, PODS, SECRETS, TYJOBS, Object, Resource
-from shoal.cluster.selection import Selection
+from shoal.cluster.port import Selector
+from shoal.cluster.resources import (EVENTS, JOBS, NODES, PODS, SECRETS, Object, Resource, resource_of)
+from shoal.cluster.selection import CompiledSelector
 
 LABELS = {"team": "a", "tier": "web", "size": "10", "example.com/x": ""}
 LABEL_SELECTORS: dict[str, bool] = {
@@ -70,26 +70,26 @@ def text(thing: Object) -> bytes:
     return msgspec.json.encode(thing)
 
 
-def means(where: Where, thing: Object, resource: Resource[Object] = PODS) -> bool:
-    return Selection(resource, where).matches(text(thing))
+def means(where: Selector, thing: Object, resource: Resource[Object] = PODS) -> bool:
+    return CompiledSelector(resource, where).matches(text(thing))
 
 
 @pytest.mark.parametrize("selector", LABEL_SELECTORS)
 def test_labels(selector: str) -> None:
     thing = {"metadata": {"name": "x", "labels": LABELS}, "spec": {"labels": {"team": "other"}}}
-    assert means(Where(labels=selector), thing) is LABEL_SELECTORS[selector]
+    assert means(Selector(labels=selector), thing) is LABEL_SELECTORS[selector]
 
 
 @pytest.mark.parametrize("selector", NO_LABEL_SELECTORS)
 def test_what_is_no_label_selector(selector: str) -> None:
     with pytest.raises(BadRequestError, match="unable to parse requirement"):
-        Selection(PODS, Where(labels=selector))
+        CompiledSelector(PODS, Selector(labels=selector))
 
 
 @pytest.mark.parametrize("thing", [{}, {"metadata": {}}, {"metadata": {"labels": None}}], ids=str)
 def test_no_labels_are_labels_too(thing: Object) -> None:
-    assert means(Where(labels="!a"), thing)
-    assert not means(Where(labels="a"), thing)
+    assert means(Selector(labels="!a"), thing)
+    assert not means(Selector(labels="a"), thing)
 
 
 FIELDS: list[tuple[Resource[Object], str, Object, bool]] = [
@@ -109,15 +109,15 @@ FIELDS: list[tuple[Resource[Object], str, Object, bool]] = [
     (JOBS, "status.successful=2", {"status": {"succeeded": 2}}, True),
     (EVENTS, "involvedObject.name=a,reason=R", {"involvedObject": {"name": "a"}, "reason": "R"}, True),
     (EVENTS, "source=s", {"source": {"component": "s"}}, True),
-    (DIJOBS, "status.phase=Running", {"status": {"phase": "Running"}}, True),
-    (TYJOBS, "status.stage!=Done", {}, True),
+    (resource_of("DIJob"), "status.phase=Running", {"status": {"phase": "Running"}}, True),
+    (resource_of("TYJob"), "status.stage!=Done", {}, True),
 ]
 
 
 @pytest.mark.parametrize("row", FIELDS, ids=lambda row: f"{row[0].plural} {row[1]} {row[2]}")
 def test_fields(row: tuple[Resource[Object], str, Object, bool]) -> None:
     resource, selector, thing, expected = row
-    assert means(Where(fields=selector), thing, resource) is expected
+    assert means(Selector(fields=selector), thing, resource) is expected
 
 
 NO_FIELDS = {
@@ -130,14 +130,14 @@ NO_FIELDS = {
 @pytest.mark.parametrize("selector", NO_FIELDS)
 def test_what_is_no_field_selector(selector: str) -> None:
     with pytest.raises(BadRequestError, match=re.escape(NO_FIELDS[selector])):
-        Selection(PODS, Where(fields=selector))
+        CompiledSelector(PODS, Selector(fields=selector))
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_selector_or_is_refused(selector: str) -> None:
-    for where in (Where(labels=selector), Where(fields=selector)):
+    for where in (Selector(labels=selector), Selector(fields=selector)):
         try:
-            found = Selection(PODS, where)
+            found = CompiledSelector(PODS, where)
         except BadRequestError:
             continue
         assert isinstance(found.matches(b'{"metadata":{"name":"a","labels":{"a":"b"}}}'), bool)
@@ -150,4 +150,4 @@ words = st.from_regex(r"[a-z]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
 def test_equalities_hold_together_or_not_at_all(labels: dict[str, str], wanted: dict[str, str]) -> None:
     selector = ",".join(f"{key}={value}" for key, value in wanted.items())
     expected = all(labels.get(key) == value for key, value in wanted.items())
-    assert means(Where(labels=selector), {"metadata": {"labels": labels}}) is expected
+    assert means(Selector(labels=selector), {"metadata": {"labels": labels}}) is expected

@@ -1,5 +1,6 @@
-"""A small client for commands: one request after another, without an event loop and quick to import.
+"""A small synchronous client for commands: one request after another, and quick to import.
 
-What lasts speaks through `shoal.cluster`, many requests at once. A command asks a few things and prints them,
-and what a person notices is how soon it begins: nothing here imports asyncio, aiohttp or a client library.
+Services use `shoal.cluster`, with many requests at once. A command sends a few requests and prints the
+results, and its users notice how soon it starts: except for `exec`, nothing here imports asyncio, aiohttp or
+a client library.
 """

@@ -1,7 +1,8 @@
-"""Requests to an API server, one after another over one connection; streams have connections of their own.
+"""Requests to an API server, one after another over one connection; each stream has its own connection.
 
-Tried again is only what was certainly not done, or does no harm twice: what the server asks to try later
-(429), reads on a connection that had gone stale, and once with new credentials what it did not let in.
+A request is retried only if it was certainly not executed, or may be executed twice: when the server asks to
+retry later (429), a read on a kept connection that was closed meanwhile, and once after 401 if there are new
+credentials.
 """
 
 import contextlib
@@ -16,33 +17,32 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 import shoal
-from shoal.client.connection import Answer, Connection, NonsenseError
-from shoal.client.errors import UnreachableError
+from shoal.client.connection import Connection, ProtocolError, Response, UnreachableError
 from shoal.cluster.errors import TooManyRequestsError, UnauthorizedError, from_status
-from shoal.cluster.kubernetes.access import Access, Constant, Credentials, TokenFile
-from shoal.cluster.kubernetes.wire import status_of
+from shoal.cluster.kubernetes.access import Access, Credentials, StaticCredentials, TokenFileCredentials
+from shoal.cluster.kubernetes.wire import JSON, parse_retry_after, parse_status
 
-JSON: Final = "application/json"
-MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
-_FAILED: Final = 400
-_TRIES: Final = 6
-_PATIENCE: Final = 30.0
-"""The longest that a request waits because the server asks it to, in seconds."""
-_ANSWER: Final = 60.0
-"""The longest that an answer may take."""
-_STALE: Final = 2.0
-"""Seconds after which a connection is not trusted to be open still: servers close those that are idle."""
-_BUFFER: Final = 2**16
-_OF_THE_READER: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What goes wrong where an answer is put that is being read, and never with the reading."""
+_FIRST_ERROR: Final = 400
+_MAX_RETRIES: Final = 6
+_MAX_RETRY_AFTER: Final = 30.0
+"""Longest delay, in seconds, that a server may ask for before a retry."""
+_DEFAULT_RETRY_AFTER: Final = 1.0
+"""Seconds to wait after 429 without a Retry-After."""
+_RESPONSE_TIMEOUT: Final = 60.0
+"""Seconds that a server may send nothing while a response is read."""
+_KEEPALIVE_TIMEOUT: Final = 2.0
+"""Seconds after which a kept connection is not used again: servers close idle ones."""
+_BUFFER_SIZE: Final = 2**16
+_OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of writing a stream to its destination, never of reading it from the server."""
 
 Query = Mapping[str, str | int | bool]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request; `patient` if it is worth trying again when the server says later."""
+    """One request. `retry_busy`: retry after 429, rather than raise."""
 
     method: str = "GET"
     path: str
@@ -50,147 +50,153 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     media: str = JSON
     accept: str = JSON
-    patient: bool = True
+    retry_busy: bool = True
 
     @property
-    def address(self) -> str:
-        """Path and query, as HTTP has them."""
-        said = {key: _as_text(value) for key, value in self.query.items() if value not in ("", None)}
-        return f"{self.path}?{urlencode(said)}" if said else self.path
+    def target(self) -> str:
+        """Path and query of the URL."""
+        query = {key: _to_string(value) for key, value in self.query.items() if value not in ("", None)}
+        return f"{self.path}?{urlencode(query)}" if query else self.path
 
     def headers(self) -> dict[str, str]:
-        """What is said beside it, whoever asks."""
-        made = {"Accept": self.accept, "User-Agent": f"shoal/{shoal.__version__}"}
-        return made if self.body is None else {**made, "Content-Type": self.media}
+        """Return the headers, without credentials."""
+        headers = {"Accept": self.accept, "User-Agent": f"shoal/{shoal.__version__}"}
+        return headers if self.body is None else {**headers, "Content-Type": self.media}
 
 
-class Http:
-    """Speaks to one API server."""
+class HttpClient:
+    """Sends requests to one API server."""
 
     def __init__(self, access: Access) -> None:
         self.access: Final = access
         self._kept: tuple[Connection, float] | None = None
+        """The connection of the last request, and when it was used."""
 
-    def ask(self, request: Request) -> bytes:
-        """The answer, whole; ClusterError if it is an error, or does not come."""
-        for _ in range(_TRIES):
+    def request(self, request: Request) -> bytes:
+        """Send a request and return the body of the response; ClusterError if it fails."""
+        for _ in range(_MAX_RETRIES):
             try:
-                return self._answer(request)
-            except TooManyRequestsError as later:
-                if not request.patient or (later.retry_after or 0) > _PATIENCE:
+                return self._authenticate_and_send(request)
+            except TooManyRequestsError as error:
+                if not request.retry_busy or (error.retry_after or 0) > _MAX_RETRY_AFTER:
                     raise
-                time.sleep(1.0 if later.retry_after is None else later.retry_after)
-        return self._answer(request)
+                time.sleep(_DEFAULT_RETRY_AFTER if error.retry_after is None else error.retry_after)
+        return self._authenticate_and_send(request)
 
     @contextlib.contextmanager
-    def stream(self, request: Request, *, silence: float | None = None) -> Iterator[io.BufferedReader]:
-        """An answer that is read as it comes; `silence` is how long it may say nothing, in seconds."""
+    def stream(self, request: Request, *, idle_timeout: float | None = None) -> Iterator[io.BufferedReader]:
+        """Send a request and yield the response, to be read as it arrives.
+
+        `idle_timeout` is the number of seconds that the server may send nothing; None for no limit.
+        """
         credentials = self.credentials()
-        with contextlib.closing(Connection(self.access, credentials, silence)) as connection:
-            with self._told():
-                answer = self._send(connection, request, credentials)
-                if answer.status >= _FAILED:
-                    _check(answer, answer.read())
-            with self._told(but=_OF_THE_READER):
-                yield io.BufferedReader(answer, _BUFFER)
+        with contextlib.closing(Connection(self.access, credentials, idle_timeout)) as connection:
+            with self._translate_errors():
+                response = self._send(connection, request, credentials)
+                if response.status >= _FIRST_ERROR:
+                    _check(response, response.read())
+            with self._translate_errors(but=_OUTPUT_ERRORS):
+                yield io.BufferedReader(response, _BUFFER_SIZE)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._kept is not None:
             self._kept[0].close()
             self._kept = None
 
     def credentials(self) -> Credentials:
-        """Who we are now. Plugins need an event loop to be asked; nobody else pays for one."""
-        identity = self.access.identity
-        if isinstance(identity, Constant | TokenFile):
-            return identity.at_once()
-        import asyncio  # noqa: PLC0415 - slow, and for few
+        """Return the credentials that are valid now. Only plugins need an event loop, and import one."""
+        source = self.access.credential_source
+        if isinstance(source, StaticCredentials | TokenFileCredentials):
+            return source.read()
+        import asyncio  # noqa: PLC0415 - slow to import, and rarely needed
 
-        return asyncio.run(_issued(self.access))
+        return asyncio.run(_request_credentials(self.access))
 
     def headers(self, credentials: Credentials) -> dict[str, str]:
-        """What tells the server who we are."""
-        said = dict(self.access.headers)
-        return {**said, "Authorization": credentials.authorization} if credentials.authorization else said
+        """Return the headers of the access and its credentials."""
+        headers = dict(self.access.headers)
+        return (
+            {**headers, "Authorization": credentials.authorization} if credentials.authorization else headers
+        )
 
     # --- connections --------------------------------------------------------------------------------------
 
-    def _answer(self, request: Request) -> bytes:
+    def _authenticate_and_send(self, request: Request) -> bytes:
         credentials = self.credentials()
         try:
-            return self._whole(request, credentials)
+            return self._send_and_read(request, credentials)
         except UnauthorizedError:
-            if not self.access.identity.refused(credentials):
+            if not self.access.credential_source.reject(credentials):
                 raise
-        return self._whole(request, self.credentials())
+        return self._send_and_read(request, self.credentials())
 
-    def _whole(self, request: Request, credentials: Credentials) -> bytes:
-        """One try; a read is made once more if the connection that was kept had gone."""
-        with self._told():
-            kept = self._take()
+    def _send_and_read(self, request: Request, credentials: Credentials) -> bytes:
+        """Send a request once; a read is sent again if the kept connection turns out to be closed."""
+        with self._translate_errors():
+            kept = self._take_kept()
             if kept is not None and request.method == "GET":
                 with contextlib.suppress(ConnectionError):
-                    return self._read(kept, request, credentials)
+                    return self._exchange(kept, request, credentials)
                 kept = None
-            return self._read(kept or Connection(self.access, credentials, _ANSWER), request, credentials)
+            connection = kept or Connection(self.access, credentials, _RESPONSE_TIMEOUT)
+            return self._exchange(connection, request, credentials)
 
-    def _take(self) -> Connection | None:
-        """The connection of last time, if it is sure to be open still."""
+    def _take_kept(self) -> Connection | None:
+        """Take the connection of the last request, if it is recent enough to be still open."""
         kept, self._kept = self._kept, None
-        if kept is None or time.monotonic() - kept[1] < _STALE:
+        if kept is None or time.monotonic() - kept[1] < _KEEPALIVE_TIMEOUT:
             return kept and kept[0]
         kept[0].close()
         return None
 
-    def _read(self, connection: Connection, request: Request, credentials: Credentials) -> bytes:
+    def _exchange(self, connection: Connection, request: Request, credentials: Credentials) -> bytes:
         try:
-            answer = self._send(connection, request, credentials)
-            text = answer.read()
+            response = self._send(connection, request, credentials)
+            text = response.read()
         except BaseException:
             connection.close()
             raise
-        if answer.reusable:
+        if response.reusable:
             self._kept = (connection, time.monotonic())
         else:
             connection.close()
-        _check(answer, text)
+        _check(response, text)
         return text
 
-    def _send(self, connection: Connection, request: Request, credentials: Credentials) -> Answer:
+    def _send(self, connection: Connection, request: Request, credentials: Credentials) -> Response:
         body = None if request.body is None else msgspec.json.encode(request.body)
         base = urlsplit(self.access.url).path.rstrip("/")
         headers = {**request.headers(), **self.headers(credentials)}
-        return connection.ask(request.method, base + request.address, headers, body)
+        return connection.request(request.method, base + request.target, headers, body)
 
     @contextlib.contextmanager
-    def _told(self, but: Container[int | None] = ()) -> Iterator[None]:
-        """Say in one line why a server cannot be reached; errors of these numbers are none of its."""
+    def _translate_errors(self, but: Container[int | None] = ()) -> Iterator[None]:
+        """Translate connection errors to UnreachableError; errors with these numbers are not about it."""
         try:
             yield
-        except TimeoutError as problem:
-            raise UnreachableError(f"{self.access.url} does not answer") from problem
-        except ssl.SSLError as problem:
-            why = getattr(problem, "verify_message", "") or problem.reason or str(problem)
-            raise UnreachableError(f"{self.access.url} is not whom it claims to be: {why}") from problem
-        except (OSError, NonsenseError) as problem:
-            if getattr(problem, "errno", None) in but:
+        except TimeoutError as error:
+            raise UnreachableError(f"{self.access.url} does not answer") from error
+        except ssl.SSLError as error:
+            why = getattr(error, "verify_message", "") or error.reason or str(error)
+            raise UnreachableError(f"{self.access.url} cannot be verified: {why}") from error
+        except (OSError, ProtocolError) as error:
+            if getattr(error, "errno", None) in but:
                 raise
-            why = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-            raise UnreachableError(f"{self.access.url} cannot be reached: {why}") from problem
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise UnreachableError(f"{self.access.url} cannot be reached: {why}") from error
 
 
-async def _issued(access: Access) -> Credentials:
-    return await access.identity.credentials()
+async def _request_credentials(access: Access) -> Credentials:
+    return await access.credential_source.credentials()
 
 
-def _check(answer: Answer, text: bytes) -> None:
-    """Raise what an answer says, if that is an error."""
-    if answer.status >= _FAILED:
-        said = answer.headers.get("retry-after", "")
-        later = float(said) if said.isdigit() else None
-        raise from_status(status_of(text), code=answer.status, retry_after=later)
+def _check(response: Response, text: bytes) -> None:
+    """Raise the error of a failed response."""
+    if response.status >= _FIRST_ERROR:
+        retry_after = parse_retry_after(response.headers.get("retry-after", ""))
+        raise from_status(parse_status(text), code=response.status, retry_after=retry_after)
 
 
-def _as_text(value: object) -> str:
+def _to_string(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

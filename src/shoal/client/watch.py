@@ -1,36 +1,38 @@
-"""Following a collection: all that is there, then every change, through all that breaks on the way.
+"""Follows a collection, for commands: the objects that exist, then every change.
 
-A watch that ends or breaks is taken up again at the last version heard of; when the server no longer knows
-that version (410), everything is listed again and only what has changed since is told. A server that stays
-away is given up after a while.
+`shoal.cluster.list_watch` decides when to resume a watch and when to list again; after another list only the
+differences are reported. A server that stays unreachable is given up after a minute.
 """
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from shoal.client.client import TABLE, Client, Named, path_of
-from shoal.client.http import JSON
-from shoal.cluster.errors import GoneError, UnavailableError, from_status
-from shoal.cluster.port import EVERYWHERE, Where
+from shoal.client.client import TABLE_MEDIA_TYPE, Client, ObjectName, path_of
+from shoal.cluster.backoff import Backoff
+from shoal.cluster.errors import ClusterError, from_status
+from shoal.cluster.kubernetes.wire import JSON
+from shoal.cluster.list_watch import ListWatch
+from shoal.cluster.object_store import Deleted, Entry, Key, ObjectStore
+from shoal.cluster.port import EVERYTHING, Selector
 from shoal.cluster.resources import Object, Resource
 
-_LONGEST: Final = 300.0
-"""Seconds that one watch lasts; the next goes on where it ended."""
-_SLACK: Final = 10.0
-"""Seconds after which a watch that should have ended is taken for dead."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_GIVE_UP: Final = 60.0
-"""Seconds that a server may be away."""
+_MAX_WATCH_TIMEOUT: Final = 300.0
+"""Seconds that one watch lasts; the next one resumes where it ended."""
+_TIMEOUT_MARGIN: Final = 10.0
+"""Seconds after its timeout when a watch without any byte is considered dead."""
+_BACKOFF: Final = Backoff(0.1, 5.0)
+_GIVE_UP_AFTER: Final = 60.0
+"""Seconds for which a server may be unreachable."""
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What happened to one object: it is there at first, was made, changed or deleted.
+class ObjectChange(msgspec.Struct, frozen=True):
+    """A change of one object: listed at first, created, changed or deleted.
 
-    `row` is its row of a table, where tables are followed; `object` then has what the row has of it.
+    `row` is its row of a table, if tables are followed; `object` is then the object in the row.
     """
 
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED"]
@@ -39,144 +41,168 @@ class Change(msgspec.Struct, frozen=True):
     columns: list[Object] | None = None
 
 
-class Follower:
-    """Follows the objects of one resource until a moment of the monotonic clock."""
+class Watcher:
+    """Follows the objects of one resource until a deadline of the monotonic clock."""
 
     def __init__(  # noqa: PLR0913 - what to follow, and how
         self,
         client: Client,
         resource: Resource[Any],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         rows: bool = False,
         include: str = "",
         deadline: float = math.inf,
         known: Object | None = None,
     ) -> None:
-        """`known` is an object that was there a moment ago: if it is not any more, that is told."""
-        self._client, self._resource, self._where = client, resource, where
-        self._accept: Final = TABLE if rows else JSON
+        """`known` is an object that existed a moment ago: if it no longer does, that is reported."""
+        self._client, self._resource, self._selector = client, resource, selector
+        self._accept: Final = TABLE_MEDIA_TYPE if rows else JSON
         self._include: Final = include
         self._deadline: Final = deadline
-        self._known: dict[str, Change] = {}
-        """What was last told of each object that is there, by uid."""
+        self._state: Final = ListWatch(_BACKOFF, give_up_after=_GIVE_UP_AFTER)
+        self._store: Final = ObjectStore[ObjectChange]()
+        self._last: Final[dict[Key, ObjectChange]] = {}
+        """The last change of every object that exists."""
         if known is not None:
-            self._note(_change("LISTED", known, None))
+            list(self._put(_make_change("LISTED", known, None)))
 
-    def changes(self) -> Iterator[Change]:
-        """All of it, until the deadline; ClusterError when it cannot go on."""
-        version = yield from self._listed(first=True)
-        pause, lost = _FIRST_PAUSE, math.inf
+    def changes(self) -> Iterator[ObjectChange]:
+        """Yield every change until the deadline; ClusterError if following is not possible."""
+        yield from self._list()
         while time.monotonic() < self._deadline:
             try:
-                for change in self._watched(version):
-                    version, pause, lost = _version(change), _FIRST_PAUSE, math.inf
-                    yield change
-                lost = math.inf
-            except GoneError:
-                version = yield from self._listed(first=False)
-            except UnavailableError:
-                lost = min(lost, time.monotonic())
-                if time.monotonic() - lost > _GIVE_UP:
-                    raise
-            time.sleep(max(min(pause, self._deadline - time.monotonic()), 0.0))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                if self._state.must_list:
+                    yield from self._list()
+                yield from self._watch()
+            except ClusterError as error:
+                delay = self._state.failed(error, time.monotonic())
+                time.sleep(max(min(delay, self._deadline - time.monotonic()), 0.0))
 
-    # --- lists --------------------------------------------------------------------------------------------
-
-    def _listed(self, *, first: bool) -> Generator[Change, None, str]:
-        """What is there; later on, only what has changed, and what is gone. Returns the version of it all."""
-        before, self._known = self._known, {}
-        version, columns = "", None
-        pages = self._client.pages(self._resource, self._where, accept=self._accept, include=self._include)
+    def _list(self) -> Iterator[ObjectChange]:
+        """List everything; yield each object at first, and later what has changed since."""
+        change_type = "MODIFIED" if self._state.synced else "LISTED"
+        found, version, columns = set[Key](), "", None
+        pages = self._client.pages(self._resource, self._selector, accept=self._accept, include=self._include)
         for page in pages:
             version, columns = page["metadata"]["resourceVersion"], page.get("columnDefinitions") or columns
             for item in _items(page):
-                change = _change("LISTED" if first else "MODIFIED", item, columns)
-                self._note(change)
-                if _uid(change) not in before or _version(change) != _version(before[_uid(change)]):
-                    yield change
-        for uid in before.keys() - self._known.keys():
-            yield msgspec.structs.replace(before[uid], type="DELETED")
-        return version
+                change = _make_change(change_type, item, columns)
+                found.add(_key(change))
+                yield from self._put(change)
+        for deleted in self._store.retain(found):
+            yield self._forget(deleted.key)
+        self._state.listed(version)
 
-    def _note(self, change: Change) -> None:
-        if change.type == "DELETED":
-            self._known.pop(_uid(change), None)
-        else:
-            self._known[_uid(change)] = change
-
-    # --- watches ------------------------------------------------------------------------------------------
-
-    def _watched(self, version: str) -> Iterator[Change]:
-        length = max(min(self._deadline - time.monotonic(), _LONGEST), 1.0)
+    def _watch(self) -> Iterator[ObjectChange]:
+        timeout = max(min(self._deadline - time.monotonic(), _MAX_WATCH_TIMEOUT), 1.0)
         query: Mapping[str, str | int | bool] = {
             "watch": True,
-            "resourceVersion": version,
-            "timeoutSeconds": math.ceil(length),
-            "labelSelector": self._where.labels,
-            "fieldSelector": self._where.fields,
+            "resourceVersion": self._state.version,
+            "timeoutSeconds": math.ceil(timeout),
+            "labelSelector": self._selector.labels,
+            "fieldSelector": self._selector.fields,
             "includeObject": self._include,
         }
-        path = path_of(self._resource, self._where.namespace)
-        with self._client.stream(path, query, accept=self._accept, silence=length + _SLACK) as answer:
-            while line := answer.readline():
-                for change in _told(msgspec.json.decode(line)):
-                    self._note(change)
+        path = path_of(self._resource, self._selector.namespace)
+        idle_timeout = timeout + _TIMEOUT_MARGIN
+        with self._client.stream(path, query, accept=self._accept, idle_timeout=idle_timeout) as response:
+            self._state.watch_started(time.monotonic())
+            while line := response.readline():
+                for change in _parse_event(msgspec.json.decode(line)):
+                    self._record(change)
+                    self._state.received(_version(change))
                     yield change
+        self._state.watch_ended(time.monotonic(), timeout)
+
+    def _put(self, change: ObjectChange) -> Iterator[ObjectChange]:
+        """Record an object of a list; yield what that changes."""
+        for outcome in self._store.put(_entry(change)):
+            if isinstance(outcome, Deleted):
+                yield self._forget(outcome.key)
+            else:
+                self._last[outcome.key] = change
+                yield change
+
+    def _record(self, change: ObjectChange) -> None:
+        """Record an event of a watch: the server decides what a change is."""
+        entry = _entry(change)
+        if change.type == "DELETED":
+            list(self._store.remove(entry))
+            self._last.pop(entry.key, None)
+        else:
+            list(self._store.put(entry))
+            self._last[entry.key] = change
+
+    def _forget(self, key: Key) -> ObjectChange:
+        return msgspec.structs.replace(self._last.pop(key), type="DELETED")
 
 
-def _told(line: Object) -> Iterator[Change]:
-    """The changes that a line of a watch tells of; an error is raised."""
-    kind, thing = line["type"], line["object"]
-    if kind == "ERROR":
-        raise from_status(thing)
-    if kind in ("ADDED", "MODIFIED", "DELETED"):
-        columns = thing.get("columnDefinitions")
-        yield from (_change(kind, item, columns) for item in _items(thing))
+def _parse_event(event: Object) -> Iterator[ObjectChange]:
+    """Yield the changes of an event of a watch; raises the error if it is one."""
+    event_type, body = event["type"], event["object"]
+    if event_type == "ERROR":
+        raise from_status(body)
+    if event_type in ("ADDED", "MODIFIED", "DELETED"):
+        columns = body.get("columnDefinitions")
+        yield from (_make_change(event_type, item, columns) for item in _items(body))
 
 
 def _items(body: Object) -> list[Object]:
-    """The objects or rows in a list, or the one object that it is."""
+    """Return the objects or rows of a list, or the single object."""
     for name in ("rows", "items"):
         if name in body or body.get("kind") == "Table":
             return body.get(name) or []
     return [body]
 
 
-def _change(kind: Any, item: Object, columns: list[Object] | None) -> Change:  # noqa: ANN401 - checked
+def _make_change(
+    change_type: Any,  # noqa: ANN401 - one of the types, checked by the callers
+    item: Object,
+    columns: list[Object] | None,
+) -> ObjectChange:
     if "cells" in item:
-        return Change(kind, item["object"], item, columns)
-    return Change(kind, item)
+        return ObjectChange(change_type, item["object"], item, columns)
+    return ObjectChange(change_type, item)
 
 
-def _uid(change: Change) -> str:
-    return str(change.object["metadata"].get("uid", ""))
+def _entry(change: ObjectChange) -> Entry[ObjectChange]:
+    uid = str(change.object["metadata"].get("uid", ""))
+    return Entry(_key(change), uid, _version(change), change)
 
 
-def _version(change: Change) -> str:
+def _key(change: ObjectChange) -> Key:
+    metadata = change.object["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _version(change: ObjectChange) -> str:
     return str(change.object["metadata"].get("resourceVersion", ""))
 
 
-Test = Callable[[Object | None], bool]
-"""Whether it is as it should be; it is told None when the object is not there."""
+# --- waiting for one object -------------------------------------------------------------------------------
+
+Predicate = Callable[[Object | None], bool]
+"""A condition on an object; it is called with None if the object does not exist."""
 
 
-def until(client: Client, one: Named, holds: Test, deadline: float) -> bool:
-    """Whether it came to hold of an object before a moment of the monotonic clock; tested at least once."""
-    resource, name, namespace = one.resource, one.name, one.namespace
-    where = Where(namespace, fields=f"metadata.name={name}")
-    found = client.find(resource, name, namespace)
+def wait_until(client: Client, name: ObjectName, holds: Predicate, deadline: float) -> bool:
+    """Wait until a condition holds; return whether it did before a deadline of the monotonic clock.
+
+    The condition is checked at least once.
+    """
+    selector = Selector(name.namespace, fields=f"metadata.name={name.name}")
+    found = client.find(name.resource, name.name, name.namespace)
     if holds(found):
         return True
     if time.monotonic() >= deadline:
         return False
-    for change in Follower(client, resource, where, deadline=deadline, known=found).changes():
+    for change in Watcher(client, name.resource, selector, deadline=deadline, known=found).changes():
         if holds(None if change.type == "DELETED" else change.object):
             return True
-    return holds(client.find(resource, name, namespace))
+    return holds(client.find(name.resource, name.name, name.namespace))
 
 
-def gone(uid: str) -> Test:
-    """Whether there is no such object, or another of its name."""
-    return lambda thing: thing is None or bool(uid and thing["metadata"].get("uid") != uid)
+def is_gone(uid: str) -> Predicate:
+    """Return the condition that an object does not exist, or was recreated (its uid is another)."""
+    return lambda found: found is None or bool(uid and found["metadata"].get("uid") != uid)

@@ -1,5 +1,6 @@
-"""The cluster port: how objects are read, watched and written, wherever they live.
+"""Access to the objects of a cluster: reads, watches and writes.
 
-`port` says what a home of objects must do, `errors` how it refuses, `resources` which collections there are.
-The homes are packages beside them. Nobody above the port asks which home it speaks to.
+`port` is the interface that every implementation has, `errors` its exceptions, `resources` the collections.
+`kubernetes` implements it on an API server; the API server and the simulator of Shoal implement it too. Code
+above the port does not depend on which one it uses. `reflector` follows collections through it.
 """

@@ -14,11 +14,13 @@ times are seconds.
     blocked.forget("job-a")      # success: the next failure is the first again
 """
 
-import random
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    import random  # annotations only: commands import this module, and should start quickly
 
 K = TypeVar("K", bound=Hashable)
 
@@ -39,7 +41,7 @@ class Backoff(msgspec.Struct, frozen=True):
     jitter: float = 0.0
 
     def delay(
-        self, failures: int, rng: random.Random | None = None, *, retry_after: float | None = None
+        self, failures: int, rng: "random.Random | None" = None, *, retry_after: float | None = None
     ) -> float:
         """Return the delay after `failures` failures in a row; 0.0 after none.
 
@@ -67,7 +69,7 @@ class KeyedBackoff(Generic[K]):
     Times are those of one clock, the caller's; it must not run backwards.
     """
 
-    def __init__(self, backoff: Backoff, rng: random.Random | None = None) -> None:
+    def __init__(self, backoff: Backoff, rng: "random.Random | None" = None) -> None:
         self.backoff: Final = backoff
         self._rng: Final = rng
         self._keys: Final[dict[K, _KeyState]] = {}

@@ -1,24 +1,24 @@
-"""How a cluster says no.
+"""Errors of the cluster port.
 
     ClusterError
-    ├── BadRequestError          400  the request itself makes no sense
-    ├── UnauthorizedError        401  nobody knows who is asking
-    ├── ForbiddenError           403  who is asking may not, or nobody may just now
+    ├── BadRequestError          400  the request is malformed
+    ├── UnauthorizedError        401  no valid credentials
+    ├── ForbiddenError           403  not allowed, or denied by admission
     ├── NotFoundError            404
     ├── MethodNotAllowedError    405
     ├── NotAcceptableError       406
-    ├── ConflictError            409  somebody else wrote in between: read again, decide again
-    ├── AlreadyExistsError       409  the name is taken: trying again is in vain
-    ├── GoneError                410  what was asked about is too long ago: list again
+    ├── ConflictError            409  the object was changed meanwhile: read again, decide again
+    ├── AlreadyExistsError       409  the name is taken: a retry cannot succeed
+    ├── GoneError                410  the resourceVersion is too old: list again
     ├── TooLargeError            413
     ├── UnsupportedMediaError    415
-    ├── InvalidError             422  the object is wrong; `causes` has everything that is
-    ├── TooManyRequestsError     429  later, and `retry_after` may say when
+    ├── InvalidError             422  the object is not valid; `causes` lists every invalid field
+    ├── TooManyRequestsError     429  retry later, after `retry_after` if given
     ├── InternalError            500
-    ├── UnavailableError         503  and whatever else passes by itself: 504, a broken connection
-    └── StorageError             507  the disk refuses: nothing more can be promised
+    ├── UnavailableError         503  and other transient failures: 504, a broken connection
+    └── StorageError             507  the disk failed: no further write can be stored
 
-Codes and reasons are those of Kubernetes, and every error can become a `Status` object and come back.
+Codes and reasons are those of Kubernetes. Every error can be converted to a `Status` object and back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from shoal.api.fields import FieldError
 
 
 class ClusterError(Exception):
-    """Raised when a cluster cannot or will not do what it was asked to."""
+    """Raised when a request to a cluster fails; base class of all errors of the port."""
 
     code: ClassVar[int] = HTTPStatus.INTERNAL_SERVER_ERROR
     reason: ClassVar[str] = "InternalError"
@@ -37,14 +37,14 @@ class ClusterError(Exception):
     def __init__(
         self, message: str, *, causes: Iterable[FieldError] = (), retry_after: float | None = None
     ) -> None:
-        """Say what is wrong, where in the object, and when to try again, as far as any of it is known."""
+        """`causes` are the invalid fields, `retry_after` the seconds until a retry; both as far as known."""
         super().__init__(message)
         self.message: Final = message
         self.causes: Final = tuple(causes)
         self.retry_after: Final = retry_after
 
     def status(self) -> dict[str, Any]:
-        """The error as Kubernetes writes it."""
+        """Return the error as a Kubernetes Status object."""
         details: dict[str, Any] = {}
         if self.causes:
             details["causes"] = [{"field": cause.path, "message": cause.message} for cause in self.causes]
@@ -63,109 +63,109 @@ class ClusterError(Exception):
 
 
 class BadRequestError(ClusterError):
-    """Raised when a request makes no sense, whatever the cluster holds."""
+    """Raised when a request is malformed, whatever objects the cluster has."""
 
     code = HTTPStatus.BAD_REQUEST
     reason = "BadRequest"
 
 
 class UnauthorizedError(ClusterError):
-    """Raised when the cluster does not know who is asking."""
+    """Raised when a request has no valid credentials."""
 
     code = HTTPStatus.UNAUTHORIZED
     reason = "Unauthorized"
 
 
 class ForbiddenError(ClusterError):
-    """Raised when who is asking may not, or admission refuses."""
+    """Raised when the caller is not allowed to make a request, or admission denies it."""
 
     code = HTTPStatus.FORBIDDEN
     reason = "Forbidden"
 
 
 class NotFoundError(ClusterError):
-    """Raised when there is no such object, or no such resource."""
+    """Raised when the object or the resource does not exist."""
 
     code = HTTPStatus.NOT_FOUND
     reason = "NotFound"
 
 
 class MethodNotAllowedError(ClusterError):
-    """Raised when a resource does not know a verb."""
+    """Raised when a resource does not support a method."""
 
     code = HTTPStatus.METHOD_NOT_ALLOWED
     reason = "MethodNotAllowed"
 
 
 class NotAcceptableError(ClusterError):
-    """Raised when no format that was asked for can be had."""
+    """Raised when the cluster supports none of the response formats that the request accepts."""
 
     code = HTTPStatus.NOT_ACCEPTABLE
     reason = "NotAcceptable"
 
 
 class ConflictError(ClusterError):
-    """Raised when the object is not the one that was meant, or no longer as it was: read it again."""
+    """Raised when the object was changed, or deleted and recreated, since it was read: read it again."""
 
     code = HTTPStatus.CONFLICT
     reason = "Conflict"
 
 
 class AlreadyExistsError(ClusterError):
-    """Raised when the name is taken."""
+    """Raised when an object of that name exists already."""
 
     code = HTTPStatus.CONFLICT
     reason = "AlreadyExists"
 
 
 class GoneError(ClusterError):
-    """Raised when a version is too old to go on from: list again."""
+    """Raised when a resourceVersion is too old to continue from: list again."""
 
     code = HTTPStatus.GONE
     reason = "Expired"
 
 
 class TooLargeError(ClusterError):
-    """Raised when an object or a request is larger than the cluster takes."""
+    """Raised when an object or a request exceeds the size limit of the cluster."""
 
     code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     reason = "RequestEntityTooLarge"
 
 
 class UnsupportedMediaError(ClusterError):
-    """Raised when the cluster does not understand the format of what was sent."""
+    """Raised when the cluster does not support the content type of a request."""
 
     code = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     reason = "UnsupportedMediaType"
 
 
 class InvalidError(ClusterError):
-    """Raised when an object cannot be accepted; `causes` has everything that is wrong with it."""
+    """Raised when an object is not valid; `causes` lists every invalid field."""
 
     code = HTTPStatus.UNPROCESSABLE_ENTITY
     reason = "Invalid"
 
 
 class TooManyRequestsError(ClusterError):
-    """Raised when it would be possible later: the cluster is busy, or a disruption budget is spent."""
+    """Raised when a request may succeed later: the cluster is busy, or a disruption budget is exhausted."""
 
     code = HTTPStatus.TOO_MANY_REQUESTS
     reason = "TooManyRequests"
 
 
 class InternalError(ClusterError):
-    """Raised when something in the cluster broke."""
+    """Raised when the cluster itself fails."""
 
 
 class UnavailableError(ClusterError):
-    """Raised when the cluster cannot be reached or does not answer in time; it may have done as asked."""
+    """Raised when the cluster is unreachable or does not answer in time; the request may have succeeded."""
 
     code = HTTPStatus.SERVICE_UNAVAILABLE
     reason = "ServiceUnavailable"
 
 
 class StorageError(ClusterError):
-    """Raised when what was asked could not be written down; it was not done."""
+    """Raised when a write could not be stored; it had no effect."""
 
     code = HTTPStatus.INSUFFICIENT_STORAGE
     reason = "InsufficientStorage"
@@ -185,25 +185,26 @@ _BAD_GATEWAYS: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 def from_status(
     status: Mapping[str, Any], *, code: int | None = None, retry_after: float | None = None
 ) -> ClusterError:
-    """The error that a `Status` object tells of; `code` and `retry_after` are what HTTP said, if it did."""
-    said = status.get("code")
-    number = said if isinstance(said, int) and said else code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+    """Make the error of a `Status` object; `code` and `retry_after` are those of the HTTP response."""
+    own_code = status.get("code")
+    known = isinstance(own_code, int) and own_code
+    number = own_code if known else code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
     details = status.get("details")
     details = details if isinstance(details, Mapping) else {}
-    listed = details.get("causes")
+    raw_causes = details.get("causes")
     causes = [
         FieldError(str(cause.get("field") or ""), str(cause.get("message") or ""))
-        for cause in (listed if isinstance(listed, list) else ())
+        for cause in (raw_causes if isinstance(raw_causes, list) else ())
         if isinstance(cause, Mapping)
     ]
     seconds = details.get("retryAfterSeconds")
-    later = retry_after if retry_after is not None else seconds if isinstance(seconds, int) else None
-    error = _BY_REASON.get(str(status.get("reason") or "")) or _of_code(number)
+    delay = retry_after if retry_after is not None else seconds if isinstance(seconds, int) else None
+    error = _BY_REASON.get(str(status.get("reason") or "")) or _class_for_code(number)
     message = str(status.get("message") or "") or f"the API server answered {number}"
-    return error(message, causes=causes, retry_after=later)
+    return error(message, causes=causes, retry_after=delay)
 
 
-def _of_code(number: int) -> type[ClusterError]:
+def _class_for_code(number: int) -> type[ClusterError]:
     if number in _BAD_GATEWAYS:
         return UnavailableError
     return _BY_CODE.get(

@@ -1,8 +1,8 @@
-"""Events: what happened to an object, for people who ask `kubectl describe` about it.
+"""Events: records of what happened to an object, as shown by `kubectl describe`.
 
-What is said again is counted, not written anew. Many things that differ only in their message are taken
-together, and an object that has had much said of it lately is not heard for a while: what it says then is
-counted with the next that is written. No Event is worth a failure: one that cannot be written is let go.
+A repeated event is counted, not written again. Many events that differ only in their message are combined
+into one. An object with many recent events is rate-limited: its further events are counted, and the count is
+written with the next one. Events are best effort: one that cannot be written is dropped.
 """
 
 import hashlib
@@ -17,25 +17,25 @@ from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.cluster.errors import AlreadyExistsError, ClusterError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
-from shoal.cluster.times import as_text
+from shoal.cluster.times import format_time
 
 _LOG: Final = logging.getLogger(__name__)
-_REMEMBERED: Final = 4096
-"""Of how many objects and sayings the recorder keeps account."""
+_MEMORY_SIZE: Final = 4096
+"""Number of objects, reasons and events that the recorder remembers."""
 _BURST: Final = 25
-_REFILL: Final = 300.0
-"""An object may have so many Events at once, and one more each so many seconds."""
-_SIMILAR: Final = 10
-_WINDOW: Final = 600.0
-"""More messages of one reason than this, each within the window of the one before, are taken together."""
-_LONGEST: Final = 1024
-_TOGETHER: Final = "(combined from similar events): "
+_REFILL_SECONDS: Final = 300.0
+"""Rate limit per object: a burst of events, and one more after each refill time."""
+_MAX_MESSAGES: Final = 10
+_WINDOW_SECONDS: Final = 600.0
+"""If a reason has more messages than this, each within the window of the one before, they are combined."""
+_MAX_MESSAGE_LENGTH: Final = 1024
+_COMBINED: Final = "(combined from similar events): "
 
 V = TypeVar("V")
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An object, as an Event names what it is about."""
+class ObjectReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Reference to the object that an event is about."""
 
     api_version: str
     kind: str
@@ -44,106 +44,109 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     uid: str = ""
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that people should know of an object: it becomes an Event."""
+class ObjectEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of an object, before it is written."""
 
-    about: Reference
+    regarding: ObjectReference
     reason: str
     message: str
     type: Literal["Normal", "Warning"] = "Normal"
 
 
-class _Bucket(msgspec.Struct):
-    """How many more Events an object may have."""
+class _TokenBucket(msgspec.Struct):
+    """Rate limit of one object: the number of events that it may have now."""
 
-    left: float
+    tokens: float
     since: float
 
-    def spend(self, now: float) -> bool:
-        self.left = min(self.left + max(now - self.since, 0.0) / _REFILL, _BURST)
+    def take(self, now: float) -> bool:
+        self.tokens = min(self.tokens + max(now - self.since, 0.0) / _REFILL_SECONDS, _BURST)
         self.since = now
-        if self.left < 1:
+        if self.tokens < 1:
             return False
-        self.left -= 1
+        self.tokens -= 1
         return True
 
 
-class _Kin(msgspec.Struct):
-    """What was said of an object for one reason."""
+class _Messages(msgspec.Struct):
+    """Recent messages of an object with one reason."""
 
     messages: set[str]
     last: float
 
 
-class Recorder:
-    """Writes notes down as Events."""
+class EventRecorder:
+    """Writes events of objects."""
 
     def __init__(self, cluster: Cluster, component: str, clock: Callable[[], float]) -> None:
-        """The component is who says so."""
+        """`component` is the source of the events."""
         self._cluster: Final = cluster
         self._component: Final = component
         self._clock: Final = clock
-        self._buckets: Final = OrderedDict[str, _Bucket]()
-        self._kin: Final = OrderedDict[tuple[str, str, str], _Kin]()
-        self._unsaid: Final = OrderedDict[str, int]()
-        """How often a thing happened since it was written last, by the name of its Event."""
+        self._buckets: Final = OrderedDict[str, _TokenBucket]()
+        self._recent: Final = OrderedDict[tuple[str, str, str], _Messages]()
+        self._pending: Final = OrderedDict[str, int]()
+        """Occurrences since an event was last written, by the name of the Event."""
 
-    async def record(self, note: Note) -> None:
-        """Write a note down, or count it."""
+    async def record(self, event: ObjectEvent) -> None:
+        """Write an event, or count it."""
         now = self._clock()
-        message = self._message(note, now)[:_LONGEST]
-        name = self._name(note, message)
-        times = _remember(self._unsaid, name, lambda: 0) + 1
-        self._unsaid[name] = times
-        about = note.about.uid or f"{note.about.kind}/{note.about.namespace}/{note.about.name}"
-        if not _remember(self._buckets, about, lambda: _Bucket(_BURST, now)).spend(now):
+        message = self._message(event, now)[:_MAX_MESSAGE_LENGTH]
+        name = self._name(event, message)
+        count = _lookup(self._pending, name, lambda: 0) + 1
+        self._pending[name] = count
+        subject = event.regarding
+        bucket_key = subject.uid or f"{subject.kind}/{subject.namespace}/{subject.name}"
+        if not _lookup(self._buckets, bucket_key, lambda: _TokenBucket(_BURST, now)).take(now):
             return
         try:
-            await self._write(note, name, message, times, now)
-            self._unsaid.pop(name, None)
+            await self._write(event, name, message, count, now)
+            self._pending.pop(name, None)
         except ClusterError as error:
-            _LOG.debug("event %s of %s %s: %s", note.reason, note.about.kind, note.about.name, error)
+            _LOG.debug("event %s of %s %s: %s", event.reason, subject.kind, subject.name, error)
 
-    def _message(self, note: Note, now: float) -> str:
-        kin = _remember(self._kin, (note.about.uid, note.type, note.reason), lambda: _Kin(set(), now))
-        if now - kin.last > _WINDOW:
-            kin.messages.clear()
-        kin.last = now
-        if len(kin.messages) < _SIMILAR:
-            kin.messages.add(note.message)
-        return note.message if note.message in kin.messages else _TOGETHER + note.message
+    def _message(self, event: ObjectEvent, now: float) -> str:
+        recent = _lookup(
+            self._recent, (event.regarding.uid, event.type, event.reason), lambda: _Messages(set(), now)
+        )
+        if now - recent.last > _WINDOW_SECONDS:
+            recent.messages.clear()
+        recent.last = now
+        if len(recent.messages) < _MAX_MESSAGES:
+            recent.messages.add(event.message)
+        return event.message if event.message in recent.messages else _COMBINED + event.message
 
-    def _name(self, note: Note, message: str) -> str:
-        """The same for the same saying, also after a restart; those taken together have one too."""
-        said = _TOGETHER if message.startswith(_TOGETHER) else message
-        parts = (self._component, note.about.kind, note.about.uid, note.type, note.reason, said)
+    def _name(self, event: ObjectEvent, message: str) -> str:
+        """Return the name of an Event: the same for equal events, and for all combined ones of a reason."""
+        text = _COMBINED if message.startswith(_COMBINED) else message
+        parts = (self._component, event.regarding.kind, event.regarding.uid, event.type, event.reason, text)
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-        return f"{note.about.name[:230]}.{digest}"
+        return f"{event.regarding.name[:230]}.{digest}"
 
-    async def _write(self, note: Note, name: str, message: str, times: int, now: float) -> None:
-        body = self._body(note, name, message, times, now)
+    async def _write(self, event: ObjectEvent, name: str, message: str, count: int, now: float) -> None:
+        body = self._body(event, name, message, count, now)
         try:
             await self._cluster.create(EVENTS, body)
         except AlreadyExistsError:
-            space = body["metadata"]["namespace"]
-            there = await self._cluster.get(EVENTS, name, space)
-            again = {
-                "count": (there.get("count") or 1) + times,
-                "lastTimestamp": as_text(now),
+            namespace = body["metadata"]["namespace"]
+            existing = await self._cluster.get(EVENTS, name, namespace)
+            patch = {
+                "count": (existing.get("count") or 1) + count,
+                "lastTimestamp": format_time(now),
                 "message": message,
             }
-            await self._cluster.patch(EVENTS, name, space, patch=again)
+            await self._cluster.patch(EVENTS, name, namespace, patch=patch)
 
-    def _body(self, note: Note, name: str, message: str, times: int, now: float) -> Object:
+    def _body(self, event: ObjectEvent, name: str, message: str, count: int, now: float) -> Object:
         return {
-            "metadata": {"name": name, "namespace": note.about.namespace or DEFAULT_NAMESPACE},
-            "involvedObject": msgspec.to_builtins(note.about),
-            "type": note.type,
-            "reason": note.reason,
+            "metadata": {"name": name, "namespace": event.regarding.namespace or DEFAULT_NAMESPACE},
+            "involvedObject": msgspec.to_builtins(event.regarding),
+            "type": event.type,
+            "reason": event.reason,
             "message": message,
-            "count": times,
-            "firstTimestamp": as_text(now),
-            "lastTimestamp": as_text(now),
+            "count": count,
+            "firstTimestamp": format_time(now),
+            "lastTimestamp": format_time(now),
             "source": {"component": self._component},
             "reportingComponent": self._component,
         }
@@ -152,11 +155,11 @@ class Recorder:
 K = TypeVar("K")
 
 
-def _remember(memory: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
-    """What is remembered of a key; what was not thought of for longest is forgotten."""
+def _lookup(memory: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
+    """Return the value of a key, a new one if it is not known; the least recently used key is evicted."""
     if key not in memory:
         memory[key] = new()
-        if len(memory) > _REMEMBERED:
+        if len(memory) > _MEMORY_SIZE:
             memory.popitem(last=False)
     memory.move_to_end(key)
     return memory[key]

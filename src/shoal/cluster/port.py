@@ -1,19 +1,15 @@
-"""The port: what every home of objects can do.
+"""The cluster port: the interface of every implementation of a cluster.
 
-The behaviour is that of a Kubernetes API server; `tests/conformance` says it in cases and holds every home to
-it. What a caller may rely on:
+The behaviour is that of a Kubernetes API server; `tests/conformance` describes it in cases and runs them
+against every implementation. What callers may rely on:
 
-- Every write has a version: a number, larger than those of all writes before it to that resource. A write
-  that names a version which is no longer the current one is refused with ConflictError.
-- An object that says no namespace is in the one that the home means by that: `default`, unless a kubeconfig
-  says otherwise.
-- An acknowledged write is durable, and every watcher sees every write once, in order, or is told GoneError.
-- A status is written apart (`patch_status`), where the resource has one: `update` and `patch` leave it alone.
-- Objects are JSON. What is made of one that is read is the resource's choice (`PODS.read_as(…)`).
-
-Whole lists, fetched page by page.
-
-Telling an object that is gone, or whose name is another's by now, from other troubles.
+- Every write has a resourceVersion: a number larger than those of all earlier writes to that resource. A
+  write that names a version which is not the current one fails with ConflictError.
+- An object without a namespace is in the default namespace: `default`, unless a kubeconfig names another.
+- An acknowledged write is durable. Every watch receives every write once and in order, or fails with
+  GoneError.
+- A status is written separately (`patch_status`), where the resource has one: `update` and `patch` ignore it.
+- Objects are JSON. The resource decides what each is decoded to (`PODS.read_as(…)`).
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -28,13 +24,13 @@ from shoal.cluster.resources import Object, Resource
 T = TypeVar("T")
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What becomes of those that an object owns: they go after it, before it, or stay."""
+"""Deletion propagation: dependents are deleted after their owner, before it, or are orphaned."""
 
 
-class Where(msgspec.Struct, frozen=True):
-    """Which objects of a resource are meant; without a namespace, those of all.
+class Selector(msgspec.Struct, frozen=True):
+    """Selects objects of a resource by namespace (empty: all), labels and fields.
 
-    Selectors are written as kubectl takes them: `team=a,tier in (web,db)`, `spec.nodeName=n1`.
+    `labels` and `fields` are selectors as in kubectl: `team=a,tier in (web,db)`, `spec.nodeName=n1`.
     """
 
     namespace: str = ""
@@ -42,14 +38,15 @@ class Where(msgspec.Struct, frozen=True):
     fields: str = ""
 
 
-EVERYWHERE: Final = Where()
+EVERYTHING: Final = Selector()
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A part of a list, or all of it.
+    """One page of a list, or all of it.
 
-    `version` is the state of the cluster that the whole list, over all its pages, is of: a watch goes on from
-    there. `next` is what to ask for the rest with, empty at the end; `remaining` how much that is, if known.
+    `version` is the resourceVersion of the whole list, the same on all its pages: a watch starts from it.
+    `next` is the continue token of the next page, empty on the last; `remaining` is the number of objects on
+    the pages that follow, if known.
     """
 
     items: list[T]
@@ -58,11 +55,11 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     remaining: int | None = None
 
 
-class Event(msgspec.Struct, Generic[T], frozen=True):
-    """One change that a watcher is told of.
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
+    """One event of a watch.
 
-    A BOOKMARK has no object: it says that everything up to `version` has been told. An object that no longer
-    matches the watcher's selectors is DELETED for it: as it last matched, with the version of its change.
+    A BOOKMARK has no object: every event up to `version` has been sent. An object that no longer matches the
+    selector of the watch is DELETED: in its last matching state, with the resourceVersion of its change.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -71,10 +68,10 @@ class Event(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """How to delete an object, and which one is meant.
+    """Options and preconditions of a deletion.
 
-    `grace` is in seconds; None leaves it to the object, 0 is at once. An object with another `uid` or
-    `version` than is said here is not the one meant: ConflictError.
+    `grace` is the grace period in seconds; None leaves it to the object, 0 deletes at once. If `uid` or
+    `version` is given and the object's is different: ConflictError.
     """
 
     grace: int | None = None
@@ -84,116 +81,119 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-AS_USUAL: Final = Deletion()
+DEFAULT_DELETION: Final = Deletion()
 
 
 class Cluster(Protocol):
-    """A home of objects. All methods raise ClusterError and nothing else of their own accord."""
+    """The objects of a cluster. All methods raise ClusterError, and no other exception of their own."""
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """One object; NotFoundError if there is none."""
+        """Return one object; NotFoundError if there is none."""
 
     async def list(
-        self, resource: Resource[T], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+        self, resource: Resource[T], selector: Selector = EVERYTHING, *, limit: int = 0, start: str = ""
     ) -> Page[T]:
-        """Objects in the order of namespace and name.
+        """Return objects, ordered by namespace and name.
 
-        `limit` asks for a page of that size, and `start` (a page's `next`) for the one after it: all pages
-        show one state of the cluster. GoneError when that state is too long ago.
+        `limit` is the size of a page, 0 for everything; `start` is the `next` of the page before. All pages
+        show the cluster at one version. GoneError when that version is no longer available.
         """
 
     def watch(
         self,
         resource: Resource[T],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         version: str = "",
         timeout: float | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[Event[T]]]:
-        """What changes after `version`; without one, first all that is there, as ADDED.
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        """Yield the changes after `version`; without a version, first every existing object as ADDED.
 
-        `async with cluster.watch(…) as events: async for event in events: …`. The stream ends by itself
-        after `timeout` seconds, or whenever the cluster chooses: watch again from the last version seen.
-        Raises GoneError, on entering or on the way, when the cluster no longer knows what came after it.
+        `async with cluster.watch(…) as events: async for event in events: …`. The stream ends after `timeout`
+        seconds, or earlier when the cluster ends it: watch again from the last version received. Raises
+        GoneError, on entering or later, when the cluster no longer has the changes after that version.
         """
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        """Make an object, and return it as it is kept. `metadata.generateName` gives it a name of its own.
+        """Create an object, and return it as stored. `metadata.generateName` gives it a unique name.
 
         AlreadyExistsError if the name is taken.
         """
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        """Replace an object; with `metadata.resourceVersion`, only if that is still its version.
+        """Replace an object; with `metadata.resourceVersion`, only if that is its current version.
 
-        Some resources insist on it: InvalidError.
+        Some resources require one: InvalidError.
         """
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        """Change parts of an object (RFC 7396: null removes, lists are replaced whole)."""
+        """Change parts of an object with a merge patch (RFC 7396: null removes, lists are replaced)."""
 
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        """Change parts of an object's status, as the status subresource of Kubernetes does."""
+        """Change parts of an object's status, through its status subresource."""
 
     async def delete(
-        self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
+        self, resource: Resource[T], name: str, namespace: str = "", deletion: Deletion = DEFAULT_DELETION
     ) -> T | None:
-        """Delete an object, or begin to: what it is now if it is still there, else None.
+        """Delete an object, or mark it for deletion; return it if it still exists, else None.
 
-        It stays as long as it has finalizers, or until its node has ended a pod.
+        It exists as long as it has finalizers; a pod also until its kubelet has stopped it.
         """
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
-        """Give a pod its node. ConflictError if it has one, or is another; NotFoundError if it is gone."""
+        """Bind a pod to a node. ConflictError if it is bound or has another uid; NotFoundError if deleted."""
 
-    async def evict(self, name: str, namespace: str, how: Deletion = AS_USUAL) -> None:
-        """Delete a pod as far as its disruption budgets allow; TooManyRequestsError if they do not."""
+    async def evict(self, name: str, namespace: str, deletion: Deletion = DEFAULT_DELETION) -> None:
+        """Evict a pod; TooManyRequestsError if its disruption budgets do not allow that."""
 
     async def close(self) -> None:
-        """Let go of everything: connections, files, tasks. Streams end, or fail with UnavailableError."""
+        """Release all connections, files and tasks. Open watches end, or fail with UnavailableError."""
 
 
-PAGE: Final = 1000
-"""Objects in a page: few enough that no server minds, and many enough that few pages do."""
+PAGE_SIZE: Final = 1000
+"""Objects per page: a small load for any server, and few pages even for large collections."""
 
 
 async def list_all(
-    cluster: Cluster, resource: Resource[T], where: Where = EVERYWHERE, *, size: int = PAGE
+    cluster: Cluster, resource: Resource[T], selector: Selector = EVERYTHING, *, size: int = PAGE_SIZE
 ) -> Page[T]:
-    """All pages of one list, as one. If it takes so long that its rest is gone, it is had in one piece."""
+    """Return all pages of a list as one. If the continue token expires meanwhile, list without pages."""
     items: list[T] = []
     start = ""
     while True:
         try:
-            page = await cluster.list(resource, where, limit=size, start=start)
+            page = await cluster.list(resource, selector, limit=size, start=start)
         except GoneError:
             if not start:
                 raise
-            return await list_all(cluster, resource, where, size=0)
+            return await list_all(cluster, resource, selector, size=0)
         items += page.items
         start = page.next
         if not start:
             return Page(items=items, version=page.version)
 
 
-class VanishedError(Exception):
-    """Raised when an object is no longer there, or its name is another's."""
+class ObjectDeletedError(Exception):
+    """Raised when an object was deleted, or deleted and recreated (its uid changed)."""
 
 
 @contextmanager
-def of_this_object(*also: type[ClusterError]) -> Iterator[None]:
-    """For a write that names a uid: VanishedError if it is not that object; `also` mean the same."""
+def expect_same_object(*also: type[ClusterError]) -> Iterator[None]:
+    """Translate errors of a write with a uid: ObjectDeletedError if that object no longer exists.
+
+    `also` lists further errors that mean the same for this write.
+    """
     try:
         yield
-    except ClusterError as problem:
-        if isinstance(problem, (NotFoundError, *also)) or _is_another(problem):
-            raise VanishedError from problem
+    except ClusterError as error:
+        if isinstance(error, (NotFoundError, *also)) or _is_uid_mismatch(error):
+            raise ObjectDeletedError from error
         raise
 
 
-def _is_another(problem: ClusterError) -> bool:
-    return isinstance(problem, InvalidError) and [one.path for one in problem.causes] == ["metadata.uid"]
+def _is_uid_mismatch(error: ClusterError) -> bool:
+    return isinstance(error, InvalidError) and [cause.path for cause in error.causes] == ["metadata.uid"]

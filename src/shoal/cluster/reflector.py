@@ -1,15 +1,13 @@
-"""Follows collections of objects, whatever happens to the connection.
+"""Reflectors: follow collections of objects, whatever happens to the connection.
 
-A reflector lists once, in pages, and then watches. When a watch ends it goes on from the last version it
-heard of. It lists again when the cluster no longer knows that version, or answers with an error that may be
-about it. Until then everybody keeps what they have: an outage changes nothing. Several may listen to one
-reflector: a collection is watched once, and all of them know the same of it at any moment.
+A reflector lists a collection in pages, then watches it; `list_watch` decides when to resume and when to list
+again. Until then handlers keep what they have: an outage changes nothing. Several handlers can share one
+reflector: the collection is watched once, and all handlers are in the same state at any moment.
 
-No failure ends a reflector. Each is waited for, longer from one to the next, until something new is heard:
-that alone counts as success, so that no server can keep a reflector busy for nothing.
+No failure ends a reflector. Each is retried after a delay that grows until something new is received.
 
     reflector = Reflector(cluster, PODS, sink)
-    reflector.listen(PODS.read_as(bytes), another_sink)
+    reflector.add_handler(PODS.read_as(bytes), another_sink)
     task = asyncio.create_task(reflector.run())  # cancel it to stop
     await reflector.synced.wait()
 """
@@ -17,23 +15,33 @@ that alone counts as success, so that no server can keep a reflector busy for no
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from shoal.cluster.backoff import Backoff
-from shoal.cluster.errors import ClusterError, NotFoundError, TooManyRequestsError, UnavailableError
-from shoal.cluster.object_store import Audience, Entry, Listener, Mirror, Readings, Sink, entries_of
-from shoal.cluster.port import EVERYWHERE, PAGE, Cluster, Event, Where, list_all
-from shoal.cluster.resources import Resource
+from shoal.cluster.errors import ClusterError, NotFoundError
+from shoal.cluster.list_watch import ListWatch
+from shoal.cluster.object_store import (
+    Change,
+    DecodeFailure,
+    Deleted,
+    Entry,
+    Key,
+    ObjectStore,
+    Put,
+    Sink,
+    as_entries,
+    try_decode,
+)
+from shoal.cluster.port import EVERYTHING, PAGE_SIZE, Cluster, Selector, WatchEvent, list_all
+from shoal.cluster.resources import Resource, Text
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 _LOG: Final = logging.getLogger(__name__)
-_DOUBTS: Final = 5
-"""Watches in a row that may fail for no fault of the version they begin at; then it is listed again."""
 
 
 class ReflectorOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +51,7 @@ class ReflectorOptions(msgspec.Struct, frozen=True, kw_only=True):
     `max_watch_timeout`: so that watches do not all end at once, and move between servers now and then.
     """
 
-    page_size: int = PAGE
+    page_size: int = PAGE_SIZE
     backoff: Backoff = Backoff(0.2, 30.0, jitter=0.5)
     min_watch_timeout: float = 300.0
     max_watch_timeout: float = 600.0
@@ -51,140 +59,208 @@ class ReflectorOptions(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random = msgspec.field(default_factory=random.Random)
 
 
+# --- handlers ---------------------------------------------------------------------------------------------
+
+
+class EventHandler(Generic[T]):
+    """Decodes the objects of a collection in its own way, and passes changes on to a sink.
+
+    An object that cannot be decoded is ignored, as if it did not exist: other handlers may be able to decode
+    it, and it does not affect other objects.
+    """
+
+    def __init__(self, resource: Resource[T], sink: Sink[T]) -> None:
+        """Decode objects as the resource does."""
+        self.undecodable: Final[dict[Key, str]] = {}
+        """Objects that are ignored, and why."""
+        self._resource: Final = resource
+        self._sink: Final = sink
+        self._visible: Final[set[Key]] = set()
+        """Objects that the sink knows."""
+
+    def decode(self, text: Text) -> T | DecodeFailure:
+        """Decode an object."""
+        return try_decode(self._resource.decode, text)
+
+    def handle(self, changes: Sequence[Change[T | DecodeFailure]]) -> None:
+        """Pass changes on to the sink."""
+        visible = [seen for change in changes for seen in self._filter(change)]
+        if visible:
+            self._sink(visible)
+
+    def _filter(self, change: Change[T | DecodeFailure]) -> Iterator[Change[T]]:
+        """Yield a change as the sink sees it: an object that can no longer be decoded is deleted."""
+        key, item = change.key, change.item if isinstance(change, Put) else None
+        if isinstance(item, DecodeFailure):
+            self._ignore(key, item.message)
+        else:
+            self.undecodable.pop(key, None)
+        if isinstance(change, Put) and not isinstance(item, DecodeFailure):
+            self._visible.add(key)
+            yield change  # type: ignore[misc]  # its item is no DecodeFailure
+        elif key in self._visible:
+            self._visible.discard(key)
+            yield Deleted(key)
+
+    def _ignore(self, key: Key, message: str) -> None:
+        if self.undecodable.get(key) != message:
+            name = "/".join(filter(None, key))
+            _LOG.warning(
+                "ignoring %s %s, which cannot be decoded: %s", self._resource.full_name, name, message
+            )
+        self.undecodable[key] = message
+
+
+DecodedItems = tuple[Any, ...] | DecodeFailure
+"""One object as each handler decoded it, or why its metadata cannot be decoded."""
+
+
+class EventHandlers:
+    """The handlers of one collection."""
+
+    def __init__(self) -> None:
+        self._handlers: Final[list[EventHandler[Any]]] = []
+
+    def add(self, handler: EventHandler[Any]) -> None:
+        """Add a handler, before the first list."""
+        self._handlers.append(handler)
+
+    def decode(self, text: Text) -> DecodedItems:
+        """Decode an object for every handler."""
+        return tuple(handler.decode(text) for handler in self._handlers)
+
+    def handle(self, changes: Sequence[Change[DecodedItems]]) -> None:
+        """Pass changes on to every handler, each with what it decoded."""
+        for index, handler in enumerate(self._handlers):
+            handler.handle([_item_of(change, index) for change in changes])
+
+
+def _item_of(change: Change[DecodedItems], index: int) -> Change[Any]:
+    """Return a change with the item of one handler."""
+    if isinstance(change, Deleted) or isinstance(change.item, DecodeFailure):
+        return change
+    return Put(change.key, change.version, change.item[index])
+
+
+# --- reflectors -------------------------------------------------------------------------------------------
+
+
 class Reflector(Generic[T]):
-    """Keeps sinks up to date with a collection."""
+    """Keeps the handlers of one collection up to date."""
 
     def __init__(
         self,
         cluster: Cluster,
         resource: Resource[T],
         sink: Sink[T],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         options: ReflectorOptions | None = None,
     ) -> None:
         self.synced: Final = asyncio.Event()
-        """Set once the first list is complete, and has been passed on."""
-        self.trouble: ClusterError | None = None
-        """What went wrong last; None as soon as all is well again."""
+        """Set once the first list is complete, and handled."""
+        self.last_error: ClusterError | None = None
+        """The last error; None as soon as a watch is open again."""
         self._cluster: Final = cluster
-        self._audience: Final = Audience()
-        self._resource: Final = entries_of(resource.read_as(self._audience.read))
-        self._where: Final = where
+        self._handlers: Final = EventHandlers()
+        self._resource: Final = as_entries(resource.read_as(self._handlers.decode))
+        self._selector: Final = selector
         self._options: Final = options or ReflectorOptions()
-        self._failures = 0
-        """Failures in a row: since something new was received."""
-        self._mirror: Final = Mirror[Readings]()
-        self._version = ""
-        """Up to where everything is known; empty when it must be listed."""
-        self.first: Final = self.listen(resource, sink)
-        """Who listens since it was made."""
+        self._state: Final = ListWatch(self._options.backoff, self._options.rng)
+        self._store: Final = ObjectStore[DecodedItems]()
+        self.handler: Final = self.add_handler(resource, sink)
+        """The handler of the resource and sink that the reflector was made with."""
 
-    def listen(self, resource: Resource[U], sink: Sink[U]) -> Listener[U]:
-        """Have another sink kept up to date, with what the resource makes of objects; before `run`."""
-        listener = Listener(resource, sink)
-        self._audience.join(listener)
-        return listener
+    def add_handler(self, resource: Resource[U], sink: Sink[U]) -> EventHandler[U]:
+        """Add a handler with its own decoder; before `run`."""
+        handler = EventHandler(resource, sink)
+        self._handlers.add(handler)
+        return handler
 
     async def run(self) -> None:
-        """Follow for ever; cancel it to stop."""
+        """Follow the collection for ever; cancel the task to stop."""
+        now = asyncio.get_running_loop().time
         while True:
             try:
-                if not self._version:
+                if self._state.must_list:
                     await self._list()
-                if not await self._watch():
-                    raise UnavailableError("the watch ended and told nothing")
+                await self._watch()
             except ClusterError as error:
-                self._note(error)
-                self._failures += 1
-                options = self._options
-                delay = options.backoff.delay(self._failures, options.rng, retry_after=error.retry_after)
-                await options.sleep(delay)
-
-    # --- listing ------------------------------------------------------------------------------------------
+                self._report(error)
+                await self._options.sleep(self._state.failed(error, now()))
 
     async def _list(self) -> None:
         try:
-            page = await list_all(self._cluster, self._resource, self._where, size=self._options.page_size)
+            page = await list_all(self._cluster, self._resource, self._selector, size=self._options.page_size)
         except NotFoundError:
-            # The cluster has no such collection, or none any more: there is nothing in it to wait for.
-            self._audience.take(self._mirror.replace([]))
+            # The resource is not installed, or not any more: it has no objects to wait for.
+            self._handlers.handle(self._store.replace([]))
             self.synced.set()
             raise
-        self._audience.take(self._mirror.replace(page.items))
-        self._version = page.version
+        self._handlers.handle(self._store.replace(page.items))
+        self._state.listed(page.version)
         self.synced.set()
 
-    # --- watching -----------------------------------------------------------------------------------------
-
-    async def _watch(self) -> bool:
-        """Follow until the watch ends; whether it told anything new, or lasted although there was nothing."""
-        before, began = self._version, asyncio.get_running_loop().time()
-        options = self._options
+    async def _watch(self) -> None:
+        now, options, state = asyncio.get_running_loop().time, self._options, self._state
         timeout = options.rng.uniform(options.min_watch_timeout, options.max_watch_timeout)
         async with self._cluster.watch(
-            self._resource, self._where, version=before, timeout=timeout
+            self._resource, self._selector, version=state.version, timeout=timeout
         ) as events:
-            self.trouble = None
+            state.watch_started(now())
+            self.last_error = None
             async for event in events:
-                self._take(event)
-        return self._version != before or asyncio.get_running_loop().time() - began >= timeout / 2
+                self._handle(event)
+        state.watch_ended(now(), timeout)
 
-    def _take(self, event: Event[Entry[Readings]]) -> None:
+    def _handle(self, event: WatchEvent[Entry[DecodedItems]]) -> None:
         if event.object is not None and event.type == "DELETED":
-            self._audience.take(list(self._mirror.remove(event.object)))
+            self._handlers.handle(list(self._store.remove(event.object)))
         elif event.object is not None:
-            self._audience.take(list(self._mirror.put(event.object)))
-        if event.version != self._version:
-            self._version = event.version
-            self._failures = 0
+            self._handlers.handle(list(self._store.put(event.object)))
+        self._state.received(event.version)
 
-    # --- both ---------------------------------------------------------------------------------------------
-
-    def _note(self, error: ClusterError) -> None:
-        """Remember what went wrong, and whether the version may be to blame; say it once, not every time."""
-        if self.trouble is None or self.trouble.message != error.message:
+    def _report(self, error: ClusterError) -> None:
+        """Record an error, and log it unless it is the same as before."""
+        if self.last_error is None or self.last_error.message != error.message:
             _LOG.warning("%s: %s", self._resource.full_name, error.message)
-        self.trouble = error
-        passing = isinstance(error, UnavailableError | TooManyRequestsError)
-        if not passing or self._failures >= _DOUBTS:
-            self._version = ""
+        self.last_error = error
 
 
 class Reflectors:
-    """Several collections, followed side by side; each of them once, however many listen."""
+    """The reflectors of several collections, one for each collection, however many handlers it has."""
 
     def __init__(self, cluster: Cluster, options: ReflectorOptions | None = None) -> None:
         self._cluster: Final = cluster
         self._options: Final = options or ReflectorOptions()
-        self._all: Final[dict[str, Reflector[Any]]] = {}
+        self._reflectors: Final[dict[str, Reflector[Any]]] = {}
 
-    def follow(self, resource: Resource[T], sink: Sink[T]) -> Listener[T]:
-        """Add somebody who listens to a collection, before `run`."""
-        known = self._all.get(resource.full_name)
-        if known is not None:
-            return known.listen(resource, sink)
-        made = Reflector(self._cluster, resource, sink, options=self._options)
-        self._all[resource.full_name] = made
-        return made.first
+    def follow(self, resource: Resource[T], sink: Sink[T]) -> EventHandler[T]:
+        """Add a handler of a collection, before `run`."""
+        existing = self._reflectors.get(resource.full_name)
+        if existing is not None:
+            return existing.add_handler(resource, sink)
+        reflector = Reflector(self._cluster, resource, sink, options=self._options)
+        self._reflectors[resource.full_name] = reflector
+        return reflector.handler
 
     async def run(self) -> None:
-        """Follow all for ever; cancel it to stop."""
+        """Follow all collections for ever; cancel the task to stop."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._all.values():
+            for reflector in self._reflectors.values():
                 group.create_task(reflector.run())
 
     async def synced(self) -> None:
         """Wait until every collection has been listed."""
-        for reflector in self._all.values():
+        for reflector in self._reflectors.values():
             await reflector.synced.wait()
 
     @property
     def is_synced(self) -> bool:
         """Whether every collection has been listed."""
-        return all(reflector.synced.is_set() for reflector in self._all.values())
+        return all(reflector.synced.is_set() for reflector in self._reflectors.values())
 
     @property
-    def troubles(self) -> list[ClusterError]:
-        """What goes wrong just now; that a kind is not installed is no trouble."""
-        found = (reflector.trouble for reflector in self._all.values())
+    def errors(self) -> list[ClusterError]:
+        """The current errors; a resource that is not installed is not an error."""
+        found = (reflector.last_error for reflector in self._reflectors.values())
         return [error for error in found if error is not None and not isinstance(error, NotFoundError)]

@@ -1,6 +1,6 @@
-"""Label and field selectors, as kubectl writes them: which objects are meant.
+"""Label and field selectors in the syntax of kubectl.
 
-A selection reads of an object only what it asks for: the rest of the text is skipped, not decoded.
+A compiled selector decodes only the fields of an object that it needs; the rest of the text is skipped.
 """
 
 import functools
@@ -22,14 +22,14 @@ Labels = Mapping[str, str]
 
 
 class Requirement(NamedTuple):
-    """What one label must be: `operator` is in, notin, exists, !, gt or lt."""
+    """A requirement on one label; `operator` is in, notin, exists, !, gt or lt."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Labels) -> bool:
-        """Whether an object with these labels meets it."""
+    def matches(self, labels: Labels) -> bool:
+        """Return whether labels meet the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -45,8 +45,8 @@ class Requirement(NamedTuple):
                 return value is not None and compares(value, self.operator.capitalize(), other)
 
 
-class FieldTerm(NamedTuple):
-    """What one field must be, or must not be."""
+class FieldRequirement(NamedTuple):
+    """A requirement on one field: equal to a value, or not."""
 
     name: str
     value: str
@@ -70,12 +70,12 @@ _TERM: Final = re.compile(
     re.DOTALL,
 )
 _SIGNS: Final = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @functools.lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
-    """A label selector in parts; BadRequestError if it is none."""
+    """Parse a label selector; BadRequestError if it is not valid."""
     found: list[Requirement] = []
     position = 0
     while position < len(text):
@@ -84,7 +84,7 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
             raise BadRequestError(
                 f"unable to parse requirement: '{shown(text[position:])}' in '{shown(text)}'"
             )
-        found.append(_checked(_requirement(term)))
+        found.append(_validate(_requirement(term)))
         position = term.end()
     return tuple(found)
 
@@ -101,10 +101,10 @@ def _requirement(term: re.Match[str]) -> Requirement:
     return Requirement(part["present"], "exists")
 
 
-def _checked(requirement: Requirement) -> Requirement:
+def _validate(requirement: Requirement) -> Requirement:
     problems = list(qualified_name_errors(requirement.key, "key"))
     if requirement.operator in ("gt", "lt"):
-        if not all(_WHOLE.fullmatch(value) for value in requirement.values):
+        if not all(_INTEGER.fullmatch(value) for value in requirement.values):
             raise BadRequestError("unable to parse requirement: for 'Gt', 'Lt' the value must be an integer")
     else:
         problems += [e for value in requirement.values for e in label_value_errors(value, "values")]
@@ -115,8 +115,16 @@ def _checked(requirement: Requirement) -> Requirement:
 
 # --- fields ------------------------------------------------------------------------------------------------
 
-_EVERY: Final = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
-_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_COMMON_FIELDS: Final = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+_INVOLVED_OBJECT_FIELDS: Final = (
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
+)
 _FIELDS: Final[dict[str, dict[str, str]]] = {
     "pods": {
         name: name
@@ -136,7 +144,7 @@ _FIELDS: Final[dict[str, dict[str, str]]] = {
     "services": {"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"},
     "secrets": {"type": "type"},
     "jobs.batch": {"status.successful": "status.succeeded"},
-    "events": {f"involvedObject.{part}": f"involvedObject.{part}" for part in _INVOLVED}
+    "events": {f"involvedObject.{part}": f"involvedObject.{part}" for part in _INVOLVED_OBJECT_FIELDS}
     | {
         "reason": "reason",
         "reportingComponent": "reportingComponent",
@@ -144,10 +152,10 @@ _FIELDS: Final[dict[str, dict[str, str]]] = {
         "type": "type",
     },
 }
-"""By which fields the objects of a resource are selected, and where each is found."""
+"""The fields by which a resource can be selected, and the path of each."""
 
-_ABSENT: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.succeeded": "0"}
-"""What a field that is absent counts as, if not as an empty text."""
+_DEFAULTS: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.succeeded": "0"}
+"""Values of absent fields that do not count as an empty string."""
 
 
 @registry.per_generation
@@ -159,12 +167,12 @@ def _own_fields() -> dict[str, dict[str, str]]:
     }
 
 
-def parse_field_selector(resource: Resource[Any], text: str) -> tuple[FieldTerm, ...]:
-    """A field selector in parts; BadRequestError if it is none, or the resource has no such field."""
-    known = _EVERY | (_FIELDS.get(resource.full_name) or _own_fields().get(resource.full_name, {}))
+def parse_field_selector(resource: Resource[Any], text: str) -> tuple[FieldRequirement, ...]:
+    """Parse a field selector; BadRequestError if it is not valid, or the resource has no such field."""
+    known = _COMMON_FIELDS | (_FIELDS.get(resource.full_name) or _own_fields().get(resource.full_name, {}))
     found = []
     for part in filter(None, _split(text)):
-        term = _term(part)
+        term = _parse_field_requirement(part)
         if term.name not in known:
             raise BadRequestError(f"field label not supported: {shown(term.name)}")
         found.append(term._replace(name=known[term.name]))
@@ -172,37 +180,37 @@ def parse_field_selector(resource: Resource[Any], text: str) -> tuple[FieldTerm,
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas; a comma after a backslash is part of a value."""
+    """Split a selector at commas; a comma after a backslash is part of a value."""
     return re.split(r"(?<!\\),", text)
 
 
-def _term(part: str) -> FieldTerm:
+def _parse_field_requirement(part: str) -> FieldRequirement:
     sign = re.search(r"(?<!\\)(==|!=|=)", part)
     if sign is None:
         raise BadRequestError(f"invalid selector: '{shown(part)}'; can't understand '{shown(part)}'")
     value = re.sub(r"\\([\\,=])", r"\1", part[sign.end() :])
-    return FieldTerm(part[: sign.start()].strip(), value, equal=sign[0] != "!=")
+    return FieldRequirement(part[: sign.start()].strip(), value, equal=sign[0] != "!=")
 
 
 # --- both --------------------------------------------------------------------------------------------------
 
 
-class _Labelled(msgspec.Struct, gc=False):
+class _MetadataLabels(msgspec.Struct, gc=False):
     labels: dict[str, str] | None = None
 
 
-class _Metadata(msgspec.Struct, gc=False):
-    metadata: _Labelled = msgspec.field(default_factory=_Labelled)
+class _ObjectLabels(msgspec.Struct, gc=False):
+    metadata: _MetadataLabels = msgspec.field(default_factory=_MetadataLabels)
 
 
-_labelled: Final = msgspec.json.Decoder(_Metadata)
+_LABELS_DECODER: Final = msgspec.json.Decoder(_ObjectLabels)
 
 
 class CompiledSelector:
-    """Which objects of a resource are meant, ready to be asked of many."""
+    """A selector of a resource, compiled to match many objects."""
 
     def __init__(self, resource: Resource[Any], selector: Selector) -> None:
-        """Read the selectors; BadRequestError if they make no sense."""
+        """Compile a selector; BadRequestError if it is not valid."""
         self.namespace: Final = selector.namespace if resource.namespaced else ""
         self._labels = parse_label_selector(selector.labels)
         self._terms = parse_field_selector(resource, selector.fields)
@@ -210,27 +218,27 @@ class CompiledSelector:
         self.everything: Final = not self._labels and not self._terms
 
     def matches(self, text: Text) -> bool:
-        """Whether an object with this text is meant, its namespace aside."""
+        """Return whether an object with this text matches; its namespace is not checked."""
         if self._labels:
-            labels = _labelled.decode(text).metadata.labels or {}
-            if not all(requirement.holds(labels) for requirement in self._labels):
+            labels = _LABELS_DECODER.decode(text).metadata.labels or {}
+            if not all(requirement.matches(labels) for requirement in self._labels):
                 return False
         return all((read(text) == term.value) is term.equal for read, term in self._read)
 
 
 @functools.cache
 def _reader(path: str) -> Callable[[Text], str]:
-    """What reads one field out of a text, as a selector sees it."""
+    """Return a function that reads one field from the text of an object, as a string."""
     *outer, last = path.split(".")
     view: type[Any] = msgspec.defstruct("View", [(last, Any, None)], gc=False)
     for name in reversed(outer):
         view = msgspec.defstruct("View", [(name, view | None, None)], gc=False)
     decode = msgspec.json.Decoder(view).decode
     names = (*outer, last)
-    return lambda text: _as_text(_followed(decode(text), names), _ABSENT.get(path, ""))
+    return lambda text: _to_string(_get_nested(decode(text), names), _DEFAULTS.get(path, ""))
 
 
-def _followed(view: object, names: Iterable[str]) -> object:
+def _get_nested(view: object, names: Iterable[str]) -> object:
     for name in names:
         if view is None:
             return None
@@ -238,7 +246,7 @@ def _followed(view: object, names: Iterable[str]) -> object:
     return view
 
 
-def _as_text(value: object, absent: str) -> str:
+def _to_string(value: object, absent: str) -> str:
     if value is None or value == "":
         return absent
     return str(value).lower() if isinstance(value, bool) else str(value)

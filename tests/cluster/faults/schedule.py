@@ -43,15 +43,15 @@ class Schedule:
     met: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._dice = random.Random(self.seed)
+        self._rng = random.Random(self.seed)
         self._heard = asyncio.Event()
 
     def fault(self, request: str) -> tuple[Fault, int]:
         """A fault, and after how many bytes of the answer, where that matters."""
         if self.calm:
             return "none", 0
-        fault = self._dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        after = int(self._dice.paretovariate(0.5) * 100)
+        fault = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        after = int(self._rng.paretovariate(0.5) * 100)
         self.met.append(f"{fault} after {after}: {request}")
         self._heard.set()
         return fault, after

@@ -10,11 +10,11 @@ from typing import Final
 import pytest
 
 from shoal.cluster.backoff import Backoff
-from shoal.cluster.kubernetes.access import with_token
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.kubernetes.transport import Limits
-from shoal.cluster.object_store import Cache, Change, Gone, Key
-from shoal.cluster.port import Where
+from shoal.cluster.kubernetes.access import token_access
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.kubernetes.transport import TransportLimits
+from shoal.cluster.object_store import Change, Deleted, Key, ObjectCache
+from shoal.cluster.port import Selector
 from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import CONFIG_MAPS, Object
 from tests.cluster.faults.proxy import Proxy
@@ -23,16 +23,16 @@ from tests.k8s.controlplane import ControlPlane
 from tests.k8s.processes import PATIENCE, Process
 
 NAMES: Final = [f"object-{number}" for number in range(40)]
-HURRIED: Final = Limits(connect=5, request=5, silence=1, wait=0.05)
+HURRIED: Final = TransportLimits(connect=5, request=5, watch_idle=1, max_retry_after=0.05)
 SEEDS: Final = range(int(os.environ.get("SHOAL_SEEDS", "20")))
 
 
-class Strict(Cache[Object]):
+class Strict(ObjectCache[Object]):
     """A cache that would notice an object that changes its uid without having been gone."""
 
     def __call__(self, changes: Sequence[Change[Object]]) -> None:  # type: ignore[override]
         for change in changes:
-            if not isinstance(change, Gone) and change.key in self.items:
+            if not isinstance(change, Deleted) and change.key in self.items:
                 before = self.items[change.key]["metadata"]
                 assert change.item["metadata"]["uid"] == before["uid"]
             super().__call__([change])
@@ -41,18 +41,18 @@ class Strict(Cache[Object]):
 class Changer:
     """Makes, changes and deletes objects by the dice, straight at the server."""
 
-    def __init__(self, cluster: KubernetesCluster, namespace: str, dice: random.Random) -> None:
-        self._cluster, self._namespace, self._dice = cluster, namespace, dice
+    def __init__(self, cluster: KubernetesCluster, namespace: str, rng: random.Random) -> None:
+        self._cluster, self._namespace, self._rng = cluster, namespace, rng
         self._there: set[str] = set()
 
     async def change(self, number: int) -> None:
-        name = self._dice.choice(NAMES)
+        name = self._rng.choice(NAMES)
         if name not in self._there:
             metadata = {"name": name, "namespace": self._namespace}
-            body = {"metadata": metadata, "data": {"x": "x" * self._dice.choice([10, 1000, 20_000])}}
+            body = {"metadata": metadata, "data": {"x": "x" * self._rng.choice([10, 1000, 20_000])}}
             await self._cluster.create(CONFIG_MAPS, body)
             self._there.add(name)
-        elif self._dice.random() < 0.4:
+        elif self._rng.random() < 0.4:
             await self._cluster.delete(CONFIG_MAPS, name, self._namespace)
             self._there.discard(name)
         else:
@@ -60,9 +60,9 @@ class Changer:
             await self._cluster.patch(CONFIG_MAPS, name, self._namespace, patch=patch)
 
 
-async def listed(cluster: KubernetesCluster, where: Where) -> Mapping[Key, Object]:
-    page = await cluster.list(CONFIG_MAPS, where)
-    return {(where.namespace, item["metadata"]["name"]): item for item in page.items}
+async def listed(cluster: KubernetesCluster, selector: Selector) -> Mapping[Key, Object]:
+    page = await cluster.list(CONFIG_MAPS, selector)
+    return {(selector.namespace, item["metadata"]["name"]): item for item in page.items}
 
 
 async def equal(cache: Strict, wanted: Mapping[Key, Object]) -> None:
@@ -77,16 +77,16 @@ async def equal(cache: Strict, wanted: Mapping[Key, Object]) -> None:
 async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int, restarts: int) -> None:
     """Follow objects through a proxy while they change; a failure tells what happened on the way."""
     schedule = Schedule(seed)
-    direct = KubernetesCluster(with_token(plane.url, plane.client().token, plane.authority))
+    direct = KubernetesCluster(token_access(plane.url, plane.client().token, plane.authority))
     try:
         async with (
             Proxy(plane.url, plane.client().tls, schedule).serving() as proxy,
             asyncio.TaskGroup() as group,
         ):
             behind = KubernetesCluster(
-                with_token(proxy.url, plane.client().token, proxy.authority.pem), HURRIED
+                token_access(proxy.url, plane.client().token, proxy.authority.pem), HURRIED
             )
-            cache, where = Strict(), Where(namespace)
+            cache, selector = Strict(), Selector(namespace)
             options = ReflectorOptions(
                 page_size=7,
                 backoff=Backoff(0.01, 0.1, jitter=0.5),
@@ -94,12 +94,12 @@ async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int
                 max_watch_timeout=3,
                 rng=random.Random(seed),
             )
-            task = group.create_task(Reflector(behind, CONFIG_MAPS, cache, where, options).run())
+            task = group.create_task(Reflector(behind, CONFIG_MAPS, cache, selector, options).run())
             await change_all(
                 plane, Changer(direct, namespace, random.Random(seed)), schedule, changes, restarts
             )
             schedule.calm = True
-            await equal(cache, await listed(direct, where))
+            await equal(cache, await listed(direct, selector))
             task.cancel()
             await behind.close()
     except BaseException as failure:
@@ -112,9 +112,9 @@ async def change_all(
     plane: ControlPlane, changer: Changer, schedule: Schedule, changes: int, restarts: int
 ) -> None:
     """Change objects, and restart servers in between."""
-    dice = random.Random(schedule.seed)
+    rng = random.Random(schedule.seed)
     turns = itertools.cycle((plane.etcd, plane.api_server))
-    stops = dict(zip(dice.sample(range(changes), restarts), turns, strict=False))
+    stops = dict(zip(rng.sample(range(changes), restarts), turns, strict=False))
     for number in range(changes):
         await changer.change(number)
         await schedule.has_met(number // 40)  # however quickly things change, there are faults between

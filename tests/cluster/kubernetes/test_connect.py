@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from shoal.cluster import errors
-from shoal.cluster.kubernetes.access import Access, AccessError, TokenFile
-from shoal.cluster.kubernetes.connect import find_access, in_cluster
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.kubernetes.tls import Tls
-from shoal.cluster.kubernetes.transport import proxy_for
+from shoal.cluster.kubernetes.access import Access, AccessError, TlsConfig, TokenFileCredentials, proxy_for
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.kubernetes.connect import find_access, in_cluster_access
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
@@ -61,27 +59,27 @@ def test_what_is_named_comes_first(tmp_path: Path, account: Path, monkeypatch: p
     (tmp_path / "config").write_text(KUBECONFIG)
     named = str(tmp_path / "config")
     here = pod("https://10.0.0.1:443")
-    assert find_access(named, around=here, account=account).url == "http://from-kubeconfig"
-    assert find_access(around={**here, "KUBECONFIG": named}, account=account).url == "http://from-kubeconfig"
-    assert find_access(around=here, account=account).url == "https://10.0.0.1:443"
-    assert find_access(context="x", around=here, account=account).url == "http://from-home"
-    assert find_access(around={}, account=account).url == "http://from-home"
+    assert find_access(named, env=here, service_account=account).url == "http://from-kubeconfig"
+    assert find_access(env={**here, "KUBECONFIG": named}, service_account=account).url == "http://from-kubeconfig"
+    assert find_access(env=here, service_account=account).url == "https://10.0.0.1:443"
+    assert find_access(context="x", env=here, service_account=account).url == "http://from-home"
+    assert find_access(env={}, service_account=account).url == "http://from-home"
 
 
 def test_a_pod_knows_its_namespace_and_speaks_to_any_address(account: Path) -> None:
-    access = in_cluster(pod("https://fd00::1:6443"), account)
+    access = in_cluster_access(pod("https://fd00::1:6443"), account)
     assert (access.url, access.namespace) == ("https://[fd00::1]:6443", "shoal-system")
 
 
 def test_outside_of_a_pod(account: Path) -> None:
     with pytest.raises(AccessError, match="not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set"):
-        in_cluster({}, account)
+        in_cluster_access({}, account)
 
 
 def test_a_service_account_that_is_not_whole(account: Path) -> None:
     (account / "ca.crt").unlink()
-    with pytest.raises(AccessError, match=r"service account cannot be read: .*ca\.crt"):
-        in_cluster(pod("https://10.0.0.1:443"), account)
+    with pytest.raises(AccessError, match=r"cannot read the service account: .*ca\.crt"):
+        in_cluster_access(pod("https://10.0.0.1:443"), account)
 
 
 # --- what is replaced -------------------------------------------------------------------------------------
@@ -93,7 +91,7 @@ async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -
     replace(account / "ca.crt", first.pem)
     shown = server_context(first.server())
     async with Scripted([FOUND]).serving(shown) as server:
-        cluster = KubernetesCluster(in_cluster(pod(server.url), account))
+        cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
         await cluster.get(CONFIG_MAPS, "a", "ns")
         replace(account / "token", b"t2")
         await cluster.get(CONFIG_MAPS, "a", "ns")
@@ -114,13 +112,13 @@ async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -
 async def test_a_token_that_is_refused_is_not_tried_again_unless_it_was_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("t1")
-    someone = TokenFile(path)
+    someone = TokenFileCredentials(path)
     before = await someone.credentials()
-    assert not someone.refused(before)
+    assert not someone.reject(before)
     replace(path, b"t2")
-    assert someone.refused(before)
+    assert someone.reject(before)
     path.unlink()
-    assert not someone.refused(before)
+    assert not someone.reject(before)
     with pytest.raises(AccessError, match="the token cannot be read"):
         await someone.credentials()
 
@@ -130,7 +128,7 @@ async def test_a_token_replaced_on_the_way_is_used_at_once(account: Path) -> Non
     authority = Authority("of the server")
     replace(account / "ca.crt", authority.pem)
     async with Scripted([refusal(401), FOUND]).serving(server_context(authority.server())) as server:
-        cluster = KubernetesCluster(in_cluster(pod(server.url), account))
+        cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
         asking = asyncio.ensure_future(cluster.get(CONFIG_MAPS, "a", "ns"))
         await server.has_heard(1)
         replace(account / "token", b"t2")
@@ -142,7 +140,7 @@ async def test_a_token_replaced_on_the_way_is_used_at_once(account: Path) -> Non
 def test_a_context_is_kept_as_long_as_nothing_changes(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
     path.write_bytes(Authority("first").pem)
-    tls = Tls(authority=path)
+    tls = TlsConfig(authority=path)
     first = tls.context()
     assert tls.context() is first
     replace(path, Authority("second").pem)
@@ -156,8 +154,8 @@ async def test_the_name_in_the_certificate_may_be_another() -> None:
         for name, trusted in (("inner.example", True), ("outer.example", False)):
             access = Access(
                 url=server.url,
-                tls=Tls(authority=authority.pem),
-                identity=TokenFile(b"t"),
+                tls=TlsConfig(authority=authority.pem),
+                credential_source=TokenFileCredentials(b"t"),
                 server_name=name,
             )
             cluster = KubernetesCluster(access)
@@ -172,11 +170,11 @@ async def test_the_name_in_the_certificate_may_be_another() -> None:
 async def test_an_authority_that_is_empty_does_not_mean_that_of_the_system(account: Path) -> None:
     (account / "ca.crt").write_bytes(b"")
     with pytest.raises(AccessError, match=r"ca\.crt is empty"):
-        in_cluster(pod("https://127.0.0.1:9"), account)
+        in_cluster_access(pod("https://127.0.0.1:9"), account)
 
 
 async def test_a_certificate_that_vanishes_is_told(account: Path) -> None:
-    cluster = KubernetesCluster(in_cluster(pod("https://127.0.0.1:9"), account))
+    cluster = KubernetesCluster(in_cluster_access(pod("https://127.0.0.1:9"), account))
     (account / "ca.crt").unlink()
     with pytest.raises(AccessError, match=r"the certificates cannot be used: .*ca\.crt"):
         await cluster.get(CONFIG_MAPS, "a", "ns")
@@ -208,7 +206,7 @@ def test_proxies(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str) -> None:
 
 async def test_a_proxy_is_asked() -> None:
     async with Scripted([FOUND]).serving() as proxy:
-        access = Access(url="http://far.example", tls=Tls(), identity=TokenFile(b"t"), proxy=proxy.url)
+        access = Access(url="http://far.example", tls=TlsConfig(), credential_source=TokenFileCredentials(b"t"), proxy=proxy.url)
         cluster = KubernetesCluster(access)
         await cluster.get(CONFIG_MAPS, "a", "ns")
         await cluster.close()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from shoal.cluster import errors
-from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
-from shoal.cluster.port import Cluster, Deletion, Where
+from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from tests.k8s.controlplane import ControlPlane
 
@@ -36,7 +36,7 @@ async def seen_by_watchers(cluster: Cluster, pod: dict[str, Any]) -> None:
 
     A pod that it does not yet know to have a node it ends at once.
     """
-    where = Where(pod["metadata"]["namespace"], fields=f"metadata.name={pod['metadata']['name']}")
+    where = Selector(pod["metadata"]["namespace"], fields=f"metadata.name={pod['metadata']['name']}")
     async with cluster.watch(PODS, where, version=pod["metadata"]["resourceVersion"]) as events:
         await anext(events)
 
@@ -48,17 +48,17 @@ async def test_what_is_written_is_read_again(cluster: Cluster, namespace: str) -
     assert changed["data"] == {"y": "2"}
     replaced = await cluster.update(CONFIG_MAPS, config_map(namespace, "a", z="3"))
     assert replaced["data"] == {"z": "3"}
-    page = await cluster.list(CONFIG_MAPS, Where(namespace))
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace))
     assert page.items == [replaced]
 
 
 async def test_pages_show_one_state(cluster: Cluster, namespace: str) -> None:
     for name in "abcde":
         await cluster.create(CONFIG_MAPS, config_map(namespace, name))
-    first = await cluster.list(CONFIG_MAPS, Where(namespace), limit=2)
+    first = await cluster.list(CONFIG_MAPS, Selector(namespace), limit=2)
     await cluster.delete(CONFIG_MAPS, "e", namespace)
-    second = await cluster.list(CONFIG_MAPS, Where(namespace), limit=2, start=first.next)
-    third = await cluster.list(CONFIG_MAPS, Where(namespace), limit=2, start=second.next)
+    second = await cluster.list(CONFIG_MAPS, Selector(namespace), limit=2, start=first.next)
+    third = await cluster.list(CONFIG_MAPS, Selector(namespace), limit=2, start=second.next)
     found = [item["metadata"]["name"] for page in (first, second, third) for item in page.items]
     assert found == list("abcde")
     assert (first.remaining, third.next) == (3, "")
@@ -66,10 +66,10 @@ async def test_pages_show_one_state(cluster: Cluster, namespace: str) -> None:
 
 
 async def test_a_watch_tells_what_changes_and_ends_in_time(cluster: Cluster, namespace: str) -> None:
-    page = await cluster.list(CONFIG_MAPS, Where(namespace))
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace))
     made = await cluster.create(CONFIG_MAPS, config_map(namespace, "a"))
     gone = await cluster.delete(CONFIG_MAPS, "a", namespace)
-    async with cluster.watch(CONFIG_MAPS, Where(namespace), version=page.version, timeout=0.2) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace), version=page.version, timeout=0.2) as events:
         told = [event async for event in events]
     assert gone is None
     assert [event.type for event in told][:2] == ["ADDED", "DELETED"]
@@ -81,8 +81,8 @@ async def test_a_watch_tells_what_changes_and_ends_in_time(cluster: Cluster, nam
 async def test_selectors_choose(cluster: Cluster, namespace: str) -> None:
     for name, team in (("a", "x"), ("b", "y")):
         await cluster.create(PODS, pod(namespace, name, labels={"team": team}))
-    by_label = await cluster.list(PODS, Where(namespace, labels="team in (y, z)"))
-    by_field = await cluster.list(PODS, Where(namespace, fields="metadata.name=a"))
+    by_label = await cluster.list(PODS, Selector(namespace, labels="team in (y, z)"))
+    by_field = await cluster.list(PODS, Selector(namespace, fields="metadata.name=a"))
     assert [item["metadata"]["name"] for item in by_label.items + by_field.items] == ["b", "a"]
 
 
@@ -101,7 +101,7 @@ async def test_what_goes_at_once_is_gone(cluster: Cluster, namespace: str) -> No
     assert await cluster.delete(PODS, "a", namespace) is None
     await cluster.create(PODS, pod(namespace, "b"))
     await cluster.evict("b", namespace)
-    assert (await cluster.list(PODS, Where(namespace))).items == []
+    assert (await cluster.list(PODS, Selector(namespace))).items == []
 
 
 async def test_finalizers_keep_an_object(cluster: Cluster, namespace: str) -> None:
@@ -124,7 +124,7 @@ async def test_nothing_comes_of_a_dry_run(cluster: Cluster, namespace: str) -> N
     await cluster.create(CONFIG_MAPS, config_map(namespace, "b"))
     await cluster.patch(CONFIG_MAPS, "b", namespace, patch={"data": {"x": "1"}}, dry_run=True)
     await cluster.delete(CONFIG_MAPS, "b", namespace, Deletion(dry_run=True))
-    (kept,) = (await cluster.list(CONFIG_MAPS, Where(namespace))).items
+    (kept,) = (await cluster.list(CONFIG_MAPS, Selector(namespace))).items
     assert (kept["metadata"]["name"], "data" in kept) == ("b", False)
 
 
@@ -156,7 +156,7 @@ async def delete_another(cluster: Cluster, namespace: str) -> None:
 
 
 async def watch_nonsense(cluster: Cluster, namespace: str) -> None:
-    async with cluster.watch(CONFIG_MAPS, Where(namespace), version="yesterday") as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace), version="yesterday") as events:
         await anext(events)
 
 
@@ -192,7 +192,7 @@ REFUSALS: dict[str, tuple[Refused, type[errors.ClusterError], str]] = {
         "metadata.name",
     ),
     "a selector that is none": (
-        lambda cluster, namespace: cluster.list(PODS, Where(namespace, labels="a in")),
+        lambda cluster, namespace: cluster.list(PODS, Selector(namespace, labels="a in")),
         errors.BadRequestError,
         "unable to parse",
     ),
@@ -216,5 +216,5 @@ async def test_refusals(
 async def test_who_may_not_is_told_so(k8s: ControlPlane, namespace: str) -> None:
     nobody = KubernetesCluster(from_kubeconfig(str(k8s.kubeconfig("nobody"))))
     with pytest.raises(errors.ForbiddenError, match='User "nobody" cannot list resource "pods"'):
-        await nobody.list(PODS, Where(namespace))
+        await nobody.list(PODS, Selector(namespace))
     await nobody.close()

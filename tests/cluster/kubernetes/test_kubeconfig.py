@@ -15,8 +15,8 @@ from kubernetes_asyncio.config.kube_config import ConfigNode
 
 from shoal.cluster import errors
 from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.kubernetes.kubeconfig import Plugin, from_kubeconfig
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.kubernetes.kubeconfig import ExecPluginCredentials, from_kubeconfig
 from shoal.cluster.resources import CONFIG_MAPS, NODES
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
@@ -45,7 +45,7 @@ def written(path: Path, content: object) -> str:
 
 
 async def credentials(access: Access) -> Credentials:
-    return await access.identity.credentials()
+    return await access.credential_source.credentials()
 
 
 # --- what is read -----------------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ def encoded(**texts: bytes) -> dict[str, str]:
 LOCKED = Authority("of clients").client("carol", "all", password=b"secret")
 ENCRYPTED = encoded(client_certificate=LOCKED.chain, client_key=LOCKED.key)
 WRONG: dict[str, tuple[object, str, str]] = {
-    "no such context": (config(), "z", r"has no context 'z'; there are 'x'$"),
-    "no current context": (without("current-context"), "", r"has no current-context; there are 'x'$"),
-    "no such cluster": (config(context={"cluster": "d"}), "", r"has no cluster 'd'; there are 'c'$"),
-    "no such user": (config(context={"user": "v"}), "", r"has no user 'v'; there are 'u'$"),
+    "no such context": (config(), "z", r"has no context 'z'; known: 'x'$"),
+    "no current context": (without("current-context"), "", r"has no current-context; known: 'x'$"),
+    "no such cluster": (config(context={"cluster": "d"}), "", r"has no cluster 'd'; known: 'c'$"),
+    "no such user": (config(context={"user": "v"}), "", r"has no user 'v'; known: 'u'$"),
     "no server": (config() | {"clusters": [{"name": "c", "cluster": {"a": 1}}]}, "", "Expected key server"),
     "a server without a scheme": (
         config(server="10.0.0.1:6443"),
@@ -170,9 +170,9 @@ WRONG: dict[str, tuple[object, str, str]] = {
     "a proxy of another sort": (config(**{"proxy-url": "socks5://p"}), "", "the proxy, 'socks5://p', is not"),
     "an encrypted key": (config(user=ENCRYPTED), "", "the key of the client certificate is encrypted"),
     "no YAML": ("a: [", "", "while parsing"),
-    "nothing": ("", "", "is not as a kubeconfig should be"),
-    "a list": ("[1]", "", "is not as a kubeconfig should be"),
-    "clusters that are none": (config() | {"clusters": [5]}, "", "is not as a kubeconfig should be"),
+    "nothing": ("", "", "is not a valid kubeconfig"),
+    "a list": ("[1]", "", "is not a valid kubeconfig"),
+    "clusters that are none": (config() | {"clusters": [5]}, "", "is not a valid kubeconfig"),
     "no base64": (
         config(**{"certificate-authority-data": "#"}),
         "",
@@ -202,7 +202,7 @@ def test_one_clear_message(tmp_path: Path, content: object, context: str, words:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match=f"^kubeconfig {tmp_path}/no: there is no such file$"):
+    with pytest.raises(AccessError, match=f"^kubeconfig {tmp_path}/no: no such file$"):
         from_kubeconfig(str(tmp_path / "no"))
 
 
@@ -284,7 +284,7 @@ async def test_refused_credentials_are_renewed_once(program: Program) -> None:
 async def test_credentials_are_renewed_before_they_expire(program: Program) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     node = ConfigNode("exec", {**program.user["exec"], "command": str(program.directory / "plugin")})
-    plugin = Plugin(ExecProvider(node), clock=lambda: now)
+    plugin = ExecPluginCredentials(ExecProvider(node), clock=lambda: now)
     program.issues(token="first", expirationTimestamp="2030-01-01T01:00:00Z")  # noqa: S106 - of a test
     assert (await plugin.credentials()).authorization == "Bearer first"
     program.issues(token="second")  # noqa: S106 - of a test
@@ -323,7 +323,7 @@ async def test_a_plugin_that_ends_badly_is_quoted(program: Program) -> None:
 async def test_a_plugin_that_is_not_there(program: Program) -> None:
     (program.directory / "plugin").unlink()
     access = from_kubeconfig(written(program.directory / "config", config(user=program.user)))
-    with pytest.raises(AccessError, match=r"there is no credential plugin '.*/plugin'\. Get it\."):
+    with pytest.raises(AccessError, match=r"credential plugin '.*/plugin' not found\. Get it\."):
         await credentials(access)
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.cluster.kubernetes.access import Access, Constant
-from shoal.cluster.kubernetes.connect import contexts, find_access
+from shoal.cluster.kubernetes.access import Access, StaticCredentials
+from shoal.cluster.kubernetes.connect import find_access, list_contexts, simple_access
 from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
-from shoal.cluster.kubernetes.quick_kubeconfig import simple_access
 from tests.cluster.authority import Authority
 from tests.cluster.kubernetes.test_kubeconfig import config, written
 
@@ -40,7 +39,7 @@ SIMPLE: dict[str, dict[str, Any]] = {
 
 
 def told(access: Access) -> tuple[object, ...]:
-    assert isinstance(access.identity, Constant)
+    assert isinstance(access.credential_source, StaticCredentials)
     verified = access.tls.context().verify_mode
     return (
         access.url,
@@ -48,7 +47,7 @@ def told(access: Access) -> tuple[object, ...]:
         access.server_name,
         access.proxy,
         access.headers,
-        access.identity.at_once(),
+        access.credential_source.read(),
         verified,
         [one["serialNumber"] for one in access.tls.context().get_ca_certs()],
     )
@@ -96,10 +95,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_the_library_reads_what_is_not_simple(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file")
     path = written(tmp_path / "config", config(user={"tokenFile": "token"}))
-    assert not isinstance(find_access(path).identity, Constant)
+    assert not isinstance(find_access(path).credential_source, StaticCredentials)
 
 
 def test_contexts_to_choose_from(tmp_path: Path) -> None:
     first = written(tmp_path / "a", config())
     second = written(tmp_path / "b", {**config(), "contexts": [{"name": "y", "context": {}}]})
-    assert contexts(f"{first}:{second}:{tmp_path / 'nope'}") == ["x", "y"]
+    assert list_contexts(f"{first}:{second}:{tmp_path / 'nope'}") == ["x", "y"]

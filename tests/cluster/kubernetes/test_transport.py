@@ -10,10 +10,10 @@ import pytest
 
 import shoal
 from shoal.cluster import errors
-from shoal.cluster.kubernetes.access import with_token
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.kubernetes.transport import Limits
-from shoal.cluster.port import Cluster, Deletion, Event, Where
+from shoal.cluster.kubernetes.access import token_access
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.kubernetes.transport import TransportLimits
+from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
 from shoal.cluster.resources import CONFIG_MAPS, PODS
 from tests.cluster.kubernetes.scripted import (
     ABORT,
@@ -49,7 +49,7 @@ def evict(cluster: Cluster) -> Awaitable[Any]:
     return cluster.evict("a", "ns")
 
 
-async def watch(cluster: Cluster) -> list[Event[Any]]:
+async def watch(cluster: Cluster) -> list[WatchEvent[Any]]:
     async with cluster.watch(CONFIG_MAPS, version="1") as events:
         return [event async for event in events]
 
@@ -75,8 +75,8 @@ class Case:
     waits: tuple[float, ...] = ()
 
 
-LIMITS = Limits(tries=3, wait=10)
-SHORT = Limits(request=0.2, silence=0.2)
+LIMITS = TransportLimits(tries=3, wait=10)
+SHORT = TransportLimits(request=0.2, watch_idle=0.2)
 TOO_LATE = "does not answer in time"
 FOUND = answer(200, {"metadata": {"name": "a"}})
 HALF = head(200, {"Content-Type": "application/json", "Content-Length": "100"}) + b'{"half'
@@ -152,7 +152,7 @@ async def test_what_comes_of_it(case: Case) -> None:
     waits = Waits()
     async with Scripted(list(case.script)).serving() as server:
         limits = SHORT if case.words == TOO_LATE else LIMITS
-        cluster = KubernetesCluster(with_token(server.url, "secret"), limits, sleep=waits)
+        cluster = KubernetesCluster(token_access(server.url, "secret"), limits, sleep=waits)
         if case.error is None:
             await case.act(cluster)
         else:
@@ -164,7 +164,7 @@ async def test_what_comes_of_it(case: Case) -> None:
 
 
 async def test_a_server_that_is_not_there() -> None:
-    cluster = KubernetesCluster(with_token("http://127.0.0.1:9", ""))
+    cluster = KubernetesCluster(token_access("http://127.0.0.1:9", ""))
     with pytest.raises(
         errors.UnavailableError, match=r"http://127.0.0.1:9 cannot be reached: .* 127.0.0.1:9"
     ):
@@ -179,12 +179,12 @@ WATCHED = (
 
 async def test_what_is_sent() -> None:
     async with Scripted([FOUND]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url + "/clusters/one/", "secret"))
+        cluster = KubernetesCluster(token_access(server.url + "/clusters/one/", "secret"))
         await get(cluster)
         await create(cluster)
         await cluster.patch_status(PODS, "a", "ns", patch={"status": {}}, dry_run=True)
         await cluster.delete(PODS, "a", "ns", Deletion(grace=5, propagation="Orphan", uid="u", version="7"))
-        async with cluster.watch(PODS, Where("ns", labels="a in (b,c)", fields="x=y"), timeout=0.1):
+        async with cluster.watch(PODS, Selector("ns", labels="a in (b,c)", fields="x=y"), timeout=0.1):
             pass
         await cluster.close()
     assert server.lines == [
@@ -220,7 +220,7 @@ async def test_events_come_whole_however_they_are_cut() -> None:
     async with Scripted(
         [stream(text[:40], text[40:], end=b"0\r\n\r\n"), stream(*pieces)]
     ).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""))
+        cluster = KubernetesCluster(token_access(server.url, ""))
         first, second = await watch(cluster), await watch(cluster)
         await cluster.close()
     assert first == second
@@ -234,7 +234,7 @@ async def test_events_come_whole_however_they_are_cut() -> None:
 
 async def test_connections_are_used_again() -> None:
     async with Scripted([FOUND]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""))
+        cluster = KubernetesCluster(token_access(server.url, ""))
         for _ in range(5):
             await get(cluster)
         await cluster.close()
@@ -244,7 +244,7 @@ async def test_connections_are_used_again() -> None:
 async def test_no_more_is_asked_at_once_than_allowed() -> None:
     """Nobody is answered: those that were sent are all that may be."""
     async with Scripted([[FOR_EVER]]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""), Limits(concurrent=3))
+        cluster = KubernetesCluster(token_access(server.url, ""), TransportLimits(concurrent=3))
         tasks = [asyncio.ensure_future(get(cluster)) for _ in range(10)]
         await server.has_heard(3)
         for _ in range(20):
@@ -259,7 +259,7 @@ async def test_no_more_is_asked_at_once_than_allowed() -> None:
 @pytest.mark.parametrize("act", [get, watch], ids=["a request", "a watch"])
 async def test_who_is_cancelled_lets_go_at_once(act: Act) -> None:
     async with Scripted([stream(FOR_EVER) if act is watch else [FOR_EVER]]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""))
+        cluster = KubernetesCluster(token_access(server.url, ""))
         task = asyncio.ensure_future(act(cluster))
         await server.has_heard(1)
         task.cancel()
@@ -272,7 +272,7 @@ async def test_who_is_cancelled_lets_go_at_once(act: Act) -> None:
 async def test_closing_ends_streams() -> None:
     bookmark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'
     async with Scripted([stream(bookmark, FOR_EVER)]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""))
+        cluster = KubernetesCluster(token_access(server.url, ""))
         async with cluster.watch(CONFIG_MAPS) as events:
             await anext(events)
             waiting = asyncio.ensure_future(anext(events))
@@ -286,7 +286,7 @@ async def test_closing_ends_streams() -> None:
 
 async def test_closing_ends_requests() -> None:
     async with Scripted([[FOR_EVER]]).serving() as server:
-        cluster = KubernetesCluster(with_token(server.url, ""))
+        cluster = KubernetesCluster(token_access(server.url, ""))
         asking = asyncio.ensure_future(get(cluster))
         await server.has_heard(1)
         await cluster.close()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.kubernetes.wire import Lines, status_of
+from shoal.cluster.kubernetes.wire import LineSplitter, parse_status
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b" "))), st.data())
@@ -11,13 +11,13 @@ def test_lines_come_out_whole(lines: list[bytes], data: st.DataObject) -> None:
     text = b"".join(line + b"\n" for line in lines) + data.draw(st.sampled_from([b"", b"rest"]))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    splitter = Lines()
+    splitter = LineSplitter()
     found = [line for piece in pieces for line in splitter.feed(piece)]
     assert found == [line for line in lines if line]
-    assert splitter.rest == text.endswith(b"rest")
+    assert splitter.has_partial_line == text.endswith(b"rest")
 
 
 def test_a_status_is_found_or_made() -> None:
-    assert status_of(b'{"code": 404}') == {"code": 404}
-    assert status_of(b"[1]") == {"message": "[1]"}
-    assert status_of(b" down \xff for repairs\n") == {"message": "down \ufffd for repairs"}
+    assert parse_status(b'{"code": 404}') == {"code": 404}
+    assert parse_status(b"[1]") == {"message": "[1]"}
+    assert parse_status(b" down \xff for repairs\n") == {"message": "down \ufffd for repairs"}

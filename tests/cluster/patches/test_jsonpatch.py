@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError, TooLargeError
 from shoal.cluster.patches import json_patch
-from shoal.cluster.patches.json_patch import applied
-from shoal.cluster.patches.merge import Json
+from shoal.cluster.patches.json_patch import Json, apply_json_patch
 from tests.cluster.patches.test_merge import DOCUMENTS
 
 DOCUMENT: Json = {"a": 1, "l": [1, 2, 3], "o": {"x/y": "slash", "t~": "tilde", "": "nothing"}, "n": None}
@@ -68,8 +67,8 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
     "an object is no patch": ({"op": "add"}, BadRequestError, "not a JSON patch"),
     "a list of anything is no patch": ([1], BadRequestError, "not a JSON patch"),
     "a path is a text": ([{"op": "add", "path": 1, "value": 1}], BadRequestError, "not a JSON patch"),
-    "an operation that is none": ([op("merge", "/a")], InvalidError, "no operation of a JSON patch: 'merge'"),
-    "an operation without a name": ([{"path": "/a"}], InvalidError, "no operation of a JSON patch: ''"),
+    "an operation that is none": ([op("merge", "/a")], InvalidError, "unknown operation of a JSON patch: 'merge'"),
+    "an operation without a name": ([{"path": "/a"}], InvalidError, "unknown operation of a JSON patch: ''"),
     "no path": ([{"op": "remove"}], InvalidError, "operation 0 (remove): 'remove' needs a 'path'"),
     "no value": ([op("add", "/a")], InvalidError, "operation 0 (add): 'add' needs a 'value'"),
     "no source": ([op("copy", "/a")], InvalidError, "operation 0 (copy): 'copy' needs a 'from'"),
@@ -106,26 +105,26 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
 @pytest.mark.parametrize("name", DONE)
 def test_the_patch_is_done(name: str) -> None:
     patch, expected = DONE[name]
-    assert applied(DOCUMENT, patch) == expected
+    assert apply_json_patch(DOCUMENT, patch) == expected
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_patch_is_refused(name: str) -> None:
     patch, error, message = REFUSED[name]
     with pytest.raises(error) as refused:
-        applied(DOCUMENT, patch)
+        apply_json_patch(DOCUMENT, patch)
     assert message in refused.value.message
 
 
 def test_a_patch_of_too_many_operations_is_refused() -> None:
     with pytest.raises(TooLargeError):
-        applied({}, [op("add", "/a", value=1)] * (json_patch.MOST_OPERATIONS + 1))
+        apply_json_patch({}, [op("add", "/a", value=1)] * (json_patch.MAX_OPERATIONS + 1))
 
 
 def test_copies_of_copies_do_not_grow_without_limit() -> None:
     doubling = [op("copy", "/l/-", from_="/l")] * 40
     with pytest.raises(InvalidError, match="copies more than"):
-        applied({"l": ["x" * 100]}, doubling)
+        apply_json_patch({"l": ["x" * 100]}, doubling)
 
 
 POINTERS = st.lists(st.sampled_from(["a", "b", "c", "0", "1", "-"]), max_size=3).map(
@@ -145,11 +144,11 @@ OPERATIONS = st.fixed_dictionaries(
 def test_nothing_that_is_given_is_changed(target: Json, patch: Json) -> None:
     before = copy.deepcopy((target, patch))
     with contextlib.suppress(InvalidError):
-        applied(target, patch)
+        apply_json_patch(target, patch)
     assert (target, patch) == before
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_anything_is_done_or_refused(target: Json, patch: Json) -> None:
     with contextlib.suppress(BadRequestError, InvalidError):
-        applied(target, patch)
+        apply_json_patch(target, patch)

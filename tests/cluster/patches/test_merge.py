@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.patches.merge import Json, merged
+from shoal.cluster.patches.json_patch import Json, apply_merge_patch
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
 DOCUMENTS = st.recursive(
@@ -38,17 +38,17 @@ CASES: dict[str, tuple[Json, Json, Json]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_patch_gives(name: str) -> None:
     target, patch, expected = CASES[name]
-    assert merged(target, patch) == expected
+    assert apply_merge_patch(target, patch) == expected
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_nothing_that_is_given_is_changed(target: Json, patch: Json) -> None:
     before = copy.deepcopy((target, patch))
-    merged(target, patch)
+    apply_merge_patch(target, patch)
     assert (target, patch) == before
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_the_same_patch_again_changes_nothing(target: Json, patch: Json) -> None:
-    once = merged(target, patch)
-    assert merged(once, patch) == once
+    once = apply_merge_patch(target, patch)
+    assert apply_merge_patch(once, patch) == once

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError
-from shoal.cluster.patches.merge import Json
-from shoal.cluster.patches.strategic import merged
+from shoal.cluster.patches.json_patch import Json
+from shoal.cluster.patches.strategic import apply_strategic_patch
 from shoal.cluster.resources import NODES, PODS
 from shoal.cluster.schemas import core
 
@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
 def test_the_patch_gives(name: str) -> None:
     target, patch, expected = MERGED[name]
     before = copy.deepcopy((target, patch))
-    assert merged(target, patch, POD) == expected
+    assert apply_strategic_patch(target, patch, POD) == expected
     assert (target, patch) == before, "what is given is left alone"
 
 
@@ -185,11 +185,11 @@ def test_the_patch_gives(name: str) -> None:
 def test_the_patch_is_refused(name: str) -> None:
     patch, error, message = REFUSED[name]
     with pytest.raises(error) as refused:
-        merged(spec(containers=AB), patch, POD)
+        apply_strategic_patch(spec(containers=AB), patch, POD)
     assert message in refused.value.message
 
 
 def test_taints_are_replaced_whole() -> None:
     before = spec(taints=[{"key": "a", "effect": "NoSchedule"}])
     after = spec(taints=[{"key": "b", "effect": "NoExecute"}])
-    assert merged(before, after, NODE) == after
+    assert apply_strategic_patch(before, after, NODE) == after

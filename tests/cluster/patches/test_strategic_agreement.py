@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.cluster.errors import ClusterError
-from shoal.cluster.patches.strategic import merged
+from shoal.cluster.patches.strategic import apply_strategic_patch
 from shoal.cluster.schemas import core
 from tests.k8s.access import Client
 from tests.k8s.controlplane import ControlPlane
@@ -143,7 +143,7 @@ def test_a_patch_does_what_it_does_there(
         "PATCH", path, {"template": patch}, media="application/strategic-merge-patch+json"
     )
     try:
-        ours = merged(there, copy.deepcopy({"template": patch}), SCHEMA)
+        ours = apply_strategic_patch(there, copy.deepcopy({"template": patch}), SCHEMA)
     except ClusterError:
         assert code >= 400
         return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.cluster.patches.three_way import applied
+from shoal.cluster.patches.strategic import apply_three_way
 from shoal.cluster.resources import PODS
 from shoal.cluster.schemas.core import schema_name, schemas
 
@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Json, Json, Json, Json]] = {
 
 @pytest.mark.parametrize("before, now, there, wanted", CASES.values(), ids=CASES)
 def test_of_a_kind_that_nothing_is_known_of(before: Json, now: Json, there: Json, wanted: Json) -> None:
-    assert applied(before, now, there, {}) == wanted
+    assert apply_three_way(before, now, there, {}) == wanted
 
 
 def pod(*containers: Json, **more: Json) -> Json:
@@ -63,7 +63,7 @@ PODS_CASES: dict[str, tuple[Json, Json, Json, Json]] = {
 
 @pytest.mark.parametrize("before, now, there, wanted", PODS_CASES.values(), ids=PODS_CASES)
 def test_of_pods(before: Json, now: Json, there: Json, wanted: Json) -> None:
-    assert applied(before, now, there, POD) == wanted
+    assert apply_three_way(before, now, there, POD) == wanted
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
@@ -83,10 +83,10 @@ def without_nulls(value: Json) -> Json:
 
 @given(before=objects, now=objects, there=objects)
 def test_to_apply_twice_is_to_apply_once(before: Json, now: Json, there: Json) -> None:
-    once = applied(before, now, there, {})
-    assert applied(now, now, once, {}) == once
+    once = apply_three_way(before, now, there, {})
+    assert apply_three_way(now, now, once, {}) == once
 
 
 @given(before=objects, now=objects)
 def test_what_nobody_else_wrote_to_is_as_it_is_said(before: Json, now: Json) -> None:
-    assert applied(before, now, before, {}) == without_nulls(now)
+    assert apply_three_way(before, now, before, {}) == without_nulls(now)

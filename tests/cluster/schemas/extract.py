@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.cluster.resources import RESOURCES
+from shoal.cluster.resources import resources
 from shoal.cluster.schemas import core, protobuf
 from tests.k8s.assets import HERE
 from tests.k8s.controlplane import control_plane
@@ -38,11 +38,11 @@ _SCALARS: Final = {
 def extract(get: Callable[[str], Schema]) -> Shapes:
     """The shapes of all that the core kinds are made of."""
     published: dict[str, Schema] = {}
-    for api_version in sorted({resource.api_version for resource in RESOURCES if core.knows(resource)}):
+    for api_version in sorted({resource.api_version for resource in resources() if core.is_builtin(resource)}):
         group = "apis" if "/" in api_version else "api"
         published |= get(f"/openapi/v3/{group}/{api_version}")["components"]["schemas"]
-    wanted = [core.schema_name(resource) for resource in RESOURCES if core.knows(resource)]
-    wanted += core.SENT.values()
+    wanted = [core.schema_name(resource) for resource in resources() if core.is_builtin(resource)]
+    wanted += core.REQUEST_KINDS.values()
     shapes: Shapes = {}
     for name in sorted(_reached(published, wanted)):
         package, _, kind = name.rpartition(".")
@@ -150,8 +150,8 @@ def _numbered(struct: str) -> Iterator[tuple[int, str]]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as place, control_plane(Path(place)) as plane:
         shapes = extract(plane.client().get)
-    _write(core.SHAPES, shapes)
-    _write(protobuf.NUMBERS, field_numbers(shapes))
+    _write(core.SCHEMAS_FILE, shapes)
+    _write(protobuf.FIELD_NUMBERS_FILE, field_numbers(shapes))
 
 
 def _write(path: Path, content: object) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from shoal.cluster.resources import RESOURCES, Object, Resource
+from shoal.cluster.resources import (Object, Resource, resources)
 from shoal.cluster.schemas import core
 from tests.cluster.schemas.extract import extract
 from tests.k8s.controlplane import ControlPlane
@@ -11,13 +11,13 @@ from tests.k8s.controlplane import ControlPlane
 FIELDS: dict[str, tuple[str, Object]] = {
     "a list is merged by key": (
         "v1.PodSpec.containers",
-        {core.MERGE_KEY: "name", core.STRATEGY: "merge"},
+        {core.MERGE_KEY: "name", core.PATCH_STRATEGY: "merge"},
     ),
     "a list is merged by key and retains keys": (
         "v1.PodSpec.volumes",
-        {core.MERGE_KEY: "name", core.STRATEGY: "merge,retainKeys"},
+        {core.MERGE_KEY: "name", core.PATCH_STRATEGY: "merge,retainKeys"},
     ),
-    "a list of texts is merged as a set": ("v1.ObjectMeta.finalizers", {core.STRATEGY: "merge"}),
+    "a list of texts is merged as a set": ("v1.ObjectMeta.finalizers", {core.PATCH_STRATEGY: "merge"}),
     "a list is replaced": ("v1.PodSpec.tolerations", {"type": "array"}),
     "a field has values to choose from": (
         "v1.ContainerPort.protocol",
@@ -39,11 +39,11 @@ def test_a_field_is_read_from_its_notation(name: str) -> None:
     assert expected.items() <= schema["properties"][field].items()
 
 
-@pytest.mark.parametrize("resource", [*filter(core.knows, RESOURCES)], ids=lambda resource: resource.kind)
+@pytest.mark.parametrize("resource", [*filter(core.is_builtin, resources())], ids=lambda resource: resource.kind)
 def test_every_kind_of_kubernetes_has_one(resource: Resource[Object]) -> None:
     assert "metadata" in core.schemas()[core.schema_name(resource)]["properties"]
 
 
 def test_the_file_says_what_the_api_server_does(k8s: ControlPlane) -> None:
-    kept = msgspec.json.decode(core.SHAPES.read_bytes())
+    kept = msgspec.json.decode(core.SCHEMAS_FILE.read_bytes())
     assert kept == extract(k8s.client().get), "run `python -m tests.cluster.schemas.extract`"

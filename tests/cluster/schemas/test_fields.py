@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shoal.cluster.resources import CONFIG_MAPS, DIJOBS, JOBS, PODS, POOLS, SECRETS, TYJOBS, Object, Resource
-from shoal.cluster.schemas.kinds import fitted, schema_of
+from shoal.cluster.resources import (CONFIG_MAPS, JOBS, PODS, SECRETS, Object, Resource, resource_of)
+from shoal.cluster.schemas.kinds import prune, schema_of
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}}
 
@@ -20,10 +20,10 @@ UNKNOWN: dict[str, tuple[Resource[Object], Object, list[str]]] = {
         {"spec": {"template": {"spec": {"volumes": [{"emptyDir": {"nope": 1}}]}}}},
         ["spec.template.spec.volumes[0].emptyDir.nope"],
     ),
-    "a field of one of our kinds": (TYJOBS, {"spec": {"nope": 1}}, ["spec.nope"]),
-    "metadata of one of our kinds": (POOLS, {"metadata": {"nope": 1}}, ["metadata.nope"]),
+    "a field of one of our kinds": (resource_of("TYJob"), {"spec": {"nope": 1}}, ["spec.nope"]),
+    "metadata of one of our kinds": (resource_of("Pool"), {"metadata": {"nope": 1}}, ["metadata.nope"]),
     "templates of our kinds keep everything": (
-        DIJOBS,
+        resource_of("DIJob"),
         {"spec": {"template": {"spec": {"containers": [{"nope": 1}]}}}},
         [],
     ),
@@ -34,9 +34,9 @@ UNKNOWN: dict[str, tuple[Resource[Object], Object, list[str]]] = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_fields_that_there_are_not_are_found_and_dropped(name: str) -> None:
     resource, thing, paths = UNKNOWN[name]
-    found = fitted(thing, schema_of(resource))
+    found = prune(thing, schema_of(resource))
     assert list(found.unknown) == paths
-    assert fitted(found.value, schema_of(resource)).unknown == ()
+    assert prune(found.value, schema_of(resource)).unknown == ()
     assert found.value == thing or paths
 
 
@@ -66,7 +66,7 @@ WRONG: dict[str, tuple[Resource[Object], Object, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_type_is_named(name: str) -> None:
     resource, thing, message = WRONG[name]
-    assert fitted(thing, schema_of(resource)).wrong == (message,)
+    assert prune(thing, schema_of(resource)).wrong == (message,)
 
 
 GOOD: dict[str, tuple[Resource[Object], Any]] = {
@@ -85,5 +85,5 @@ GOOD: dict[str, tuple[Resource[Object], Any]] = {
 @pytest.mark.parametrize("name", GOOD)
 def test_what_may_be_either_is_taken_as_either(name: str) -> None:
     resource, thing = GOOD[name]
-    found = fitted(thing, schema_of(resource))
+    found = prune(thing, schema_of(resource))
     assert (found.value, found.wrong) == (thing, ())

@@ -106,7 +106,7 @@ def test_an_object_is_read_as_its_json(k8s: ControlPlane, namespace: str, name: 
         body = body | {"involvedObject": body["involvedObject"] | {"namespace": namespace}}
     client.create(place.format(namespace), {"metadata": metadata, **body})
     path = f"{place.format(namespace)}/a"
-    assert protobuf.decoded(in_protobuf(client, path)) == without_nothing(client.get(path))
+    assert protobuf.decode(in_protobuf(client, path)) == without_nothing(client.get(path))
 
 
 def in_protobuf(client: Client, path: str) -> bytes:
@@ -138,11 +138,11 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_bytes_are_refused(name: str) -> None:
     with pytest.raises(ProtobufError):
-        protobuf.decoded(REFUSED[name])
+        protobuf.decode(REFUSED[name])
 
 
 @given(st.binary(max_size=64))
 def test_no_bytes_break_the_reader(inner: bytes) -> None:
     said = b"\x0a\x09\x0a\x02v1\x12\x03Pod"
     with contextlib.suppress(ProtobufError):
-        protobuf.decoded(MAGIC + said + b"\x12" + bytes([len(inner)]) + inner)
+        protobuf.decode(MAGIC + said + b"\x12" + bytes([len(inner)]) + inner)

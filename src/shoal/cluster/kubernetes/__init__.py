@@ -1,5 +1,6 @@
-"""The home in which objects live in a Kubernetes API server.
+"""Client of a Kubernetes API server: the cluster port over HTTP.
 
-`access` says what it takes to reach one, and `connect` finds it out; `transport` speaks HTTP, and nobody else
-does; `home` is the port in the words of Kubernetes. `kubeconfig` alone knows the library that reads one.
+`access` describes how to reach a server, and `connect` finds that out. `transport` is the only module that
+knows the HTTP library, `kubeconfig` the only one that knows the Kubernetes library. `cluster` implements the
+port, and `wire` decodes lists, events and statuses.
 """

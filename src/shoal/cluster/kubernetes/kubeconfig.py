@@ -1,7 +1,7 @@
-"""The way to a cluster that a kubeconfig describes, as kubectl reads it.
+"""Access to a cluster by a kubeconfig, as kubectl reads it.
 
-The library merges several files and runs credential plugins; nothing else knows that it exists. It takes its
-time to be imported: import this module where a kubeconfig is really read.
+The Kubernetes library merges several files and runs credential plugins; no other module knows it. It takes
+long to import: import this module only where such a kubeconfig is read.
 """
 
 import asyncio
@@ -21,14 +21,24 @@ from kubernetes_asyncio.config.config_exception import ConfigException
 from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 
-from shoal.cluster.kubernetes.access import Access, AccessError, Constant, Credentials, Identity, TokenFile
-from shoal.cluster.kubernetes.tls import NO_CERTIFICATE, Certificate, Pem, Tls
-from shoal.cluster.kubernetes.transport import proxy_for
+from shoal.cluster.kubernetes.access import (
+    NO_CERTIFICATE,
+    Access,
+    AccessError,
+    ClientCertificate,
+    Credentials,
+    CredentialSource,
+    PemSource,
+    StaticCredentials,
+    TlsConfig,
+    TokenFileCredentials,
+    proxy_for,
+)
 
-_SOON: Final = timedelta(seconds=30)
-"""Credentials that expire this soon are renewed: what is asked with them must still arrive in time."""
+_RENEW_BEFORE: Final = timedelta(seconds=30)
+"""Credentials that expire sooner are renewed: a request that is sent with them must still arrive in time."""
 
-_ODD: Final = (
+_LIBRARY_ERRORS: Final = (
     ConfigException,
     OSError,
     yaml.YAMLError,
@@ -38,62 +48,62 @@ _ODD: Final = (
     TypeError,
     ValueError,
 )
-"""What the library raises about files that are not as it expects."""
+"""Exceptions of the library for files that it cannot read."""
 
 Clock = Callable[[], datetime]
 
-# What the library warns of is raised here as an error, once and with the name of the file.
+# The library logs problems; here each is raised as an error, once and with the name of the file.
 logging.getLogger("kubernetes_asyncio.config").addHandler(logging.NullHandler())
 
 
 def from_kubeconfig(paths: str, context: str = "") -> Access:
-    """The way that a context (by default the current one) of one or several files (`a:b`) describes."""
-    with _named(paths):
+    """Return the access of a context (by default the current one) of one or several files (`a:b`)."""
+    with _translate_errors(paths):
         return _Reader(paths, context).access()
 
 
 @contextlib.contextmanager
-def _named(what: str) -> Iterator[None]:
+def _translate_errors(paths: str) -> Iterator[None]:
     try:
         yield
-    except (*_ODD, AccessError) as problem:
-        raise AccessError(f"kubeconfig {what}: {_told(problem)}") from problem
+    except (*_LIBRARY_ERRORS, AccessError) as error:
+        raise AccessError(f"kubeconfig {paths}: {_describe(error)}") from error
 
 
-def _told(problem: Exception) -> str:
-    if isinstance(problem, AttributeError | KeyError | TypeError | AssertionError):
-        return f"is not as a kubeconfig should be ({type(problem).__name__}: {problem})"
-    return str(problem)
+def _describe(error: Exception) -> str:
+    if isinstance(error, AttributeError | KeyError | TypeError | AssertionError):
+        return f"is not a valid kubeconfig ({type(error).__name__}: {error})"
+    return str(error)
 
 
 class _Reader:
-    """Reads one context."""
+    """Reads one context of a kubeconfig."""
 
     def __init__(self, paths: str, context: str) -> None:
         self._files: Final = KubeConfigMerger(paths)
         if self._files.config is None:
-            raise ConfigException("there is no such file")
+            raise ConfigException("no such file")
         self._merged: Final = self._files.config
         self._name: Final = context or self._current()
         self._context: Final = self._entry("context", self._name)
         self._cluster: Final = self._entry("cluster", str(self._context.safe_get("cluster") or ""))
         user = str(self._context.safe_get("user") or "")
-        self._user: Final = self._entry("user", user) if user else ConfigNode("nobody", {})
+        self._user: Final = self._entry("user", user) if user else ConfigNode("anonymous", {})
 
     def access(self) -> Access:
         cluster, user = self._cluster, self._user
         url = str(cluster["server"])
-        tls = Tls(
+        tls = TlsConfig(
             authority=_pem(cluster, "certificate-authority"),
             chain=_pem(user, "client-certificate"),
             key=_pem(user, "client-key"),
             insecure=bool(cluster.safe_get("insecure-skip-tls-verify")),
         )
-        tls.context()  # nonsense in a certificate is said now
+        tls.context()  # finds invalid certificates now
         return Access(
             url=url,
             tls=tls,
-            identity=self._identity(),
+            credential_source=self._credential_source(),
             namespace=str(self._context.safe_get("namespace") or "default"),
             server_name=str(cluster.safe_get("tls-server-name") or ""),
             proxy=str(cluster.safe_get("proxy-url") or "") or proxy_for(url),
@@ -101,35 +111,40 @@ class _Reader:
         )
 
     def _current(self) -> str:
-        """The first file that has a current context decides, as for kubectl; the library takes the last."""
-        said = (file.get("current-context") for file in self._files.config_files.values())
-        if name := next(filter(None, said), ""):
+        """Return the current context: the first file that has one decides, as for kubectl.
+
+        The library would take the last.
+        """
+        found = (file.get("current-context") for file in self._files.config_files.values())
+        if name := next(filter(None, found), ""):
             return str(name)
-        raise ConfigException(f"has no current-context; there are {self._names('context')}")
+        raise ConfigException(f"has no current-context; known: {self._names('context')}")
 
     def _entry(self, kind: str, name: str) -> ConfigNode:
         try:
             entry: ConfigNode = self._merged[f"{kind}s"].get_with_name(name)[kind]  # type: ignore[index]
         except ConfigException:
-            raise ConfigException(f"has no {kind} {name!r}; there are {self._names(kind)}") from None
+            raise ConfigException(f"has no {kind} {name!r}; known: {self._names(kind)}") from None
         return entry
 
     def _names(self, kind: str) -> str:
         entries = self._merged.safe_get(f"{kind}s") or ()
         return ", ".join(sorted(repr(entry["name"]) for entry in entries)) or "none"
 
-    def _identity(self) -> Identity:
-        """Who we are. Without TLS we are nobody: whoever listens could be us from then on."""
+    def _credential_source(self) -> CredentialSource:
+        """Return the source of credentials. Without TLS none are sent: they could be read on the way."""
         user = self._user
         if not str(self._cluster["server"]).startswith("https:"):
-            return Constant(Credentials())
+            return StaticCredentials(Credentials())
         if user.safe_get("exec"):
-            return Plugin(ExecProvider(_relative(user["exec"], user.path)), _hint(user["exec"]))
+            return ExecPluginCredentials(
+                ExecProvider(_resolve_command(user["exec"], user.path)), _install_hint(user["exec"])
+            )
         if user.safe_get("tokenFile"):
-            return TokenFile(_beside(user, "tokenFile"))
+            return TokenFileCredentials(_path_of(user, "tokenFile"))
         if user.safe_get("auth-provider"):
-            return Provider(KubeConfigLoader(self._merged, self._name, config_base_path=None))
-        return Constant(Credentials(_authorization(user)))
+            return AuthProviderCredentials(KubeConfigLoader(self._merged, self._name, config_base_path=None))
+        return StaticCredentials(Credentials(_authorization(user)))
 
 
 def _authorization(user: ConfigNode) -> str:
@@ -141,22 +156,22 @@ def _authorization(user: ConfigNode) -> str:
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
-def _beside(node: ConfigNode, key: str) -> Path:
-    """A file named in a kubeconfig; relative names mean beside it."""
+def _path_of(node: ConfigNode, key: str) -> Path:
+    """Return the path of a file that a kubeconfig names, relative to the kubeconfig."""
     return Path(node.path or "").absolute().parent / str(node[key])
 
 
-def _pem(node: ConfigNode, key: str) -> Pem:
+def _pem(node: ConfigNode, key: str) -> PemSource:
     if text := node.safe_get(f"{key}-data"):
         try:
             return base64.b64decode("".join(str(text).split()), validate=True)
-        except binascii.Error as problem:
-            raise ConfigException(f"{key}-data is not base64: {problem}") from problem
-    return _beside(node, key) if node.safe_get(key) else b""
+        except binascii.Error as error:
+            raise ConfigException(f"{key}-data is not base64: {error}") from error
+    return _path_of(node, key) if node.safe_get(key) else b""
 
 
 def _impersonation(user: ConfigNode) -> Iterator[tuple[str, str]]:
-    """The headers that make the server take us for somebody else, if we may."""
+    """Yield the headers of user impersonation."""
     for key, header in (("as", "User"), ("as-uid", "Uid")):
         if user.safe_get(key):
             yield f"Impersonate-{header}", str(user[key])
@@ -169,8 +184,8 @@ def _impersonation(user: ConfigNode) -> Iterator[tuple[str, str]]:
 # --- plugins ----------------------------------------------------------------------------------------------
 
 
-class _Issued(msgspec.Struct, frozen=True, rename="camel"):
-    """What a plugin answers."""
+class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
+    """The status of the ExecCredential that a plugin returns."""
 
     token: str = ""
     expiration_timestamp: datetime | None = None
@@ -178,8 +193,8 @@ class _Issued(msgspec.Struct, frozen=True, rename="camel"):
     client_key_data: str = ""
 
 
-class Plugin:
-    """Somebody whose credentials a program issues: asked for when needed, kept until they expire or fail."""
+class ExecPluginCredentials:
+    """Credentials of an exec plugin: requested when needed, cached until they expire or are rejected."""
 
     def __init__(
         self, program: ExecProvider, hint: str = "", clock: Clock = lambda: datetime.now(UTC)
@@ -187,82 +202,82 @@ class Plugin:
         self._program: Final = program
         self._hint: Final = hint
         self._clock: Final = clock
-        self._asking: Final = asyncio.Lock()
-        self._issued: tuple[Credentials, datetime | None] | None = None
+        self._lock: Final = asyncio.Lock()
+        self._cached: tuple[Credentials, datetime | None] | None = None
 
     async def credentials(self) -> Credentials:
-        async with self._asking:  # many requests may find them expired: one asks for all
-            if self._issued is None or self._expires(self._issued[1]):
-                self._issued = await self._ask()
-            return self._issued[0]
+        async with self._lock:  # many requests may find them expired: one renews them for all
+            if self._cached is None or self._is_expiring(self._cached[1]):
+                self._cached = await self._run()
+            return self._cached[0]
 
-    def refused(self, credentials: Credentials) -> bool:
-        if self._issued is not None and self._issued[0] == credentials:
-            self._issued = None
+    def reject(self, credentials: Credentials) -> bool:
+        if self._cached is not None and self._cached[0] == credentials:
+            self._cached = None
         return True
 
-    def _expires(self, when: datetime | None) -> bool:
-        return when is not None and when - _SOON <= self._clock()
+    def _is_expiring(self, when: datetime | None) -> bool:
+        return when is not None and when - _RENEW_BEFORE <= self._clock()
 
-    async def _ask(self) -> tuple[Credentials, datetime | None]:
+    async def _run(self) -> tuple[Credentials, datetime | None]:
         command = self._program.args[0]
         try:
-            issued = msgspec.convert(await self._program.run(), _Issued)
-        except FileNotFoundError as problem:
+            issued = msgspec.convert(await self._program.run(), _ExecCredential)
+        except FileNotFoundError as error:
             hint = f". {self._hint}" if self._hint else ""
-            raise AccessError(f"there is no credential plugin {command!r}{hint}") from problem
-        except _ODD as problem:
-            raise AccessError(f"credential plugin {command!r}: {problem}") from problem
+            raise AccessError(f"credential plugin {command!r} not found{hint}") from error
+        except _LIBRARY_ERRORS as error:
+            raise AccessError(f"credential plugin {command!r}: {error}") from error
         if not issued.token and not issued.client_certificate_data:
             raise AccessError(f"credential plugin {command!r} issued neither a token nor a certificate")
         return _credentials(issued), issued.expiration_timestamp
 
 
-def _credentials(issued: _Issued) -> Credentials:
+def _credentials(issued: _ExecCredential) -> Credentials:
     certificate = (
-        Certificate(issued.client_certificate_data.encode(), issued.client_key_data.encode())
+        ClientCertificate(issued.client_certificate_data.encode(), issued.client_key_data.encode())
         if issued.client_certificate_data
         else NO_CERTIFICATE
     )
     return Credentials(f"Bearer {issued.token}" if issued.token else "", certificate)
 
 
-def _relative(program: ConfigNode, path: str | None) -> ConfigNode:
-    """A program with a `/` in its name is beside the kubeconfig; one without is looked for as usual."""
+def _resolve_command(program: ConfigNode, path: str | None) -> ConfigNode:
+    """Return the program, relative to the kubeconfig if it has a `/`; others are looked up in PATH."""
     command = str(program["command"])
     if "/" not in command or command.startswith("/"):
         return program
-    beside = str(Path(path or "").absolute().parent / command)
-    return ConfigNode(program.name, {**program.value, "command": beside}, path)
+    path_beside = str(Path(path or "").absolute().parent / command)
+    return ConfigNode(program.name, {**program.value, "command": path_beside}, path)
 
 
-def _hint(program: ConfigNode) -> str:
+def _install_hint(program: ConfigNode) -> str:
     return str(program.safe_get("installHint") or "").strip()
 
 
-class Provider:
-    """Somebody whose credentials the library itself renews (`auth-provider`, of old)."""
+class AuthProviderCredentials:
+    """Credentials that the library renews itself (`auth-provider`, which is obsolete)."""
 
     def __init__(self, loader: KubeConfigLoader) -> None:
         self._loader: Final = loader
-        self._asking: Final = asyncio.Lock()
+        self._lock: Final = asyncio.Lock()
 
     async def credentials(self) -> Credentials:
         settings = _Settings()
-        async with self._asking:
+        async with self._lock:
             try:
                 await self._loader.load_and_set(settings)
-            except _ODD as problem:
-                raise AccessError(f"auth-provider: {problem}") from problem
+            except _LIBRARY_ERRORS as error:
+                raise AccessError(f"auth-provider: {error}") from error
         return Credentials(settings.api_key.get("BearerToken", ""))
 
-    def refused(self, credentials: Credentials) -> bool:  # noqa: ARG002 - any would be issued again
-        """The library goes by the time on the token alone: it would issue the same again."""
+    def reject(self, credentials: Credentials) -> bool:  # noqa: ARG002 - the same would be issued again
+        """Return False: the library goes by the expiry time alone, and would issue the same token again."""
         return False
 
 
 class _Settings:
-    """Where the library puts what it found."""
+    """Receives the settings that the library loads."""
 
     def __init__(self) -> None:
         self.api_key: dict[str, str] = {}

@@ -1,20 +1,17 @@
-"""Which proxy leads to a server, by the environment: `HTTPS_PROXY`, `NO_PROXY` and the like.
+"""HTTP requests to an API server: connections, limits, timeouts, credentials and retries.
 
-Requests to an API server: connections, limits, time-outs, credentials, and which failures are tried again.
-
-Tried again is only what was certainly not done, or does no harm twice: 429 always, 401 once there are new
-credentials, and reads that the server asks to repeat. Everything else is the caller's to judge.
+A request is retried only if it was certainly not executed, or may be executed twice: always after 429, after
+401 if there are new credentials, and reads that the server asks to repeat. Every other failure is left to the
+caller.
 """
 
 import asyncio
 import contextlib
 import io
-import ipaddress
-import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Final, Literal, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -23,175 +20,153 @@ import yarl
 import shoal
 from shoal.cluster.errors import ClusterError, InternalError, UnauthorizedError, UnavailableError, from_status
 from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
-from shoal.cluster.kubernetes.wire import status_of
+from shoal.cluster.kubernetes.wire import JSON, parse_retry_after, parse_status
 
-_LOCAL: Final = "localhost"
-_NAMES: Final = "_proxy"
-"""How the variables end that name proxies, in whatever case."""
-
-
-def proxy_for(url: str) -> str:
-    """The proxy to ask for a server; empty if it is reached directly, as everything on this machine is."""
-    parts = urlsplit(url)
-    if _is_here(parts.hostname or "") or not any(name.lower().endswith(_NAMES) for name in os.environ):
-        return ""
-    from urllib.request import getproxies_environment, proxy_bypass  # noqa: PLC0415 - slow, and for few
-
-    if proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return ""
-    return getproxies_environment().get(parts.scheme, "")
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == _LOCAL
-
-
-Verb = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Query = Mapping[str, str]
 
-JSON: Final = "application/json"
-MERGE_PATCH: Final = "application/merge-patch+json"
+_TOO_MANY_REQUESTS: Final = 429
+_FIRST_ERROR: Final = 400
+_FIRST_SERVER_ERROR: Final = 500
+_DEFAULT_RETRY_AFTER: Final = 1.0
+"""Seconds to wait after 429 without a Retry-After."""
 
-_TOO_MANY: Final = 429
-_FAILED: Final = 400
-_SERVER_FAILED: Final = 500
-_PATIENCE_WITHOUT_ADVICE: Final = 1.0
-"""Seconds to wait when a busy server does not say how long."""
-
-_LARGE: Final = 2**20
+_LARGE_BODY: Final = 2**20
+"""Bytes from which a body is sent in pieces."""
 _BUFFER: Final = 2**18
-"""Bytes of an answer that may wait to be read: enough to read large lists in few steps."""
+"""Bytes of a response that are buffered: enough to read large lists in few steps."""
 
-_IDLE: Final = 60.0
-"""Seconds that a connection is kept for the next request: API servers close theirs after 90."""
+_KEEPALIVE_TIMEOUT: Final = 60.0
+"""Seconds for which an idle connection is kept: API servers close theirs after 90."""
 
 _HEADERS: Final = (
     ("User-Agent", f"shoal/{shoal.__version__}"),
     ("Accept", JSON),
-    ("Accept-Encoding", "identity"),  # to pack and unpack costs more than the networks of clusters do
+    ("Accept-Encoding", "identity"),  # compression costs more than networks in clusters do
 )
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is asked of a server at once, and how long it may take; times in seconds.
+class TransportLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of concurrency, time and retries; times in seconds.
 
-    `silence` is how long a watch may be without a single byte: servers send a bookmark every minute, so that
-    a longer silence means a connection that is dead without saying so. `wait` is the longest that a
-    request waits because the server asks it to; asked for more, it fails at once.
+    `watch_idle` is how long a watch may be without a single byte: servers send a bookmark every minute, so
+    that a longer silence means a dead connection. `max_retry_after` is the longest delay that a server may
+    ask for before a retry; if it asks for more, the request fails at once.
     """
 
     concurrent: int = 64
     connect: float = 10.0
     request: float = 60.0
-    silence: float = 150.0
-    tries: int = 6
-    wait: float = 30.0
+    watch_idle: float = 150.0
+    attempts: int = 6
+    max_retry_after: float = 30.0
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to an API server. `patient`: an answer of 429 is waited for rather than passed on."""
+    """One request to an API server. `retry_busy`: retry after 429, rather than raise."""
 
-    verb: Verb
+    method: Method
     path: str
     query: Query = {}
     body: bytes | None = None
     content: str = JSON
-    patient: bool = True
+    retry_busy: bool = True
 
     @property
-    def harmless(self) -> bool:
-        """Whether it changes nothing."""
-        return self.verb == "GET"
+    def is_read(self) -> bool:
+        """Whether the request changes nothing."""
+        return self.method == "GET"
 
 
 Attempt = Callable[[Request, Credentials], Awaitable[T]]
 
 
 class Transport:
-    """Speaks to one API server."""
+    """Sends requests to one API server."""
 
-    def __init__(self, access: Access, limits: Limits, sleep: Sleep) -> None:
+    def __init__(self, access: Access, limits: TransportLimits, sleep: Sleep) -> None:
         self._access: Final = access
         self._limits: Final = limits
         self._sleep: Final = sleep
-        self._slots: Final = asyncio.Semaphore(limits.concurrent)
-        self._base: Final = access.url.rstrip("/")
-        self._whole: Final = aiohttp.ClientTimeout(total=limits.request, sock_connect=limits.connect)
-        self._endless: Final = aiohttp.ClientTimeout(sock_connect=limits.connect, sock_read=limits.silence)
+        self._semaphore: Final = asyncio.Semaphore(limits.concurrent)
+        self._url: Final = access.url.rstrip("/")
+        self._request_timeout: Final = aiohttp.ClientTimeout(
+            total=limits.request, sock_connect=limits.connect
+        )
+        self._watch_timeout: Final = aiohttp.ClientTimeout(
+            sock_connect=limits.connect, sock_read=limits.watch_idle
+        )
         self._session: aiohttp.ClientSession | None = None
-        self._streams: Final[set[aiohttp.ClientResponse]] = set()
+        self._open_responses: Final[set[aiohttp.ClientResponse]] = set()
         self._closed = False
 
-    async def ask(self, request: Request) -> bytes:
-        """The answer to a request, when it is good; else the error that it tells of."""
-        return await self._patiently(request, self._answer)
+    async def request(self, request: Request) -> bytes:
+        """Send a request and return the body of the response; ClusterError if it fails."""
+        return await self._with_retries(request, self._send_and_read)
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer to a request, in pieces as they come. Leaving the block ends it at once."""
-        response = await self._patiently(request, self._beginning)
-        self._streams.add(response)
+        """Send a request and yield the response in chunks as they arrive. Leaving the block closes it."""
+        response = await self._with_retries(request, self._send_and_open)
+        self._open_responses.add(response)
         try:
-            yield self._pieces(response)
+            yield self._chunks(response)
         finally:
-            self._streams.discard(response)
+            self._open_responses.discard(response)
             response.close()
 
     async def close(self) -> None:
-        """Let go of all connections; who still reads a stream is told so."""
+        """Close all connections; open streams fail with UnavailableError."""
         self._closed = True
-        for response in self._streams:
-            response.content.set_exception(aiohttp.ClientConnectionError("it was closed by us"))
+        for response in self._open_responses:
+            response.content.set_exception(aiohttp.ClientConnectionError("closed by the client"))
         if self._session is not None:
             await self._session.close()
 
-    # --- trying -------------------------------------------------------------------------------------------
+    # --- retries ------------------------------------------------------------------------------------------
 
-    async def _patiently(self, request: Request, attempt: Attempt[T]) -> T:
-        """Try until it is done or hopeless."""
-        tries, renewed = 1, False
+    async def _with_retries(self, request: Request, attempt: Attempt[T]) -> T:
+        """Send a request until it succeeds, or must not be retried."""
+        attempts, renewed = 1, False
         while True:
-            credentials = await self._access.identity.credentials()
+            credentials = await self._access.credential_source.credentials()
             try:
                 return await attempt(request, credentials)
             except UnauthorizedError:
-                if renewed or not self._access.identity.refused(credentials):
+                if renewed or not self._access.credential_source.reject(credentials):
                     raise
                 renewed = True
             except ClusterError as error:
-                wait = self._worth_waiting(request, error)
-                if wait is None or tries == self._limits.tries:
+                delay = self._retry_delay(request, error)
+                if delay is None or attempts == self._limits.attempts:
                     raise
-                tries += 1
-                await self._sleep(wait)
+                attempts += 1
+                await self._sleep(delay)
 
-    def _worth_waiting(self, request: Request, error: ClusterError) -> float | None:
-        """How long to wait before the next try; None if there must be none."""
-        wait = error.retry_after
-        if error.code == _TOO_MANY and request.patient:
-            wait = _PATIENCE_WITHOUT_ADVICE if wait is None else wait
-        elif error.code < _SERVER_FAILED or not request.harmless:
+    def _retry_delay(self, request: Request, error: ClusterError) -> float | None:
+        """Return the seconds until the next attempt; None if there must be none."""
+        delay = error.retry_after
+        if error.code == _TOO_MANY_REQUESTS and request.retry_busy:
+            delay = _DEFAULT_RETRY_AFTER if delay is None else delay
+        elif error.code < _FIRST_SERVER_ERROR or not request.is_read:
             return None
-        return wait if wait is not None and wait <= self._limits.wait else None
+        return delay if delay is not None and delay <= self._limits.max_retry_after else None
 
-    # --- one try ------------------------------------------------------------------------------------------
+    # --- one attempt --------------------------------------------------------------------------------------
 
-    async def _answer(self, request: Request, credentials: Credentials) -> bytes:
-        async with self._slots:
-            with self._named_failures():
-                async with await self._send(request, credentials, self._whole) as response:
+    async def _send_and_read(self, request: Request, credentials: Credentials) -> bytes:
+        async with self._semaphore:
+            with self._translate_errors():
+                async with await self._send(request, credentials, self._request_timeout) as response:
                     await self._check(response)
                     return await response.read()
 
-    async def _beginning(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
-        with self._named_failures():
-            response = await self._send(request, credentials, self._endless)
+    async def _send_and_open(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
+        with self._translate_errors():
+            response = await self._send(request, credentials, self._watch_timeout)
             try:
                 await self._check(response)
             except BaseException:
@@ -200,69 +175,70 @@ class Transport:
         return response
 
     async def _send(
-        self, request: Request, credentials: Credentials, patience: aiohttp.ClientTimeout
+        self, request: Request, credentials: Credentials, deadline: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         query = f"?{urlencode(request.query)}" if request.query else ""
         headers = {"Content-Type": request.content} if request.body is not None else {}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         return await self._open_session().request(
-            request.verb,
-            yarl.URL(f"{self._base}{request.path}{query}", encoded=True),
+            request.method,
+            yarl.URL(f"{self._url}{request.path}{query}", encoded=True),
             data=_payload(request.body),
             headers=headers,
-            ssl=self._context(credentials),
+            ssl=self._tls_context(credentials),
             server_hostname=self._access.server_name or None,
             proxy=self._access.proxy or None,
-            timeout=patience,
+            timeout=deadline,
             allow_redirects=False,
         )
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
-        """Raise what a bad answer tells."""
-        if response.status >= _FAILED:
-            status = status_of(await response.read())
-            raise from_status(status, code=response.status, retry_after=_retry_after(response))
+        """Raise the error of a failed response."""
+        if response.status >= _FIRST_ERROR:
+            status = parse_status(await response.read())
+            retry_after = parse_retry_after(response.headers.get("Retry-After", ""))
+            raise from_status(status, code=response.status, retry_after=retry_after)
         if response.content_type != JSON:
-            kind = response.content_type
-            raise InternalError(f"{self._base} answers in {kind} and not in JSON: is it an API server?")
+            content_type = response.content_type
+            raise InternalError(f"{self._url} answers with {content_type}, not JSON: is it an API server?")
 
-    async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        with self._named_failures():
-            async for piece in response.content.iter_any():
-                yield piece
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        with self._translate_errors():
+            async for chunk in response.content.iter_any():
+                yield chunk
 
     @contextlib.contextmanager
-    def _named_failures(self) -> Iterator[None]:
-        """Say what broke in the words of the port."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate errors of the HTTP library into errors of the port."""
         try:
             yield
-        except TimeoutError as problem:
-            raise UnavailableError(f"{self._base} does not answer in time") from problem
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
-            raise UnavailableError(f"{self._base} cannot be reached: {_told(problem)}") from problem
-        except RuntimeError as problem:
+        except TimeoutError as error:
+            raise UnavailableError(f"{self._url} does not answer in time") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UnavailableError(f"{self._url} cannot be reached: {_describe(error)}") from error
+        except RuntimeError as error:
             if not self._closed:
                 raise
-            raise UnavailableError("the connection was closed") from problem
+            raise UnavailableError("the connection was closed") from error
 
-    # --- what requests need -------------------------------------------------------------------------------
+    # --- connections --------------------------------------------------------------------------------------
 
-    def _context(self, credentials: Credentials) -> ssl.SSLContext | bool:
-        if not self._base.startswith("https:"):
+    def _tls_context(self, credentials: Credentials) -> ssl.SSLContext | bool:
+        if not self._url.startswith("https:"):
             return True
         try:
             return self._access.tls.context(credentials.certificate)
-        except (OSError, ValueError) as problem:
-            raise AccessError(f"the certificates cannot be used: {problem}") from problem
+        except (OSError, ValueError) as error:
+            raise AccessError(f"invalid certificates: {error}") from error
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._closed:
             raise UnavailableError("the connection was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # Watches are not counted, and all else is by us.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
+                # No limit here: watches are not limited, and other requests are by the semaphore.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_TIMEOUT),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=[*_HEADERS, *self._access.headers],
                 read_bufsize=_BUFFER,
@@ -270,16 +246,11 @@ class Transport:
         return self._session
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    said = response.headers.get("Retry-After", "")
-    return float(said) if said.isdecimal() else None
-
-
-def _told(problem: Exception) -> str:
-    """What an exception says; some say nothing but their name."""
-    return str(problem) or type(problem).__name__
+def _describe(error: Exception) -> str:
+    """Return the message of an exception, or its type if it has none."""
+    return str(error) or type(error).__name__
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """A large body is handed over in pieces, so that others get their turn in between."""
-    return io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+    """Return a large body as a file, which is sent in pieces: other tasks run in between."""
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body

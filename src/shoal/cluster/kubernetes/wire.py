@@ -1,26 +1,33 @@
-"""How an API server writes what is around objects: lists, events, statuses."""
+"""Wire format of an API server: lists, watch events and statuses.
+
+Objects themselves stay text here: each is decoded once, by the resource that was asked for. Commands import
+this module at start: it imports neither asyncio nor aiohttp.
+"""
 
 from typing import Any, Final
 
 import msgspec
 
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
 
-class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """What the port needs to know of an object's metadata."""
+
+class PartialMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of an object's metadata that the client needs."""
 
     resource_version: str = ""
     deletion_grace_period_seconds: int | None = None
     finalizers: tuple[str, ...] | None = None
 
 
-class Headed(msgspec.Struct, frozen=True):
-    """An object of which only the metadata is looked at."""
+class PartialObject(msgspec.Struct, frozen=True):
+    """An object of which only kind and metadata are decoded."""
 
-    metadata: Header = Header()
+    metadata: PartialMetadata = PartialMetadata()
     kind: str = ""
 
 
-class Continued(msgspec.Struct, frozen=True, rename="camel"):
+class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The metadata of a list."""
 
     resource_version: str = ""
@@ -28,27 +35,27 @@ class Continued(msgspec.Struct, frozen=True, rename="camel"):
     next: str = msgspec.field(default="", name="continue")
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """A list: empty ones of some servers are null."""
+class RawList(msgspec.Struct, frozen=True):
+    """A list; some servers write an empty one as null."""
 
-    metadata: Continued
+    metadata: ListMetadata
     items: list[msgspec.Raw] | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
-    """A line of a watch."""
+class RawEvent(msgspec.Struct, frozen=True):
+    """One line of a watch."""
 
     type: str
     object: msgspec.Raw
 
 
-HEADED: Final = msgspec.json.Decoder(Headed)
-LISTED: Final = msgspec.json.Decoder(Listed)
-TOLD: Final = msgspec.json.Decoder(Told)
+OBJECT_DECODER: Final = msgspec.json.Decoder(PartialObject)
+LIST_DECODER: Final = msgspec.json.Decoder(RawList)
+EVENT_DECODER: Final = msgspec.json.Decoder(RawEvent)
 
 
-def status_of(text: bytes | msgspec.Raw) -> dict[str, Any]:
-    """A Status object; whatever is not one becomes its message, as proxies answer in their own words."""
+def parse_status(text: bytes | msgspec.Raw) -> dict[str, Any]:
+    """Decode a Status object. Any other text becomes the message: proxies answer in plain text or HTML."""
     try:
         found = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -58,19 +65,24 @@ def status_of(text: bytes | msgspec.Raw) -> dict[str, Any]:
     return {"message": bytes(text).decode(errors="replace").strip()[:1000]}
 
 
-class Lines:
-    """Makes whole lines of the chunks that a stream comes in, however long a line is."""
+def parse_retry_after(header: str) -> float | None:
+    """Parse a Retry-After header: seconds; None if it is absent, or a date."""
+    return float(header) if header.isdecimal() else None
+
+
+class LineSplitter:
+    """Splits a stream of chunks into lines of any length."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     @property
-    def rest(self) -> bool:
-        """Whether there is a line that has not ended."""
+    def has_partial_line(self) -> bool:
+        """Whether a line has begun and not ended."""
         return any(self._parts)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in this chunk. A long line is put together once, and not at every chunk."""
+        """Return the lines that end in this chunk. The parts of a long line are joined once, at its end."""
         first, newline, rest = chunk.partition(b"\n")
         self._parts.append(first)
         if not newline:

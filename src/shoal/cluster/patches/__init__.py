@@ -1,4 +1,6 @@
-"""Patches: the three ways in which Kubernetes lets a part of an object be changed.
+"""Patches: the ways in which Kubernetes changes a part of an object.
 
-Each is a pure function from the object as it is and a patch to the object as it shall be; neither is touched.
+`json_patch` has JSON patches and merge patches, `strategic` has strategic merge patches and the three-way
+merge of `kubectl apply`. Each is a pure function from an object and a patch to the new object; neither
+argument is modified.
 """

@@ -1,34 +1,70 @@
-"""JSON pointers (RFC 6901): which place in a document is meant.
+"""Patches that need no schema: JSON patches (RFC 6902) and merge patches (RFC 7396).
 
-JSON patches (RFC 6902): a list of steps, all of which are done, or none.
-
-What is no list of operations at all is a bad request; one that makes no sense, or does not apply to the
-object, is refused as invalid, as Kubernetes does.
+A JSON patch is a list of operations, all of which are applied, or none. As in Kubernetes, a patch that is not
+a list of operations is a bad request; one that has an unknown operation, or does not apply to the object, is
+invalid.
 """
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from shoal.api.fields import shown
 from shoal.cluster.errors import BadRequestError, InvalidError, TooLargeError
-from shoal.cluster.patches.merge import Json
+
+Json = Any
+"""Any JSON value."""
+
+# --- merge patches ----------------------------------------------------------------------------------------
+
+
+def apply_merge_patch(target: Json, patch: Json) -> Json:
+    """Merge objects; null removes a field, any other value replaces it.
+
+    The arguments are not modified; the result may share parts with them.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = apply_merge_patch(result.get(name), value)
+    return result
+
+
+def make_merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the merge patch that turns `before` into `after`; empty if they are equal."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            inner = make_merge_patch(old, value)
+            if inner:
+                patch[name] = inner
+        elif name not in before or old != value:
+            patch[name] = value
+    return patch
+
+
+# --- JSON pointers (RFC 6901) -----------------------------------------------------------------------------
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _BAD_ESCAPE: Final = re.compile(r"~(?![01])")
 
 END: Final = "-"
-"""The place behind the last member of a list."""
+"""The index after the last member of a list."""
 
-Steps = tuple[str, ...]
-"""The names and indices on the way from the whole document to a place."""
+Path = tuple[str, ...]
+"""Field names and indices from the root of a document to a value."""
 
 
-def steps_of(pointer: str) -> Steps:
-    """The way that a pointer describes."""
+def parse_pointer(pointer: str) -> Path:
+    """Parse a JSON pointer."""
     if not pointer:
         return ()
     if not pointer.startswith("/") or _BAD_ESCAPE.search(pointer):
@@ -36,44 +72,46 @@ def steps_of(pointer: str) -> Steps:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
 
 
-def found(document: Json, steps: Steps) -> Json:
-    """What is at a place."""
-    for step in steps:
-        document = document[key(document, step)]
+def value_at(document: Json, path: Path) -> Json:
+    """Return the value at a path."""
+    for step in path:
+        document = document[resolve_key(document, step)]
     return document
 
 
-def key(container: Json, step: str) -> str | int:
-    """The key of something that is in a container."""
+def resolve_key(container: Json, step: str) -> str | int:
+    """Return the key of an existing field or member of a container."""
     if isinstance(container, dict):
         if step in container:
             return step
         raise InvalidError(f"there is no '{shown(step)}'")
-    return index(container, step, end=len(_members(container, step)) - 1)
+    return parse_index(container, step, end=len(_as_list(container, step)) - 1)
 
 
-def index(members: Json, step: str, *, end: int) -> int:
-    """The index that a step says, which may be at most `end`."""
+def parse_index(members: Json, step: str, *, end: int) -> int:
+    """Parse an index of a list, which must not exceed `end`."""
     if not _INDEX.fullmatch(step) or int(step) > end:
         raise InvalidError(f"there is no index '{shown(step)}' in a list of {len(members)}")
     return int(step)
 
 
-def _members(container: Json, step: str) -> list[Json]:
+def _as_list(container: Json, step: str) -> list[Json]:
     if isinstance(container, list):
         return container
-    raise InvalidError(f"there is no '{shown(step)}' in something that is neither a list nor an object")
+    raise InvalidError(f"there is no '{shown(step)}' in a value that is neither a list nor an object")
 
 
-MOST_OPERATIONS: Final = 10_000
-"""How many operations one patch may have, as Kubernetes has it."""
+# --- JSON patches -----------------------------------------------------------------------------------------
 
-MOST_COPIED: Final = 3 * 2**20
-"""How many bytes one patch may copy: copies of copies grow without limit otherwise."""
+MAX_OPERATIONS: Final = 10_000
+"""Maximum number of operations in a patch, as in Kubernetes."""
+
+MAX_COPIED_BYTES: Final = 3 * 2**20
+"""Maximum number of bytes that a patch may copy: copies of copies would grow without limit."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """One step of a patch."""
+    """One operation of a JSON patch."""
 
     op: str = ""
     path: str | msgspec.UnsetType = msgspec.UNSET
@@ -81,51 +119,51 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "fro
     value: Any = msgspec.UNSET
 
     @property
-    def place(self) -> Steps:
-        """Where something is changed."""
-        return self._steps("path", self.path)
+    def target(self) -> Path:
+        """The path that is changed."""
+        return self._parse("path", self.path)
 
     @property
-    def source(self) -> Steps:
-        """Where a value is taken from."""
-        return self._steps("from", self.from_)
+    def source(self) -> Path:
+        """The path that a value is taken from."""
+        return self._parse("from", self.from_)
 
     @property
-    def given(self) -> Json:
-        """The value that is said; null is one too."""
+    def operand(self) -> Json:
+        """The value of the operation; null is a value too."""
         if self.value is msgspec.UNSET:
             raise InvalidError(f"'{self.op}' needs a 'value'")
         return copy.deepcopy(self.value)
 
-    def _steps(self, name: str, pointer: str | msgspec.UnsetType) -> Steps:
+    def _parse(self, name: str, pointer: str | msgspec.UnsetType) -> Path:
         if isinstance(pointer, str):
-            return steps_of(pointer)
+            return parse_pointer(pointer)
         raise InvalidError(f"'{self.op}' needs a '{name}'")
 
 
-def applied(target: Json, patch: Json) -> Json:
-    """What `patch` makes of `target`; the two are left alone."""
-    operations = _read(patch)
+def apply_json_patch(target: Json, patch: Json) -> Json:
+    """Apply a JSON patch; the arguments are not modified."""
+    operations = _parse_operations(patch)
     document = _Document(copy.deepcopy(target))
     for number, operation in enumerate(operations):
         try:
-            _DONE[operation.op](document, operation)
+            _OPERATIONS[operation.op](document, operation)
         except InvalidError as error:
             message = f"operation {number} ({operation.op}): {error.message}"
             raise InvalidError(message) from None
     return document.root
 
 
-def _read(patch: Json) -> list[Operation]:
+def _parse_operations(patch: Json) -> list[Operation]:
     try:
         operations = msgspec.convert(patch, list[Operation])
     except msgspec.ValidationError as error:
         raise BadRequestError(f"not a JSON patch: {error}") from None
-    if len(operations) > MOST_OPERATIONS:
-        raise TooLargeError(f"a JSON patch may have {MOST_OPERATIONS} operations, not {len(operations)}")
+    if len(operations) > MAX_OPERATIONS:
+        raise TooLargeError(f"a JSON patch may have {MAX_OPERATIONS} operations, not {len(operations)}")
     for operation in operations:
-        if operation.op not in _DONE:
-            raise InvalidError(f"no operation of a JSON patch: '{operation.op}'")
+        if operation.op not in _OPERATIONS:
+            raise InvalidError(f"unknown operation of a JSON patch: '{operation.op}'")
     return operations
 
 
@@ -134,72 +172,74 @@ class _Document:
 
     def __init__(self, root: Json) -> None:
         self.root = root
-        self.copied = 0
+        self.copied_bytes = 0
 
-    def add(self, steps: Steps, value: Json) -> None:
-        """Put a value in its place; members of a list make room for it."""
-        if not steps:
+    def add(self, path: Path, value: Json) -> None:
+        """Set a field, or insert a member into a list."""
+        if not path:
             self.root = value
             return
-        place = found(self.root, steps[:-1])
-        if isinstance(place, list):
-            last = steps[-1]
-            at = len(place) if last == END else index(place, last, end=len(place))
-            place.insert(at, value)
-        elif isinstance(place, dict):
-            place[steps[-1]] = value
+        container = value_at(self.root, path[:-1])
+        if isinstance(container, list):
+            last = path[-1]
+            index = len(container) if last == END else parse_index(container, last, end=len(container))
+            container.insert(index, value)
+        elif isinstance(container, dict):
+            container[path[-1]] = value
         else:
-            raise InvalidError(f"'{steps[-1]}' cannot be added to what is neither a list nor an object")
+            raise InvalidError(f"cannot add '{path[-1]}' to a value that is neither a list nor an object")
 
-    def replace(self, steps: Steps, value: Json) -> None:
-        """Put a value in the place of another."""
-        if not steps:
+    def replace(self, path: Path, value: Json) -> None:
+        """Replace an existing value."""
+        if not path:
             self.root = value
             return
-        place = found(self.root, steps[:-1])
-        place[key(place, steps[-1])] = value
+        container = value_at(self.root, path[:-1])
+        container[resolve_key(container, path[-1])] = value
 
-    def remove(self, steps: Steps) -> Json:
-        """Take out what is at a place."""
-        if not steps:
+    def remove(self, path: Path) -> Json:
+        """Remove and return an existing value."""
+        if not path:
             raise InvalidError("the whole object cannot be removed")
-        place = found(self.root, steps[:-1])
-        return place.pop(key(place, steps[-1]))
+        container = value_at(self.root, path[:-1])
+        return container.pop(resolve_key(container, path[-1]))
 
-    def move(self, source: Steps, steps: Steps) -> None:
-        """Take out what is at one place and put it in another, which must not lie within it."""
-        if steps[: len(source)] == source and steps != source:
-            raise InvalidError("nothing can be moved into itself")
-        self.add(steps, self.remove(source))
+    def move(self, source: Path, path: Path) -> None:
+        """Move a value to another path, which must not be inside the value."""
+        if path[: len(source)] == source and path != source:
+            raise InvalidError("a value cannot be moved into itself")
+        self.add(path, self.remove(source))
 
-    def copy(self, source: Steps, steps: Steps) -> None:
-        """Put a copy of what is at one place in another."""
-        value = found(self.root, source)
-        self.copied += len(msgspec.json.encode(value))
-        if self.copied > MOST_COPIED:
-            raise InvalidError(f"the patch copies more than {MOST_COPIED} bytes")
-        self.add(steps, copy.deepcopy(value))
+    def copy(self, source: Path, path: Path) -> None:
+        """Copy a value to another path."""
+        value = value_at(self.root, source)
+        self.copied_bytes += len(msgspec.json.encode(value))
+        if self.copied_bytes > MAX_COPIED_BYTES:
+            raise InvalidError(f"the patch copies more than {MAX_COPIED_BYTES} bytes")
+        self.add(path, copy.deepcopy(value))
 
-    def test(self, steps: Steps, value: Json) -> None:
-        """Refuse the patch unless this value is at that place."""
-        if not equal(found(self.root, steps), value):
+    def test(self, path: Path, value: Json) -> None:
+        """Reject the patch unless this value is at that path."""
+        if not json_equal(value_at(self.root, path), value):
             raise InvalidError("the test failed: there is another value")
 
 
-def equal(one: Json, other: Json) -> bool:
-    """Whether two values are the same in JSON, where true is not 1, but 1.0 is."""
+def json_equal(one: Json, other: Json) -> bool:
+    """Return whether two values are equal in JSON, where true is not 1, but 1.0 is."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal(value, other[name]) for name, value in one.items())
+        return one.keys() == other.keys() and all(
+            json_equal(value, other[name]) for name, value in one.items()
+        )
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(equal, one, other))
+        return len(one) == len(other) and all(map(json_equal, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-_DONE: Final[dict[str, Callable[[_Document, Operation], object]]] = {
-    "add": lambda document, said: document.add(said.place, said.given),
-    "remove": lambda document, said: document.remove(said.place),
-    "replace": lambda document, said: document.replace(said.place, said.given),
-    "move": lambda document, said: document.move(said.source, said.place),
-    "copy": lambda document, said: document.copy(said.source, said.place),
-    "test": lambda document, said: document.test(said.place, said.given),
+_OPERATIONS: Final[dict[str, Callable[[_Document, Operation], object]]] = {
+    "add": lambda document, operation: document.add(operation.target, operation.operand),
+    "remove": lambda document, operation: document.remove(operation.target),
+    "replace": lambda document, operation: document.replace(operation.target, operation.operand),
+    "move": lambda document, operation: document.move(operation.source, operation.target),
+    "copy": lambda document, operation: document.copy(operation.source, operation.target),
+    "test": lambda document, operation: document.test(operation.target, operation.operand),
 }

@@ -1,19 +1,21 @@
-"""Lists whose members have keys: which is which, and in which order they come.
+"""Patches that need a schema: strategic merge patches, and the three-way merge of `kubectl apply`.
 
-Strategic merge patches: merge patches that know which lists are sets, and which have members with keys.
+A strategic merge patch merges objects, and null removes a field, as in a merge patch. A list is replaced,
+unless its schema has a merge key, or declares it a set: then its members are merged one by one. Directives in
+a patch express the rest:
 
-Objects are merged and null removes, as in a merge patch. A list is replaced, unless its schema says how its
-members are told apart; then they are merged one by one. Directives in a patch say what cannot be said so:
+    $patch: replace                       in an object or a list member: replace it instead of merging it
+    $patch: delete                        in an object: empty it; in a list member: remove that member
+    $retainKeys: [a, b]                   first remove all other fields
+    $deleteFromPrimitiveList/field: […]   remove these values from the list
+    $setElementOrder/field: […]           order of the members that the patch knows
 
-    $patch: replace                       in an object or a member of a list: this instead of what is there
-    $patch: delete                        in an object: empty it; in a member of a list: take that one out
-    $retainKeys: [a, b]                   take out all fields but these first
-    $deleteFromPrimitiveList/field: […]   take these values out of the list
-    $setElementOrder/field: […]           the order of those members that the patch knows of
+A three-way merge applies what a manifest says now. What the manifest said last time, and no longer says, is
+removed. Everything else, set by the server or by others, stays as it is.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,122 +23,128 @@ import msgspec
 from shoal.api.crds import Schema
 from shoal.api.fields import shown
 from shoal.cluster.errors import BadRequestError, InvalidError
-from shoal.cluster.patches.merge import Json
-from shoal.cluster.schemas.core import MERGE_KEY, STRATEGY, resolved
+from shoal.cluster.patches.json_patch import Json
+from shoal.cluster.schemas.core import MERGE_KEY, PATCH_STRATEGY, resolve_reference
+
+Object = dict[str, Any]
+
+# --- list members -----------------------------------------------------------------------------------------
 
 
-def keyed(member: Json, key: str | None) -> bytes:
-    """What tells a member from others: its key, or for lists without one the member itself."""
-    if key is None:
+def member_key(member: Json, merge_key: str | None) -> bytes:
+    """Return what identifies a member of a list: the value of its merge key, or without one its own value."""
+    if merge_key is None:
         return msgspec.json.encode(member)
-    if not isinstance(member, dict) or key not in member:
-        raise InvalidError(f"a member of a list in the patch has no {key}")
-    return msgspec.json.encode(member[key])
+    if not isinstance(member, dict) or merge_key not in member:
+        raise InvalidError(f"a member of a list in the patch has no {merge_key}")
+    return msgspec.json.encode(member[merge_key])
 
 
-def members_of(members: Iterable[Json], key: str) -> list[dict[str, Json]]:
-    """The members, which must be objects."""
+def _object_members(members: Iterable[Json], merge_key: str) -> list[Object]:
+    """Return the members, which must be objects."""
     found = list(members)
     if not all(isinstance(member, dict) for member in found):
-        raise InvalidError(f"the members of a list that is merged by {key} must be objects")
+        raise InvalidError(f"the members of a list that is merged by {merge_key} must be objects")
     return found
 
 
-def unique(members: Iterable[Json]) -> list[Json]:
-    """Each member once, where it came first."""
-    return list({keyed(member, None): member for member in members}.values())
+def _unique(members: Iterable[Json]) -> list[Json]:
+    """Return each member once, at its first position."""
+    return list({member_key(member, None): member for member in members}.values())
 
 
-def in_order(members: list[Json], wanted: list[Json], before: list[Json], key: str | None) -> list[Json]:
-    """Members that are wanted in some order, in that order, among the others in the order they had before.
+def _sort_members(
+    members: list[Json], wanted: list[Json], before: list[Json], merge_key: str | None
+) -> list[Json]:
+    """Sort members: those in `wanted` in that order, the others in the order they had in `before`.
 
     Where the two orders leave a choice, the wanted members come first.
     """
-    first, had = _places(wanted, key), _places(before, key)
-    mentioned = [member for member in members if keyed(member, key) in first]
-    others = [member for member in members if keyed(member, key) not in first]
-    mentioned.sort(key=lambda member: first[keyed(member, key)])
-    others.sort(key=lambda member: had.get(keyed(member, key), len(had)))
-    return _woven(others, mentioned, had, key)
+    wanted_index, old_index = _indices(wanted, merge_key), _indices(before, merge_key)
+    mentioned = [member for member in members if member_key(member, merge_key) in wanted_index]
+    others = [member for member in members if member_key(member, merge_key) not in wanted_index]
+    mentioned.sort(key=lambda member: wanted_index[member_key(member, merge_key)])
+    others.sort(key=lambda member: old_index.get(member_key(member, merge_key), len(old_index)))
+    return _interleave(others, mentioned, old_index, merge_key)
 
 
-def _places(members: list[Json], key: str | None) -> dict[bytes, int]:
-    places: dict[bytes, int] = {}
+def _indices(members: list[Json], merge_key: str | None) -> dict[bytes, int]:
+    indices: dict[bytes, int] = {}
     for number, member in enumerate(members):
-        places.setdefault(keyed(member, key), number)
-    return places
+        indices.setdefault(member_key(member, merge_key), number)
+    return indices
 
 
-def _woven(others: list[Json], mentioned: list[Json], had: dict[bytes, int], key: str | None) -> list[Json]:
-    """Both lists in one: another member goes first where it also did before."""
-    made: list[Json] = []
-    waiting = deque((had.get(keyed(other, key), len(had)), other) for other in others)
+def _interleave(
+    others: list[Json], mentioned: list[Json], old_index: dict[bytes, int], merge_key: str | None
+) -> list[Json]:
+    """Combine both lists: another member precedes a mentioned one if it did so before."""
+    result: list[Json] = []
+    rest = deque((old_index.get(member_key(other, merge_key), len(old_index)), other) for other in others)
     for member in mentioned:
-        place = had.get(keyed(member, key), -1)
-        while waiting and waiting[0][0] < place:
-            made.append(waiting.popleft()[1])
-        made.append(member)
-    return [*made, *(other for _, other in waiting)]
+        index = old_index.get(member_key(member, merge_key), -1)
+        while rest and rest[0][0] < index:
+            result.append(rest.popleft()[1])
+        result.append(member)
+    return [*result, *(other for _, other in rest)]
 
+
+# --- strategic merge patches ------------------------------------------------------------------------------
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE: Final = "$deleteFromPrimitiveList"
 _ORDER: Final = "$setElementOrder"
-
-Object = dict[str, Any]
-
-
-def merged(target: Json, patch: Json, schema: Schema) -> Json:
-    """What `patch` makes of `target`, an object of this schema; the two are left alone."""
-    if not isinstance(patch, dict):
-        raise BadRequestError("a strategic merge patch is an object")
-    return _object(target if isinstance(target, dict) else {}, patch, schema)
-
-
-def _object(target: Object, patch: Object, schema: Schema) -> Object:
-    if _PATCH in patch:
-        return _instead(patch)
-    fields = {name: value for name, value in patch.items() if not name.startswith(_DIRECTIVES)}
-    made = _retained(target, fields, patch)
-    orders, deletions = _of_fields(patch, _ORDER), _of_fields(patch, _DELETE)
-    for name in (*fields, *(name for name in orders if name not in fields)):
-        _merge_field(made, name, fields.get(name), _field(schema, name), orders.get(name))
-    for name, values in deletions.items():
-        if isinstance(made.get(name), list):
-            made[name] = [value for value in made[name] if value not in values]
-    return made
-
-
 _DIRECTIVES: Final = (_PATCH, _RETAIN, f"{_DELETE}/", f"{_ORDER}/", _DELETE, _ORDER)
 
 
-def _instead(patch: Object) -> Object:
+def apply_strategic_patch(target: Json, patch: Json, schema: Schema) -> Json:
+    """Apply a strategic merge patch to an object of this schema; the arguments are not modified."""
+    if not isinstance(patch, dict):
+        raise BadRequestError("a strategic merge patch is an object")
+    return _merge_object(target if isinstance(target, dict) else {}, patch, schema)
+
+
+def _merge_object(target: Object, patch: Object, schema: Schema) -> Object:
+    if _PATCH in patch:
+        return _apply_patch_directive(patch)
+    fields = {name: value for name, value in patch.items() if not name.startswith(_DIRECTIVES)}
+    result = _apply_retain_keys(target, fields, patch)
+    orders, deletions = _lists_of_directive(patch, _ORDER), _lists_of_directive(patch, _DELETE)
+    for name in (*fields, *(name for name in orders if name not in fields)):
+        _merge_field(result, name, fields.get(name), _field_schema(schema, name), orders.get(name))
+    for name, values in deletions.items():
+        if isinstance(result.get(name), list):
+            result[name] = [value for value in result[name] if value not in values]
+    return result
+
+
+def _apply_patch_directive(patch: Object) -> Object:
     match patch[_PATCH]:
         case "replace":
-            return {name: _cleaned(value) for name, value in patch.items() if name != _PATCH}
+            return {name: _without_directives(value) for name, value in patch.items() if name != _PATCH}
         case "delete":
             return {}
         case other:
-            raise InvalidError(f"no directive of a strategic merge patch: '$patch: {shown(other)}'")
+            raise InvalidError(f"unknown directive of a strategic merge patch: '$patch: {shown(other)}'")
 
 
-def _retained(target: Object, fields: Object, patch: Object) -> Object:
-    """What is left of the target, in an object of its own."""
+def _apply_retain_keys(target: Object, fields: Object, patch: Object) -> Object:
+    """Return a copy of the target, with the fields of $retainKeys only if the patch has that."""
     if _RETAIN not in patch:
         return dict(target)
-    kept = patch[_RETAIN]
-    if not isinstance(kept, list):
+    retained = patch[_RETAIN]
+    if not isinstance(retained, list):
         raise BadRequestError("$retainKeys must be a list of fields")
-    if missing := [name for name, value in fields.items() if value is not None and name not in kept]:
+    if missing := [name for name, value in fields.items() if value is not None and name not in retained]:
         raise BadRequestError(
             f"$retainKeys must have all fields of the patch, and lacks {', '.join(missing)}"
         )
-    return {name: value for name, value in target.items() if name in kept}
+    return {name: value for name, value in target.items() if name in retained}
 
 
-def _of_fields(patch: Object, directive: str) -> dict[str, list[Json]]:
-    """The lists that a directive gives, by field."""
+def _lists_of_directive(patch: Object, directive: str) -> dict[str, list[Json]]:
+    """Return the lists of a directive, by field."""
     found = {name: value for name, value in patch.items() if name.startswith(directive)}
     for name, value in found.items():
         if not name.startswith(f"{directive}/") or not isinstance(value, list):
@@ -144,85 +152,148 @@ def _of_fields(patch: Object, directive: str) -> dict[str, list[Json]]:
     return {name.removeprefix(f"{directive}/"): value for name, value in found.items()}
 
 
-def _field(schema: Schema, name: str) -> Schema:
-    """The schema of a field; nothing is known of fields that there are not."""
-    whole = resolved(schema)
-    found: Schema = whole.get("properties", {}).get(name) or whole.get("additionalProperties") or {}
+def _field_schema(schema: Schema, name: str) -> Schema:
+    """Return the schema of a field; empty for an unknown field."""
+    resolved = resolve_reference(schema)
+    found: Schema = resolved.get("properties", {}).get(name) or resolved.get("additionalProperties") or {}
     return found
 
 
-def _merge_field(made: Object, name: str, value: Json, field: Schema, order: list[Json] | None) -> None:
-    there = made.get(name)
+def _merge_field(result: Object, name: str, value: Json, schema: Schema, order: list[Json] | None) -> None:
+    old = result.get(name)
     if value is None and order is None:
-        made.pop(name, None)
-    elif isinstance(there, dict) and isinstance(value, dict):
-        made[name] = _object(there, value, field)
-    elif isinstance(there, list) and isinstance(value, list):
-        made[name] = _list(there, value, field, order)
-    elif isinstance(there, list) and value is None and order is not None:
-        made[name] = in_order(there, order, there, field.get(MERGE_KEY))
+        result.pop(name, None)
+    elif isinstance(old, dict) and isinstance(value, dict):
+        result[name] = _merge_object(old, value, schema)
+    elif isinstance(old, list) and isinstance(value, list):
+        result[name] = _merge_list(old, value, schema, order)
+    elif isinstance(old, list) and value is None and order is not None:
+        result[name] = _sort_members(old, order, old, schema.get(MERGE_KEY))
     elif value is not None and not _is_directive(value):
-        made[name] = _cleaned(value)
+        result[name] = _without_directives(value)
     elif value is not None:
-        made.pop(name, None)
+        result.pop(name, None)
 
 
-def _list(target: list[Json], patch: list[Json], field: Schema, order: list[Json] | None) -> list[Json]:
-    if "merge" not in field.get(STRATEGY, ""):
-        return [_cleaned(member) for member in patch]
-    key = field.get(MERGE_KEY)
+def _merge_list(
+    target: list[Json], patch: list[Json], schema: Schema, order: list[Json] | None
+) -> list[Json]:
+    if "merge" not in schema.get(PATCH_STRATEGY, ""):
+        return [_without_directives(member) for member in patch]
+    merge_key = schema.get(MERGE_KEY)
     if order is not None:
-        _check_order(patch, order, key)
-    if key is None:
-        made, mentioned = unique([*target, *patch]), patch
+        _check_order(patch, order, merge_key)
+    if merge_key is None:
+        result, mentioned = _unique([*target, *patch]), patch
     else:
-        made, mentioned = _members(target, patch, key, field["items"])
-    before = target if mentioned else made
-    return in_order(made, mentioned if order is None else order, before, key)
+        result, mentioned = _merge_members(target, patch, merge_key, schema["items"])
+    before = target if mentioned else result
+    return _sort_members(result, mentioned if order is None else order, before, merge_key)
 
 
-def _check_order(patch: list[Json], order: list[Json], key: str | None) -> None:
-    """Members must be said in the order that is asked for, and all of them must have a place in it."""
-    staying = [keyed(member, key) for member in patch if not _is_directive(member)]
-    places = iter([keyed(member, key) for member in order])
-    if not all(member in places for member in staying):
+def _check_order(patch: list[Json], order: list[Json], merge_key: str | None) -> None:
+    """Reject a patch whose members are not all in its $setElementOrder, or not in that order."""
+    staying = [member_key(member, merge_key) for member in patch if not _is_directive(member)]
+    ordered = iter([member_key(member, merge_key) for member in order])
+    if not all(member in ordered for member in staying):
         raise InvalidError(f"the order of a list in the patch is not that of its {_ORDER}")
 
 
-def _members(
-    target: list[Json], patch: list[Json], key: str, schema: Schema
+def _merge_members(
+    target: list[Json], patch: list[Json], merge_key: str, schema: Schema
 ) -> tuple[list[Json], list[Json]]:
-    """The members after the merge, and those of the patch that were merged."""
-    plain = [member for member in members_of(patch, key) if _PATCH not in member]
-    directives = {keyed(member, key): member[_PATCH] for member in members_of(patch, key) if _PATCH in member}
+    """Return the members after the merge, and those of the patch that were merged."""
+    members = _object_members(patch, merge_key)
+    plain = [member for member in members if _PATCH not in member]
+    directives = {member_key(member, merge_key): member[_PATCH] for member in members if _PATCH in member}
     if wrong := [value for value in directives.values() if value not in ("replace", "delete")]:
-        raise InvalidError(f"no directive for a member of a list: '$patch: {shown(wrong[0])}'")
+        raise InvalidError(f"unknown directive for a member of a list: '$patch: {shown(wrong[0])}'")
     if "replace" in directives.values():
-        return [_cleaned(member) for member in plain], []
-    made = {
+        return [_without_directives(member) for member in plain], []
+    result = {
         number: member
         for number, member in enumerate(target)
-        if directives.get(keyed(member, key)) != "delete"
+        if directives.get(member_key(member, merge_key)) != "delete"
     }
-    places = {keyed(member, key): number for number, member in reversed(made.items())}
-    for number, member in enumerate(plain, start=len(target)):
-        place = places.setdefault(keyed(member, key), number)
-        made[place] = _object(made[place], member, schema) if place in made else _cleaned(member)
-    return list(made.values()), plain
+    numbers = {member_key(member, merge_key): number for number, member in reversed(result.items())}
+    for new_number, member in enumerate(plain, start=len(target)):
+        number = numbers.setdefault(member_key(member, merge_key), new_number)
+        old = result.get(number)
+        merged = number in result
+        result[number] = _merge_object(old, member, schema) if merged else _without_directives(member)
+    return list(result.values()), plain
 
 
 def _is_directive(value: Json) -> bool:
     return isinstance(value, dict) and _PATCH in value
 
 
-def _cleaned(value: Json) -> Json:
-    """Something that is new: there is nothing that its nulls and directives could be about."""
+def _without_directives(value: Json) -> Json:
+    """Return a new value without its nulls and directives: there is nothing that they could apply to."""
     if isinstance(value, dict):
         return {
-            name: _cleaned(inner)
+            name: _without_directives(inner)
             for name, inner in value.items()
             if inner is not None and not name.startswith(_DIRECTIVES) and not _is_directive(inner)
         }
     if isinstance(value, list):
-        return [_cleaned(member) for member in value if not _is_directive(member)]
+        return [_without_directives(member) for member in value if not _is_directive(member)]
     return value
+
+
+# --- three-way merges -------------------------------------------------------------------------------------
+
+
+def apply_three_way(
+    last: Mapping[str, Any], wanted: Mapping[str, Any], live: Mapping[str, Any], schema: Schema
+) -> Object:
+    """Return the live object with the wanted fields, and without those that were only wanted last time.
+
+    The arguments are not modified. Fields without a schema are merged as plain JSON.
+    """
+    result = {name: value for name, value in live.items() if name in wanted or name not in last}
+    for name, value in wanted.items():
+        if value is None:
+            result.pop(name, None)
+            continue
+        result[name] = _merge_value(last.get(name), value, live.get(name), _field_schema(schema, name))
+    return result
+
+
+def _merge_value(last: Json, wanted: Json, live: Json, schema: Schema) -> Json:
+    if isinstance(wanted, Mapping):
+        return apply_three_way(_as_mapping(last), wanted, _as_mapping(live), schema)
+    is_merged = "merge" in schema.get(PATCH_STRATEGY, "")
+    if not isinstance(wanted, list) or not isinstance(live, list) or not is_merged:
+        return wanted
+    merge_key: str | None = schema.get(MERGE_KEY)
+    last_members = last if isinstance(last, list) else []
+    return _merge_lists(last_members, wanted, live, merge_key, schema.get("items", {}))
+
+
+def _merge_lists(
+    last: list[Json], wanted: list[Json], live: list[Json], merge_key: str | None, schema: Schema
+) -> list[Json]:
+    """Return the wanted members, in their order; then those that others added."""
+    by_key = [
+        {member_key(member, merge_key): member for member in members} for members in (last, wanted, live)
+    ]
+    last_by_key, wanted_by_key, live_by_key = by_key
+    result = [
+        _merge_member(last_by_key.get(key), member, live_by_key.get(key), schema)
+        for key, member in wanted_by_key.items()
+    ]
+    others = [
+        member for key, member in live_by_key.items() if key not in wanted_by_key and key not in last_by_key
+    ]
+    return [*result, *others]
+
+
+def _merge_member(last: Json, wanted: Json, live: Json, schema: Schema) -> Json:
+    if isinstance(wanted, Mapping):
+        return apply_three_way(_as_mapping(last), wanted, _as_mapping(live), schema)
+    return wanted
+
+
+def _as_mapping(value: Json) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

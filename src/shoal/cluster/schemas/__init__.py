@@ -1,5 +1,6 @@
-"""Schemas: what objects of each kind are made of.
+"""OpenAPI schemas of all kinds.
 
-Those of Kubernetes' own kinds are kept in a short notation (`kubernetes.json`), those of ours are made from
-their types. Patches ask them how lists are merged, the API which fields there are, and users read them.
+Those of Kubernetes' built-in kinds are stored in a short notation (`kubernetes.json`), those of Shoal's kinds
+are generated from their types. Patches use them to merge lists, the API server to validate and document
+fields, and `protobuf` to decode objects.
 """

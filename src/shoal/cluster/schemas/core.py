@@ -1,12 +1,12 @@
-"""The schemas of Kubernetes' own kinds, read from their notation.
+"""Schemas of Kubernetes' built-in kinds, parsed from a short notation.
 
     "volumes": "[Volume] by name retaining keys"     a list that a patch merges by the members' names
     "finalizers": "[string] as a set"                a list that a patch merges as a set
-    "name": "string!"                                a field that is required
-    "protocol": "string of SCTP|TCP|UDP"             a field with values to choose from
+    "name": "string!"                                a required field
+    "protocol": "string of SCTP|TCP|UDP"             an enumeration
     "data": "{string}"                               a mapping
 
-`kubernetes.json` has nothing but this; a test holds it to what a real API server publishes.
+`kubernetes.json` contains only this notation; a test compares it with what a real API server publishes.
 """
 
 import functools
@@ -17,15 +17,15 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api.crds import Schema
-from shoal.cluster.resources import OWN_GROUPS, Resource
+from shoal.cluster.resources import Resource, own_groups
 
-VERSION: Final = "1.36.3"
-"""The Kubernetes whose kinds these are."""
+KUBERNETES_VERSION: Final = "1.36.3"
+"""The Kubernetes version that the schemas are of."""
 
-SHAPES: Final = Path(__file__).with_name("kubernetes.json")
+SCHEMAS_FILE: Final = Path(__file__).with_name("kubernetes.json")
 REFERENCES: Final = "#/components/schemas/"
 MERGE_KEY: Final = "x-kubernetes-patch-merge-key"
-STRATEGY: Final = "x-kubernetes-patch-strategy"
+PATCH_STRATEGY: Final = "x-kubernetes-patch-strategy"
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _FIELD: Final = re.compile(
@@ -59,76 +59,76 @@ _PACKAGES: Final = {
     "policy": "io.k8s.api.policy",
     "scheduling.k8s.io": "io.k8s.api.scheduling",
 }
-SENT: Final = {
+REQUEST_KINDS: Final = {
     "Binding": "io.k8s.api.core.v1.Binding",
     "Eviction": "io.k8s.api.policy.v1.Eviction",
     "DeleteOptions": f"{_META}.DeleteOptions",
 }
-"""Kinds that are sent and never kept, and the names of their schemas."""
+"""Kinds of request bodies, which are never stored, and the names of their schemas."""
 
 
-def knows(resource: Resource[Any]) -> bool:
-    """Whether a resource is one of Kubernetes' own."""
-    return resource.group not in OWN_GROUPS
+def is_builtin(resource: Resource[Any]) -> bool:
+    """Return whether a resource is one of Kubernetes' built-in resources."""
+    return resource.group not in own_groups()
 
 
 def schema_name(resource: Resource[Any]) -> str:
-    """What Kubernetes calls the schema of a resource's objects."""
+    """Return the name of the schema of a built-in resource: `io.k8s.api.core.v1.Pod`."""
     return f"{_PACKAGES[resource.group]}.{resource.version}.{resource.kind}"
 
 
 @functools.cache
 def schemas() -> dict[str, Schema]:
-    """All schemas by name, as OpenAPI has them."""
-    packages = msgspec.json.decode(SHAPES.read_bytes(), type=dict[str, dict[str, dict[str, str]]])
+    """Return all schemas by name, as in OpenAPI."""
+    packages = msgspec.json.decode(SCHEMAS_FILE.read_bytes(), type=dict[str, dict[str, dict[str, str]]])
     names = {name.rpartition(".")[2]: name for name in _SIMPLE}
     names |= {kind: f"{package}.{kind}" for package, kinds in packages.items() for kind in kinds}
-    made = {
-        f"{package}.{kind}": _object(fields, names)
+    parsed = {
+        f"{package}.{kind}": _object_schema(fields, names)
         for package, kinds in packages.items()
         for kind, fields in kinds.items()
     }
-    return _SIMPLE | made
+    return _SIMPLE | parsed
 
 
-def resolved(schema: Schema) -> Schema:
-    """The schema that another one refers to, or itself."""
+def resolve_reference(schema: Schema) -> Schema:
+    """Return the schema that a schema refers to, or itself."""
     for part in (schema, *schema.get("allOf", ())):
         if "$ref" in part:
             return schemas()[part["$ref"].removeprefix(REFERENCES)]
     return schema
 
 
-def _object(fields: dict[str, str], names: dict[str, str]) -> Schema:
-    read = {name: _matched(notation) for name, notation in fields.items()}
-    required = [name for name, field in read.items() if field["required"]]
-    properties = {name: _property(field, names) for name, field in read.items()}
+def _object_schema(fields: dict[str, str], names: dict[str, str]) -> Schema:
+    parsed = {name: _parse_field(notation) for name, notation in fields.items()}
+    required = [name for name, field in parsed.items() if field["required"]]
+    properties = {name: _field_schema(field, names) for name, field in parsed.items()}
     return {"type": "object"} | ({"required": required} if required else {}) | {"properties": properties}
 
 
-def _matched(notation: str) -> re.Match[str]:
+def _parse_field(notation: str) -> re.Match[str]:
     found = _FIELD.fullmatch(notation)
     if found is None:
-        raise ValueError(f"no notation of a field: {notation}")
+        raise ValueError(f"invalid notation of a field: {notation}")
     return found
 
 
-def _property(field: re.Match[str], names: dict[str, str]) -> Schema:
-    made = _type(field["type"], names)
+def _field_schema(field: re.Match[str], names: dict[str, str]) -> Schema:
+    schema = _type_schema(field["type"], names)
     if field["key"]:
-        made[MERGE_KEY] = field["key"]
+        schema[MERGE_KEY] = field["key"]
     if field["key"] or field["set"]:
-        made[STRATEGY] = "merge,retainKeys" if field["retain"] else "merge"
+        schema[PATCH_STRATEGY] = "merge,retainKeys" if field["retain"] else "merge"
     if field["values"]:
-        made["enum"] = field["values"].split("|")
-    return made
+        schema["enum"] = field["values"].split("|")
+    return schema
 
 
-def _type(notation: str, names: dict[str, str]) -> Schema:
+def _type_schema(notation: str, names: dict[str, str]) -> Schema:
     if notation.startswith("["):
-        return {"type": "array", "items": _type(notation[1:-1], names)}
+        return {"type": "array", "items": _type_schema(notation[1:-1], names)}
     if notation.startswith("{"):
-        return {"type": "object", "additionalProperties": _type(notation[1:-1], names)}
+        return {"type": "object", "additionalProperties": _type_schema(notation[1:-1], names)}
     if notation in _SCALARS:
         return dict(_SCALARS[notation])
     return {"allOf": [{"$ref": f"{REFERENCES}{names[notation]}"}]}

@@ -1,60 +1,61 @@
-"""The schema of every kind, whoever's it is.
+"""Schemas of all kinds, Shoal's and Kubernetes', and pruning: the check of an object against its schema."""
 
-Fields of an object beside its schema: those that there are not, and those of another type.
-"""
-
-import functools
 from typing import Any, Final
 
 import msgspec
 
+from shoal.api import kinds, registry
 from shoal.api.crds import INT_OR_STRING, PRESERVE, Schema, object_schema
 from shoal.api.fields import child, described
-from shoal.api.kinds import KINDS, OWN_KINDS
-from shoal.cluster.resources import BY_KIND, RESOURCES, Resource
+from shoal.api.kinds import Kind
+from shoal.cluster.resources import Resource, resources
 from shoal.cluster.schemas import core
-from shoal.cluster.schemas.core import resolved
+from shoal.cluster.schemas.core import resolve_reference
 
 _METADATA: Final[Schema] = {
     "allOf": [{"$ref": f"{core.REFERENCES}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]
 }
-_OWN: Final = {BY_KIND[kind.api_version, kind.kind].full_name: kind for kind in OWN_KINDS}
 
 
-def is_own(resource: Resource[Any]) -> bool:
-    """Whether a kind is one of Shoal's: its schema says what may be said, and no list in it can be merged."""
-    return resource.full_name in _OWN
+@registry.per_generation
+def _own() -> dict[str, Kind]:
+    return {f"{kind.plural}.{kind.group}": kind for kind in registry.kinds()}
 
 
-def name_of(resource: Resource[Any]) -> str:
-    """What the schema is called: `io.k8s.api.core.v1.Pod`, `io.tyrl.v1alpha1.TYJob`."""
-    if not is_own(resource):
+def is_shoal_kind(resource: Resource[Any]) -> bool:
+    """Return whether a kind is one of Shoal's: its schema is complete, and none of its lists is merged."""
+    return resource.full_name in _own()
+
+
+def schema_name(resource: Resource[Any]) -> str:
+    """Return the name of a schema: `io.k8s.api.core.v1.Pod`, `io.tyrl.v1alpha1.TYJob`."""
+    if not is_shoal_kind(resource):
         return core.schema_name(resource)
-    backwards = ".".join(reversed(resource.group.split(".")))
-    return f"{backwards}.{resource.version}.{resource.kind}"
+    reversed_group = ".".join(reversed(resource.group.split(".")))
+    return f"{reversed_group}.{resource.version}.{resource.kind}"
 
 
-@functools.cache
+@registry.per_generation
 def schemas() -> dict[str, Schema]:
-    """The schemas of all kinds, with all that they are made of, by name."""
-    return core.schemas() | {name_of(resource): _whole(resource) for resource in RESOURCES}
+    """Return the schemas of all kinds, and those that they refer to, by name."""
+    return core.schemas() | {schema_name(resource): _object_schema(resource) for resource in resources()}
 
 
 def schema_of(resource: Resource[Any]) -> Schema:
-    """The schema of whole objects of a kind."""
-    return schemas()[name_of(resource)]
+    """Return the schema of the objects of a resource."""
+    return schemas()[schema_name(resource)]
 
 
-def _whole(resource: Resource[Any]) -> Schema:
-    if is_own(resource):
-        made = object_schema(_OWN[resource.full_name])
-        made["properties"]["metadata"] = _METADATA
+def _object_schema(resource: Resource[Any]) -> Schema:
+    if is_shoal_kind(resource):
+        schema = object_schema(_own()[resource.full_name])
+        schema["properties"]["metadata"] = _METADATA
     else:
-        made = dict(core.schemas()[core.schema_name(resource)])
-        if known := KINDS.get((resource.api_version, resource.kind)):
-            made["description"] = known.view.__doc__
-    said = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    return made | {"x-kubernetes-group-version-kind": [said]}
+        schema = dict(core.schemas()[core.schema_name(resource)])
+        if known := kinds.by_name().get((resource.api_version, resource.kind)):
+            schema["description"] = known.view.__doc__
+    identity = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    return schema | {"x-kubernetes-group-version-kind": [identity]}
 
 
 _TYPES: Final[dict[str, tuple[str, type | tuple[type, ...]]]] = {
@@ -67,51 +68,53 @@ _TYPES: Final[dict[str, tuple[str, type | tuple[type, ...]]]] = {
 }
 
 
-class Fitted(msgspec.Struct, frozen=True):
-    """An object without the fields that there are not, their paths, and what is of a wrong type."""
+class PrunedObject(msgspec.Struct, frozen=True):
+    """An object without its unknown fields, the paths of these, and messages about values of a wrong type."""
 
     value: Any
     unknown: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
-def fitted(value: object, schema: Schema) -> Fitted:
-    """An object as its schema has it."""
-    fitting = _Fitting()
-    return Fitted(fitting.value(value, schema, ""), tuple(fitting.unknown), tuple(fitting.wrong))
+def prune(value: object, schema: Schema) -> PrunedObject:
+    """Remove the fields of an object that its schema does not have, and check the types of the others."""
+    pruner = _Pruner()
+    return PrunedObject(pruner.prune(value, schema, ""), tuple(pruner.unknown), tuple(pruner.wrong))
 
 
-class _Fitting:
+class _Pruner:
+    """Prunes one object, and collects what is wrong with it."""
+
     def __init__(self) -> None:
         self.unknown: list[str] = []
         self.wrong: list[str] = []
 
-    def value(self, value: object, schema: Schema, path: str) -> object:
-        """A value without fields that there are not; null is nothing, whatever there should be."""
-        schema = resolved(schema)
+    def prune(self, value: object, schema: Schema, path: str) -> object:
+        """Return a value without unknown fields; null is valid for every type."""
+        schema = resolve_reference(schema)
         if value is None or not self._has_type(value, schema, path):
             return value
         if isinstance(value, dict):
             return self._object(value, schema, path)
         if isinstance(value, list):
             items = schema.get("items", {})
-            return [self.value(member, items, child(path, number)) for number, member in enumerate(value)]
+            return [self.prune(member, items, child(path, number)) for number, member in enumerate(value)]
         return value
 
     def _object(self, value: dict[str, object], schema: Schema, path: str) -> dict[str, object]:
-        properties, more = schema.get("properties"), schema.get("additionalProperties")
-        if properties is None and more is None:
+        properties, additional = schema.get("properties"), schema.get("additionalProperties")
+        if properties is None and additional is None:
             return value
-        made = {}
+        result = {}
         for name, inner in value.items():
-            known = (properties or {}).get(name, more)
+            known = (properties or {}).get(name, additional)
             if known is not None:
-                made[name] = self.value(inner, known, child(path, name))
+                result[name] = self.prune(inner, known, child(path, name))
             elif schema.get(PRESERVE):
-                made[name] = inner
+                result[name] = inner
             else:
                 self.unknown.append(child(path, name))
-        return made
+        return result
 
     def _has_type(self, value: object, schema: Schema, path: str) -> bool:
         if schema.get(INT_OR_STRING) or "type" not in schema:

@@ -1,10 +1,10 @@
-"""A command in a container, over a WebSocket as Kubernetes has it (`v5.channel.k8s.io`).
+"""Runs a command in a container, over a WebSocket in the protocol of Kubernetes (`v5.channel.k8s.io`).
 
-Every message begins with a byte that says which channel it is of. The server ends with a Status on channel 3,
-which has the exit code of the command.
+The first byte of every message is its channel. At the end the server sends a Status on channel 3, with the
+exit code of the command.
 
-This part of the client needs an event loop: what is typed and what is printed go both ways at once. If one
-thread read while another wrote, Python's TLS might never send what was written (seen with TLS 1.3 and
+This module needs an event loop, because input and output are transferred at the same time. With one thread
+that reads and another that writes, Python's TLS may never send what was written (seen with TLS 1.3 and
 Python 3.11).
 """
 
@@ -19,29 +19,29 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
-from shoal.client.errors import UnreachableError
-from shoal.client.http import Http
+from shoal.client.connection import UnreachableError
+from shoal.client.http import HttpClient
 from shoal.cluster.errors import from_status
 from shoal.cluster.kubernetes.access import Credentials
-from shoal.cluster.kubernetes.wire import status_of
+from shoal.cluster.kubernetes.wire import parse_status
 
-STDIN, STDOUT, STDERR, ENDED, RESIZE = range(5)
-_CLOSE: Final = 255
+STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
+_CLOSE_CHANNEL: Final = 255
 _PROTOCOLS: Final = (Subprotocol("v5.channel.k8s.io"), Subprotocol("v4.channel.k8s.io"))
-_HANDSHAKE: Final = 30.0
+_OPEN_TIMEOUT: Final = 30.0
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""The system finds out whether the server is still there. Pings of our own would take it for gone as soon as
-nobody reads what the command prints."""
+"""TCP keep-alive detects a lost server. WebSocket pings would time out whenever the output of the command is
+not read for a while."""
 
 
-class Stream:
-    """What goes to and comes from a running command."""
+class ExecStream:
+    """Input and output of a running command."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection: Final = connection
 
     async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What comes, each with its channel, until the server has said how it ended."""
+        """Yield messages with their channels, until the server closes the stream."""
         with contextlib.suppress(ConnectionClosed):
             async for message in self._connection:
                 text = message.encode() if isinstance(message, str) else message
@@ -49,37 +49,37 @@ class Stream:
                     yield text[0], text[1:]
 
     async def send(self, channel: int, text: bytes) -> None:
-        """Send something on a channel; whoever has gone does not hear it."""
+        """Send data on a channel; ignored if the stream is closed."""
         with contextlib.suppress(ConnectionClosed):
             await self._connection.send(bytes([channel]) + text)
 
     async def close_input(self) -> None:
-        """Say that nothing more comes; the older protocol cannot."""
+        """Close the standard input of the command; not supported by the older protocol."""
         if self._connection.subprotocol == _PROTOCOLS[0]:
-            await self.send(_CLOSE, bytes([STDIN]))
+            await self.send(_CLOSE_CHANNEL, bytes([STDIN]))
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Tell the size of the terminal."""
+        """Send the size of the terminal."""
         await self.send(RESIZE, msgspec.json.encode({"Width": columns, "Height": rows}))
 
 
 @contextlib.asynccontextmanager
-async def executing(
-    http: Http,
+async def open_exec(
+    http: HttpClient,
     credentials: Credentials,
     namespace: str,
     pod: str,
     command: Sequence[str],
     **options: str | bool,
-) -> AsyncIterator[Stream]:
-    """Start a command in a container; ClusterError if that is refused."""
+) -> AsyncIterator[ExecStream]:
+    """Start a command in a container; ClusterError if that fails."""
     access = http.access
-    said = [("command", word) for word in command]
-    said += [
+    query = [("command", word) for word in command]
+    query += [
         (key, str(value).lower() if isinstance(value, bool) else value) for key, value in options.items()
     ]
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/exec"
-    url = f"ws{access.url.removeprefix('http')}{path}?{urlencode(said)}"
+    url = f"ws{access.url.removeprefix('http')}{path}?{urlencode(query)}"
     tls: dict[str, Any] = {}
     if url.startswith("wss:"):
         name = access.server_name or urlsplit(access.url).hostname
@@ -91,19 +91,19 @@ async def executing(
             additional_headers=http.headers(credentials),
             compression=None,
             max_size=None,
-            open_timeout=_HANDSHAKE,
+            open_timeout=_OPEN_TIMEOUT,
             ping_interval=None,
             proxy=access.proxy or None,
             **tls,
         )
-    except InvalidStatus as refused:
-        answer = refused.response
-        raise from_status(status_of(bytes(answer.body or b"")), code=answer.status_code) from refused
-    except (OSError, WebSocketException) as problem:
-        raise UnreachableError(f"{access.url} cannot be reached: {problem}") from problem
+    except InvalidStatus as error:
+        response = error.response
+        raise from_status(parse_status(bytes(response.body or b"")), code=response.status_code) from error
+    except (OSError, WebSocketException) as error:
+        raise UnreachableError(f"{access.url} cannot be reached: {error}") from error
     async with connection:
         _keep_alive(connection.transport.get_extra_info("socket"))
-        yield Stream(connection)
+        yield ExecStream(connection)
 
 
 def _keep_alive(connection: socket.socket) -> None:
@@ -113,7 +113,7 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def exit_code(status: dict[str, Any]) -> int:
-    """The exit code that a Status tells; ClusterError if the command could not be run at all."""
+    """Return the exit code in a Status; ClusterError if the command could not be run at all."""
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or ():
