@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.cli.running import SHOAL_IN_SHELL
+from tests.cli.process import SHOAL_IN_SHELL
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo" / "run.sh"
 JOBS = {"sweep": 12, "allreduce": 4, "decode": 4}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from tests.cli.running import shoal
+from tests.cli.process import shoal
 
 T = TypeVar("T")
 Object = dict[str, Any]

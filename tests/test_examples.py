@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.apiserver.strategies.table import RULES
-from shoal.cluster.resources import BY_KIND
-from shoal.embedded.admission import refusing
-from shoal.kubelet.admission import refuser
-from shoal.kubelet.runtime import Abilities
+from shoal.apiserver.strategies.table import strategies
+from shoal.cluster.resources import by_kind
+from shoal.embedded.store import with_pod_validation
+from shoal.kubelet.admission import pod_validator
+from shoal.kubelet.runtime import RuntimeFeatures
 from tests.builders import node
-from tests.cli.running import shoal
+from tests.cli.process import shoal
 
 EMBEDDED = Path(__file__).parents[1] / "examples"
 WORLDS = EMBEDDED / "worlds"
@@ -198,6 +198,6 @@ def read(path: Path) -> list[Answer]:
 
 async def applied(things: Iterable[Answer]) -> list[Answer]:
     """Objects as an embedded cluster keeps them."""
-    able = Abilities(mounts=True, cgroups="", users=False, notes=[])
-    async with Registry(rules=refusing(RULES, refuser(lambda: able, 0))) as registry:
-        return [await registry.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing) for thing in things]
+    able = RuntimeFeatures(mounts=True, cgroups="", users=False, notes=[])
+    async with Registry(strategies=with_pod_validation(strategies(), pod_validator(lambda: able, 0))) as registry:
+        return [await registry.create(by_kind()[thing["apiVersion"], thing["kind"]], thing) for thing in things]

@@ -29,7 +29,7 @@ from tests.builders import (
     tyjob,
 )
 from tests.changes import check_changes
-from tests.explaining import explain
+from tests.explanations import explain
 
 ONE = template(cpu=1)
 ONE_GPU = template(cpu=1, gpu=1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders import GPU, Object, node, open_pool, pod, taint, template, tyjob
 from tests.changes import check_changes
-from tests.explaining import explain
+from tests.explanations import explain
 from tests.support import plan
 from tests.worlds import World, elastic_worlds, shared_worlds, worlds
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.inside import inside
+from tests.cli.in_process import invoke
 
 ROOT = Path(__file__).parents[1]
 WORLDS = ROOT / "examples" / "worlds"
@@ -33,7 +33,7 @@ def command(world: Path, suffix: str) -> str:
 def test_the_plan_is_the_same_to_the_byte(world: Path, suffix: str) -> None:
     kept = fixture(world, suffix)
     assert kept.exists(), f"{world.name} has no fixture; write it with: {command(world, suffix)}"
-    done = inside("plan", "-f", str(world), *OPTIONS[suffix], "-o", "json")
+    done = invoke("plan", "-f", str(world), *OPTIONS[suffix], "-o", "json")
     assert (done.code, done.err) == (0, "")
     assert done.out.encode() == kept.read_bytes(), (
         f"the plan of {world.name} has changed; if that is intended, run: {command(world, suffix)}"

@@ -1,4 +1,4 @@
-"""`shoal up` as a process of its own, for as long as a block lasts."""
+"""`shoal up` as a separate process, for the duration of a block."""
 
 import contextlib
 import json
@@ -7,28 +7,28 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cli.running import SHOAL
+from tests.cli.process import SHOAL
 
 Daemon = subprocess.Popen[str]
 
 
 @contextlib.contextmanager
 def up(home: Path, *options: str) -> Iterator[Daemon]:
-    """Start it, and wait until it says that it is up; it is stopped at the end, unless it has ended."""
+    """Start the daemon, and wait until it announces its URL; it is stopped at the end."""
     command = [*SHOAL, "up", "--home", str(home), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as daemon:  # noqa: S603
         try:
             assert daemon.stdout
             first = daemon.stdout.readline()
             if not first.startswith("Shoal is up at https://"):
-                _, said = daemon.communicate()
-                raise AssertionError(f"shoal up said {first!r} and then {said!r}")
+                _, errors = daemon.communicate()
+                raise AssertionError(f"shoal up printed {first!r}, and on standard error {errors!r}")
             yield daemon
         finally:
             daemon.send_signal(signal.SIGTERM)
 
 
 def url(home: Path) -> str:
-    """Where the last daemon of a home listens."""
+    """URL of the last daemon of a home."""
     config = json.loads((home / "kubeconfig").read_text())
     return str(config["clusters"][0]["cluster"]["server"])

@@ -1,7 +1,7 @@
-"""What `shoal` and `kubectl` are told to do alike, on one cluster, each in a namespace of its own.
+"""Commands that `shoal` and `kubectl` both run on one cluster, each in its own namespace.
 
-Both must print the same and exit with the same code, but for what changes from run to run. Where Shoal says
-it in its own words, the step says so, and only the exit code, or only what is printed, is compared.
+Both must print the same and exit with the same code, except for values that change from run to run. Where
+Shoal's text differs on purpose, the step says so, and only the exit code or only the output is compared.
 """
 
 from typing import Literal, NamedTuple
@@ -10,11 +10,11 @@ from tests.apiserver.http.manifests import EVENT, JOB, MAP, NODE, PLACED, POD, P
 from tests.apiserver.http.scenarios import running
 
 Compared = Literal["all", "output", "head", "code"]
-"""All of the answer; without errors; how it begins (name, namespace, labels); whether it is a success."""
+"""Everything; without standard error; the first lines (name, namespace, labels); success or failure."""
 
 
 class Step(NamedTuple):
-    """A command, with what is on its standard input, and how much of the answer is compared."""
+    """A command, its standard input, and which part of the result is compared."""
 
     command: str
     stdin: str = ""
@@ -62,7 +62,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("delete pod web --force --grace-period=0"),
         Step("delete node NAME", compared="output"),
     ],
-    "making and applying": [
+    "creating and applying": [
         Step("create -f -", MAP),
         Step("create -f -", MAP, compared="code"),
         Step("apply -f -", POD),
@@ -100,7 +100,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("label ns NAME a=b"),
         Step("delete pool NAME", compared="output"),
     ],
-    "tagging": [
+    "labels and annotations": [
         Step("create -f -", POD),
         Step("create -f -", MAP),
         Step("label pod web x=y"),

@@ -1,4 +1,4 @@
-"""Bad input of every sort, through the real command: exit 2, a clear line, no traceback, soon."""
+"""Invalid input of all sorts, through the real command: exit 2, a clear message, no traceback, quickly."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests import builders
-from tests.cli.running import SHOAL_IN_SHELL, shell, shoal
+from tests.cli.process import SHOAL_IN_SHELL, shell, shoal
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(c + 1)}: &{chr(c + 1)} [{','.join([f'*{chr(c)}'] * 9)}]\n" for c in range(ord("a"), ord("k"))
@@ -22,7 +22,7 @@ def pod(**spec: Any) -> bytes:  # noqa: ANN401 - raw YAML
     return yaml.safe_dump(POD | {"spec": {**POD["spec"], **spec}}).encode()
 
 
-def asking(amount: object) -> bytes:
+def pod_requesting(amount: object) -> bytes:
     return pod(containers=[{"resources": {"requests": {"memory": amount}}}])
 
 
@@ -38,9 +38,9 @@ TEXTS: list[tuple[str, bytes, str]] = [
         b"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",
         "Pod default/p: spec: is required",
     ),
-    ("negative quantities", asking("-1Gi"), f"{MEMORY}must be 0 or more, not '-1Gi'"),
-    ("absurd quantities", asking("9" * 50), f"{MEMORY}must be at most 1Ei, not '{'9' * 50}'"),
-    ("quantities beyond floats", asking("1e999"), f"{MEMORY}must be at most 1Ei, not '1e999'"),
+    ("negative quantities", pod_requesting("-1Gi"), f"{MEMORY}must be 0 or more, not '-1Gi'"),
+    ("absurd quantities", pod_requesting("9" * 50), f"{MEMORY}must be at most 1Ei, not '{'9' * 50}'"),
+    ("quantities beyond floats", pod_requesting("1e999"), f"{MEMORY}must be at most 1Ei, not '1e999'"),
     ("duplicate names", pod() + b"---\n" + pod(), "Pod default/p: metadata.name: is taken"),
     ("duplicate keys", b"kind: a\nkind: b\n", "is not YAML: line 2: key kind is given twice"),
     ("an empty file", b"", "has no objects"),
@@ -86,7 +86,7 @@ def validate(name: str, *, stdin: bytes = b"", cwd: Path | None = None) -> subpr
     return shoal("validate", "-f", name, stdin=stdin, cwd=cwd)
 
 
-def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
+def assert_rejected(done: subprocess.CompletedProcess[str], message: str) -> None:
     stderr = done.stderr
     assert done.returncode == 2, stderr[:2000]
     assert message in stderr
@@ -96,40 +96,40 @@ def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None
 
 
 @pytest.mark.parametrize("sentence, data, message", TEXTS, ids=[row[0] for row in TEXTS])
-def test_texts(tmp_path: Path, sentence: str, data: bytes, message: str) -> None:
+def test_invalid_text_is_rejected(tmp_path: Path, sentence: str, data: bytes, message: str) -> None:
     path = tmp_path / "input.yaml"
     path.write_bytes(data)
-    assert_refused(validate(str(path)), message)
+    assert_rejected(validate(str(path)), message)
     assert sentence
 
 
 @pytest.mark.parametrize("sentence, data, message", TEXTS[:3], ids=[row[0] for row in TEXTS[:3]])
-def test_standard_input_is_no_different(sentence: str, data: bytes, message: str) -> None:
-    assert_refused(validate("-", stdin=data), message)
+def test_standard_input_is_validated_like_a_file(sentence: str, data: bytes, message: str) -> None:
+    assert_rejected(validate("-", stdin=data), message)
     assert sentence
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_an_output_that_was_closed_is_no_error(closed: str) -> None:
+def test_a_closed_output_is_no_error(closed: str) -> None:
     done = shell(f"{SHOAL_IN_SHELL} version --client {closed}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_standard_input_without_an_end() -> None:
+def test_endless_standard_input_is_rejected() -> None:
     done = shell(f"yes | {SHOAL_IN_SHELL} validate -f -")
-    assert_refused(done, "standard input: has 64 MiB of text or more")
+    assert_rejected(done, "standard input: has 64 MiB of text or more")
 
 
-def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_large_file_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "hole.yaml"
     with path.open("wb") as file:
         file.truncate(2**40)
-    assert_refused(validate(str(path)), "hole.yaml: has 64 MiB of text or more")
+    assert_rejected(validate(str(path)), "hole.yaml: has 64 MiB of text or more")
 
 
-PLACES = [
+PATHS = [
     ("a missing file", "nowhere.yaml", "nowhere.yaml: cannot be read: No such file or directory"),
-    ("an empty name", "", "is not the name of a file"),
+    ("an empty name", "", "the file name is empty"),
     ("a directory without manifests", "empty", "empty: has no files that end in .yaml, .yml, .json"),
     ("a pipe", "pipe.yaml", "pipe.yaml: is not a regular file"),
     ("a directory with a pipe", "pipes", "pipe.yaml: is not a regular file"),
@@ -140,8 +140,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("sentence, name, message", PLACES, ids=[row[0] for row in PLACES])
-def test_places(tmp_path: Path, sentence: str, name: str, message: str) -> None:
+@pytest.mark.parametrize("sentence, name, message", PATHS, ids=[row[0] for row in PATHS])
+def test_unreadable_paths_are_rejected(tmp_path: Path, sentence: str, name: str, message: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipe.yaml")
@@ -151,12 +151,12 @@ def test_places(tmp_path: Path, sentence: str, name: str, message: str) -> None:
     done = validate(name, cwd=tmp_path)
     if len(name) > 1000:
         done.stderr = done.stderr.replace(name, "long")
-    assert_refused(done, message)
+    assert_rejected(done, message)
     assert sentence
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_read_permission_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "secret.yaml"
     path.touch(mode=0)
-    assert_refused(validate(str(path)), "secret.yaml: cannot be read: Permission denied")
+    assert_rejected(validate(str(path)), "secret.yaml: cannot be read: Permission denied")

@@ -1,4 +1,4 @@
-"""`shoal crds`, run as people run it."""
+"""`shoal crds`: which kinds, and in which format."""
 
 import json
 
@@ -7,10 +7,10 @@ import yaml
 from click.testing import CliRunner
 
 from shoal.api import crds as definitions
-from shoal.api.kinds import OWN_KINDS
+from shoal.api import registry
 from shoal.cli.main import cli
 
-ALL = [definitions.crd(kind) for kind in OWN_KINDS]
+ALL = [definitions.crd(kind) for kind in registry.kinds()]
 
 
 def run(*arguments: str) -> str:
@@ -19,27 +19,27 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
-def test_all_of_them_as_yaml() -> None:
+def test_all_kinds_as_yaml() -> None:
     assert list(yaml.safe_load_all(run())) == ALL
     assert "&id" not in run()
 
 
-def test_all_of_them_as_json() -> None:
+def test_all_kinds_as_json() -> None:
     listed = json.loads(run("-o", "json"))
     assert (listed["kind"], listed["items"]) == ("List", ALL)
 
 
 @pytest.mark.parametrize("name", ["TYJob", "tyjob", "tyjobs", "tyjobs.tyrl.io"])
-def test_one_of_them(name: str) -> None:
+def test_one_kind(name: str) -> None:
     assert json.loads(run("-o", "json", name))["metadata"]["name"] == "tyjobs.tyrl.io"
 
 
-def test_several_of_them() -> None:
+def test_several_kinds() -> None:
     names = [made["spec"]["names"]["kind"] for made in yaml.safe_load_all(run("pool", "dijob"))]
     assert names == ["Pool", "DIJob"]
 
 
-def test_none_of_them() -> None:
+def test_unknown_kind() -> None:
     done = CliRunner().invoke(cli, ["crds", "pod"])
     assert done.exit_code == 2
     assert "pod is not one of DIJob, TYJob, TrainingJob, Pool" in done.stderr

@@ -1,4 +1,4 @@
-"""`shoal plan --explain` as a person calls it: which names it takes, what it prints and how it ends."""
+"""`shoal plan --explain` through the real command: names of jobs, output and exit codes."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import yaml
 
 from shoal.cli.input.jobnames import NotOneJobError, find
 from tests.builders import batch_job, node, open_pool, pod, template, tyjob
-from tests.cli.running import SHOAL_IN_SHELL, shell, shoal
+from tests.cli.process import SHOAL_IN_SHELL, shell, shoal
 
 KEYS = ["job", "state", "pool", "priority", "cycles", "reasons", "summary", "tasks", "changes"]
 TASK_KEYS = ["task", "role", "count", "waiting", "requests", "policy", "best", "when", "nodes"]
@@ -33,20 +33,20 @@ LARGE = [
 ]
 
 
-def written(directory: Path, objects: list[dict[str, Any]]) -> str:
+def write_world(directory: Path, objects: list[dict[str, Any]]) -> str:
     path = directory / "world.yaml"
     path.write_text(yaml.safe_dump_all(objects))
     return str(path)
 
 
 def test_json_has_the_documented_keys_in_order(tmp_path: Path) -> None:
-    done = shoal("plan", "-f", written(tmp_path, SMALL), "--explain", "train", "-o", "json")
+    done = shoal("plan", "-f", write_world(tmp_path, SMALL), "--explain", "train", "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
-    answer = json.loads(done.stdout)
-    assert list(answer) == KEYS
-    assert list(answer["tasks"][0]) == TASK_KEYS
-    assert list(answer["tasks"][0]["nodes"][0]) == NODE_KEYS
-    changes = {change["dimension"]: list(change) for change in answer["changes"]}
+    explanation = json.loads(done.stdout)
+    assert list(explanation) == KEYS
+    assert list(explanation["tasks"][0]) == TASK_KEYS
+    assert list(explanation["tasks"][0]["nodes"][0]) == NODE_KEYS
+    changes = {change["dimension"]: list(change) for change in explanation["changes"]}
     got = ["placed", "nominated", "evicts"]
     assert changes == {
         "fewer": ["dimension", "text", "role", "count", "of", "set", *got],
@@ -57,8 +57,8 @@ def test_json_has_the_documented_keys_in_order(tmp_path: Path) -> None:
     }
 
 
-def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
-    world = written(tmp_path, SMALL)
+def test_yaml_equals_json(tmp_path: Path) -> None:
+    world = write_world(tmp_path, SMALL)
     as_yaml, as_json = (
         shoal("plan", "-f", world, "--explain", "tyj/train", "-o", form).stdout for form in ("yaml", "json")
     )
@@ -66,8 +66,8 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_the_table_says_why_and_what_would_help(tmp_path: Path, columns: int) -> None:
-    world = written(tmp_path, SMALL)
+def test_table_shows_reasons_and_changes(tmp_path: Path, columns: int) -> None:
+    world = write_world(tmp_path, SMALL)
     text = shell(f"COLUMNS={columns} {SHOAL_IN_SHELL} plan -f '{world}' --explain train").stdout
     assert "\x1b" not in text, "no colours in a pipe"
     assert all(len(line) <= columns for line in text.splitlines())
@@ -83,8 +83,8 @@ def test_the_table_says_why_and_what_would_help(tmp_path: Path, columns: int) ->
     assert "when Pod/default/x ends" in words
 
 
-def test_nodes_that_are_alike_share_a_line_unless_all_are_asked_for(tmp_path: Path) -> None:
-    world = written(tmp_path, LARGE)
+def test_equal_nodes_share_a_row_except_with_wide(tmp_path: Path) -> None:
+    world = write_world(tmp_path, LARGE)
     brief = shoal("plan", "-f", world, "--explain", "p").stdout
     wide = shoal("plan", "-f", world, "--explain", "p", "-o", "wide").stdout
     assert "n000 and 149 more" in brief
@@ -93,17 +93,17 @@ def test_nodes_that_are_alike_share_a_line_unless_all_are_asked_for(tmp_path: Pa
     assert all(f"n{i:03}" in wide for i in range(300))
 
 
-def test_with_cycles_it_is_explained_as_it_ends(tmp_path: Path) -> None:
+def test_with_cycles_the_last_cycle_is_explained(tmp_path: Path) -> None:
     objects = [node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)]
-    world = written(tmp_path, objects)
+    world = write_world(tmp_path, objects)
     text = shoal("plan", "-f", world, "--cycles", "9", "--explain", "p").stdout
     assert "ScheduledSucceed" in text
     assert "chosen for p" in text
 
 
 @pytest.mark.parametrize("name", ["trian", "pod/train", "other/train", "", "/", "a/b/c/d"])
-def test_a_job_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path, name: str) -> None:
-    done = shoal("plan", "-f", written(tmp_path, SMALL), "--explain", name)
+def test_a_missing_job_is_an_error_with_a_hint(tmp_path: Path, name: str) -> None:
+    done = shoal("plan", "-f", write_world(tmp_path, SMALL), "--explain", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert "TYJob/default/train" in done.stderr
@@ -130,7 +130,7 @@ FOUND = {
     "po/ads": "Pod/b/ads",
     "GANG/g": "Gang/b/g",
 }
-LOST = {
+NOT_FOUND = {
     "train": "means 2 jobs: TYJob/a/train, TYJob/b/train",
     "b/ads": "means 2 jobs: TrainingJob/b/ads, Pod/b/ads",
     "trian": "did you mean TYJob/a/train, TYJob/b/train",
@@ -140,15 +140,15 @@ LOST = {
 
 
 @pytest.mark.parametrize("name, job", FOUND.items())
-def test_a_job_is_found_by_any_name_that_means_it_alone(name: str, job: str) -> None:
+def test_a_job_is_found_by_any_unique_name(name: str, job: str) -> None:
     assert find(name, JOBS) == job
 
 
-@pytest.mark.parametrize("name, said", LOST.items())
-def test_a_name_that_means_none_or_several_says_which_there_are(name: str, said: str) -> None:
+@pytest.mark.parametrize("name, message", NOT_FOUND.items())
+def test_error_of_a_missing_or_ambiguous_name_lists_jobs(name: str, message: str) -> None:
     with pytest.raises(NotOneJobError) as problem:
         find(name, JOBS)
-    assert said in str(problem.value)
+    assert message in str(problem.value)
     assert len(str(problem.value)) < 300
 
 
@@ -160,27 +160,27 @@ BATCH = [
 
 
 @pytest.mark.parametrize("name", ["render", "job/render", "jobs/default/render", "Job/default/render"])
-def test_of_a_batch_job_the_first_pod_that_waits_is_explained(tmp_path: Path, name: str) -> None:
-    done = shoal("plan", "-f", written(tmp_path, BATCH), "--explain", name, "-o", "json")
-    answer = json.loads(done.stdout)
-    assert (answer["job"], answer["state"]) == ("Pod/default/render-2", "Unscheduled")
+def test_for_a_batch_job_the_first_waiting_pod_is_explained(tmp_path: Path, name: str) -> None:
+    done = shoal("plan", "-f", write_world(tmp_path, BATCH), "--explain", name, "-o", "json")
+    explanation = json.loads(done.stdout)
+    assert (explanation["job"], explanation["state"]) == ("Pod/default/render-2", "Unscheduled")
 
 
-def test_a_batch_job_that_waits_for_nothing(tmp_path: Path) -> None:
-    world = written(tmp_path, [*BATCH, node("n2", cpu=2)])
+def test_a_batch_job_without_waiting_pods(tmp_path: Path) -> None:
+    world = write_world(tmp_path, [*BATCH, node("n2", cpu=2)])
     placed = json.loads(shoal("plan", "-f", world, "--explain", "job/render", "-o", "json").stdout)
     assert (placed["job"], placed["state"]) == ("Pod/default/render-0", "ScheduledSucceed")
     over = shoal("plan", "-f", world, "--explain", "job/over")
-    assert (over.returncode, over.stderr) == (2, "error: Job/default/over has no pod that runs or waits\n")
+    assert (over.returncode, over.stderr) == (2, "error: Job/default/over has no running or waiting pod\n")
 
 
-def test_of_very_many_jobs_a_few_are_named() -> None:
+def test_error_lists_only_a_few_of_many_jobs() -> None:
     with pytest.raises(NotOneJobError, match=r"means 500 jobs: .* and 490 more") as problem:
         find("same", [f"Pod/ns{i}/same" for i in range(500)])
     assert len(str(problem.value)) < 300
 
 
-def test_in_an_empty_world_there_is_nothing_to_explain(tmp_path: Path) -> None:
-    done = shoal("plan", "-f", written(tmp_path, [node("n1")]), "--explain", "x")
+def test_explain_in_an_empty_world(tmp_path: Path) -> None:
+    done = shoal("plan", "-f", write_world(tmp_path, [node("n1")]), "--explain", "x")
     assert done.returncode == 2
     assert "the plan has no job" in done.stderr

@@ -1,4 +1,4 @@
-"""JSONPath: what it finds, and what it says of what it does not understand."""
+"""JSONPath: evaluation, templates and errors."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ FOUND: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("path, values", FOUND.items(), ids=FOUND)
-def test_what_is_at_a_path(path: str, values: list[Any]) -> None:
+def test_evaluate(path: str, values: list[Any]) -> None:
     assert evaluate(path, POD) == values
 
 
@@ -53,11 +53,11 @@ FILLED = {
 
 
 @pytest.mark.parametrize("template, text", FILLED.items(), ids=FILLED)
-def test_what_a_template_becomes(template: str, text: str) -> None:
+def test_render(template: str, text: str) -> None:
     assert render(template, POD) == text
 
 
 @pytest.mark.parametrize("template", ["{.a", "{.a[}", "{range .a}", "{.a[b c]}", "}{"])
-def test_what_is_not_a_template_is_said(template: str) -> None:
+def test_invalid_templates_are_rejected(template: str) -> None:
     with pytest.raises(PathError):
         render(template, POD)

@@ -1,4 +1,4 @@
-"""`shoal manager` and the scheduler within `shoal up`, as processes of their own."""
+"""`shoal manager`, and the scheduler inside `shoal up`, as separate processes."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Selector
-from shoal.cluster.resources import NODES, PODS, TYJOBS, Resource
+from shoal.cluster.resources import NODES, PODS, Resource, resource_of
 from tests import builders
 from tests.cli.daemon import up
-from tests.cli.running import SHOAL, shoal
+from tests.cli.process import SHOAL, shoal
 from tests.k8s.controlplane import ControlPlane
 
 
@@ -31,8 +31,8 @@ async def connected(kubeconfig: Path) -> AsyncIterator[KubernetesCluster]:
         await cluster.close()
 
 
-async def until_bound(cluster: KubernetesCluster, name: str) -> str:
-    """The node that a pod is given."""
+async def wait_until_bound(cluster: KubernetesCluster, name: str) -> str:
+    """Wait until a pod is bound; its node."""
     async with cluster.watch(PODS, Selector(namespace="default", fields=f"metadata.name={name}")) as events:
         async for event in events:
             if event.object and event.object["spec"].get("nodeName"):
@@ -41,8 +41,8 @@ async def until_bound(cluster: KubernetesCluster, name: str) -> str:
 
 
 @contextlib.contextmanager
-def managing(kubeconfig: Path, *options: str) -> Iterator[list[str]]:
-    """`shoal manager` at work; what it said first, as many lines as are expected of it."""
+def run_manager(kubeconfig: Path, *options: str) -> Iterator[list[str]]:
+    """Run `shoal manager`; the first lines of its output."""
     command = [*SHOAL, "manager", "--kubeconfig", str(kubeconfig), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
@@ -53,46 +53,46 @@ def managing(kubeconfig: Path, *options: str) -> Iterator[list[str]]:
             assert process.wait() == 0
 
 
-def runnable(thing: builders.Object) -> builders.Object:
-    """A pod or a template with a command: the embedded home has no images to take one from."""
-    for container in thing["spec"]["containers"]:
+def runnable(obj: builders.Object) -> builders.Object:
+    """Add a command to a pod or a template: the embedded cluster has no images that define one."""
+    for container in obj["spec"]["containers"]:
         container["command"] = ["true"]
-    return thing
+    return obj
 
 
-async def test_up_gives_pods_nodes_whatever_scheduler_they_name(tmp_path: Path) -> None:
+async def test_up_schedules_pods_of_any_scheduler_name(tmp_path: Path) -> None:
     with up(tmp_path, "--nodes", "1"):
         async with connected(tmp_path / "kubeconfig") as cluster:
-            await cluster.create(PODS, runnable(builders.pod("p", scheduler="anybody")))
-            assert await until_bound(cluster, "p") == "node-0"
+            await cluster.create(PODS, runnable(builders.pod("p", scheduler="other")))
+            assert await wait_until_bound(cluster, "p") == "node-0"
 
 
-async def test_a_manager_schedules_a_real_cluster_and_tells_of_it(
+async def test_manager_schedules_a_real_cluster_and_serves_metrics(
     k8s_alone: ControlPlane, tmp_path: Path
 ) -> None:
     async with connected(k8s_alone.kubeconfig()) as cluster:
         await cluster.create(NODES, builders.node("n1", cpu=4))
         await cluster.create(PODS, builders.pod("ours", cpu=1))
         options = ("--monitor", "127.0.0.1:0", "--record", str(tmp_path / "cycles"))
-        with managing(k8s_alone.kubeconfig(), *options) as (_, monitor):
-            assert await until_bound(cluster, "ours") == "n1"
+        with run_manager(k8s_alone.kubeconfig(), *options) as (_, monitor):
+            assert await wait_until_bound(cluster, "ours") == "n1"
             base = monitor.removeprefix("Metrics at ").strip().removesuffix("/metrics")
-            assert fetched(f"{base}/healthz") == "ok"
-            assert json.loads(fetched(f"{base}/readyz"))["ready"] is True
-            assert 'scheduler_pool_nodes{node="n1",pool="default"}' in fetched(f"{base}/metrics")
+            assert fetch(f"{base}/healthz") == "ok"
+            assert json.loads(fetch(f"{base}/readyz"))["ready"] is True
+            assert 'scheduler_pool_nodes{node="n1",pool="default"}' in fetch(f"{base}/metrics")
             with pytest.raises(urllib.error.HTTPError):
-                fetched(f"{base}/nonsense")
+                fetch(f"{base}/nonsense")
         assert any((tmp_path / "cycles").iterdir())
 
 
-def fetched(url: str) -> str:
+def fetch(url: str) -> str:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(url, timeout=60) as answer:
         text: bytes = answer.read()
         return text.decode()
 
 
-def test_a_monitor_whose_port_is_in_use_is_said(tmp_path: Path) -> None:
+def test_error_of_a_monitor_port_in_use(tmp_path: Path) -> None:
     with up(tmp_path), socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = shoal("manager", "--home", str(tmp_path), "--monitor", address)
@@ -102,13 +102,13 @@ def test_a_monitor_whose_port_is_in_use_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["9090", "here:there", ":1", "127.0.0.1:"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_invalid_monitor_address_is_rejected(address: str) -> None:
     done = shoal("manager", "--monitor", address)
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not an address and a port" in done.stderr
 
 
-def test_a_bad_configuration_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+def test_invalid_configuration_is_rejected_before_anything_is_done(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("maxLoad: 7\nodd: 1\n")
     for command in (["up", "--home", str(tmp_path / "home")], ["manager", "--home", str(tmp_path / "home")]):
         done = shoal(*command, "--config", str(tmp_path / "bad.yaml"))
@@ -118,15 +118,19 @@ def test_a_bad_configuration_is_refused_before_anything_is_done(tmp_path: Path) 
     assert not (tmp_path / "home").exists()
 
 
-async def test_jobs_are_told_how_they_stand(tmp_path: Path) -> None:
+async def test_status_of_jobs_is_written(tmp_path: Path) -> None:
     shape = runnable(builders.template(cpu=1000))
     with up(tmp_path):
         async with connected(tmp_path / "kubeconfig") as cluster:
-            await cluster.create(TYJOBS, builders.tyjob("big", leader=shape, workers={"w": (1, shape)}))
-            assert await told(cluster, TYJOBS, "big") == "ScheduledFailed"
+            await cluster.create(
+                resource_of("TYJob"), builders.tyjob("big", leader=shape, workers={"w": (1, shape)})
+            )
+            assert await wait_for_schedule_state(cluster, resource_of("TYJob"), "big") == "ScheduledFailed"
 
 
-async def told(cluster: KubernetesCluster, resource: Resource[dict[str, object]], name: str) -> object:
+async def wait_for_schedule_state(
+    cluster: KubernetesCluster, resource: Resource[dict[str, object]], name: str
+) -> object:
     async with cluster.watch(resource, Selector(fields=f"metadata.name={name}")) as events:
         async for event in events:
             status = (event.object or {}).get("status")

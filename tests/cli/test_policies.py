@@ -1,4 +1,4 @@
-"""Policies from packages of their own: installed, named in scheduler.yaml, asked in another process."""
+"""Elastic policies from installed packages: named in scheduler.yaml, run in a separate process."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import pytest
 from shoal.policies.process import PolicyProcess
 from shoal.policies.registry import PolicyError, load, names
 from tests.builders import dijob, node, owner, pod, template
-from tests.cli.running import SHOAL
+from tests.cli.process import SHOAL
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policies" / "marginal"
 
-TROUBLE = """
+FAULTY_PACKAGE = """
 import os, time
 
 class Base:
@@ -48,11 +48,11 @@ class Breaks:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with two packages installed: the example of the docs, and one that means trouble."""
-    made = tmp_path_factory.mktemp("site")
+    """A directory with two installed packages: the example of the docs, and one with faulty policies."""
+    directory = tmp_path_factory.mktemp("site")
     trouble = tmp_path_factory.mktemp("trouble")
-    (trouble / "trouble.py").write_text(TROUBLE)
-    kinds = "\n".join(f'{name} = "trouble:{name.title()}"' for name in TROUBLES)
+    (trouble / "trouble.py").write_text(FAULTY_PACKAGE)
+    kinds = "\n".join(f'{name} = "trouble:{name.title()}"' for name in FAULTY_POLICIES)
     (trouble / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
         '[project]\nname = "trouble"\nversion = "1"\n'
@@ -60,15 +60,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '[tool.hatch.build.targets.wheel]\nonly-include = ["trouble.py"]\n'
     )
     for package in (EXAMPLE, trouble):
-        _install(package, made, tmp_path_factory.mktemp("wheel"))
-    return made
+        _install(package, directory, tmp_path_factory.mktemp("wheel"))
+    return directory
 
 
-TROUBLES = ("hangs", "exits", "raises", "odd", "chats", "lacks", "breaks")
+FAULTY_POLICIES = ("hangs", "exits", "raises", "odd", "chats", "lacks", "breaks")
 
 
 def _install(package: Path, site: Path, wheels: Path) -> None:
-    """Build a wheel and unpack it, which is all that installing it comes to."""
+    """Build a wheel and unpack it, which is what an installation does."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(build, cwd=package, check=True, capture_output=True)  # noqa: S603 - our own command
     with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
@@ -76,7 +76,7 @@ def _install(package: Path, site: Path, wheels: Path) -> None:
 
 
 def _world(path: Path) -> Path:
-    """Two nodes of 4 CPUs, a job that gains by growing and one that does not."""
+    """Two nodes of 4 CPUs, a job that gains from more replicas, and one that does not."""
     objects = [node("n1", cpu=4), node("n2", cpu=4)]
     for name, samples in (("scales", {"1": 10, "4": 40}), ("stalls", {"1": 10, "2": 10})):
         job = dijob(name, template(cpu=1), replicas=(1, 4), preemptible=True)
@@ -89,7 +89,7 @@ def _world(path: Path) -> Path:
 
 
 def _plan(tmp_path: Path, site: Path, policy: str) -> subprocess.CompletedProcess[str]:
-    """Plan with a policy, with the site on the path."""
+    """Plan with a policy; the site is on the Python path."""
     (tmp_path / "scheduler.yaml").write_text(f"elasticPolicy: {policy}\n")
     world = str(_world(tmp_path / "world.json"))
     command = [*SHOAL, "plan", "-f", world, "--config", str(tmp_path / "scheduler.yaml"), "-o", "json"]
@@ -99,21 +99,21 @@ def _plan(tmp_path: Path, site: Path, policy: str) -> subprocess.CompletedProces
     )
 
 
-def test_the_example_of_the_docs_gives_room_to_who_gains(tmp_path: Path, site: Path) -> None:
+def test_example_policy_grows_the_job_that_gains(tmp_path: Path, site: Path) -> None:
     done = _plan(tmp_path, site, "marginal")
     assert (done.returncode, done.stderr) == (0, "")
     targets = {job["job"]: job["target"] for job in json.loads(done.stdout)["jobs"]}
     assert targets == {"DIJob/default/scales": 4, "DIJob/default/stalls": 1}
 
 
-def test_what_a_policy_prints_does_not_mix_with_the_plan(tmp_path: Path, site: Path) -> None:
+def test_output_of_a_policy_does_not_mix_with_the_plan(tmp_path: Path, site: Path) -> None:
     done = _plan(tmp_path, site, "chats")
     assert {job["target"] for job in json.loads(done.stdout)["jobs"]} == {2}
     assert "thinking" in done.stderr
 
 
 @pytest.mark.parametrize(
-    "policy, why",
+    "policy, reason",
     [
         ("exits", "its process ended without an answer"),
         ("raises", "it raised SystemError: broken"),
@@ -123,20 +123,16 @@ def test_what_a_policy_prints_does_not_mix_with_the_plan(tmp_path: Path, site: P
         ("gone", "policy gone does not load: AttributeError"),
     ],
 )
-def test_a_policy_that_fails_is_refused_and_nothing_moves(
-    tmp_path: Path, site: Path, policy: str, why: str
-) -> None:
+def test_a_failing_policy_changes_nothing(tmp_path: Path, site: Path, policy: str, reason: str) -> None:
     done = _plan(tmp_path, site, policy)
     assert done.returncode == 0
     for job in json.loads(done.stdout)["jobs"]:
         assert job["target"] == 1
         assert [reason["code"] for reason in job["reasons"]] == ["PolicyRefused"]
-        assert why in job["reasons"][0]["message"]
+        assert reason in job["reasons"][0]["message"]
 
 
-def test_a_policy_that_hangs_is_stopped_and_the_next_question_starts_anew(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_policy_is_killed_and_restarted(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(site))
     with PolicyProcess("hangs", deadline=2) as policy:
         for _ in range(2):
@@ -144,7 +140,7 @@ def test_a_policy_that_hangs_is_stopped_and_the_next_question_starts_anew(
                 policy.optimize({}, {}, {})
 
 
-def test_a_name_that_nobody_registered_is_bad_input(tmp_path: Path, site: Path) -> None:
+def test_an_unregistered_policy_is_invalid_input(tmp_path: Path, site: Path) -> None:
     done = _plan(tmp_path, site, "gootput")
     assert (done.returncode, done.stdout) == (2, "")
     assert "elasticPolicy: 'gootput' is not registered; there is " in done.stderr
@@ -152,7 +148,7 @@ def test_a_name_that_nobody_registered_is_bad_input(tmp_path: Path, site: Path) 
     assert "marginal" in done.stderr
 
 
-def test_shoals_own_policies_are_registered() -> None:
+def test_builtin_policies_are_registered() -> None:
     assert {"fit", "fulfilment"} <= set(names())
     assert type(load("fit")).__name__ == "FitPolicy"
     with pytest.raises(PolicyError, match="not registered"):

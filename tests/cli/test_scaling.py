@@ -1,11 +1,12 @@
-"""What changes the size of each kind, and what is said where nothing does."""
+"""The patch that scales each kind, and the errors where it cannot be scaled."""
 
 from typing import Any
 
 import pytest
 
-from shoal.cli.input.scaling import CannotScaleError, Rescaling, rescaling
-from shoal.cluster.resources import DIJOBS, JOBS, SERVICES, TRAININGJOBS, TYJOBS, Object, Resource
+from shoal.cli.commands.scale import scale_patch
+from shoal.cluster.resources import JOBS, SERVICES, Object, Resource, resource_of
+from shoal.kinds.base import CannotScaleError, ScalePatch
 
 DIJOB: Object = {"metadata": {"resourceVersion": "7"}, "spec": {"template": {}}}
 ELASTIC: Object = {
@@ -19,15 +20,25 @@ TASKS: Object = {
 TYJOB: Object = {"metadata": {"resourceVersion": "7"}, "spec": {"workerSets": [{"name": "w", "counts": 2}]}}
 EDL: Object = {"metadata": {}, "spec": {"trainer": {"min-instance": 1, "max-instance": 9}}}
 
-CASES: dict[str, tuple[Resource[Any], Object, str, Rescaling]] = {
-    "a Job": (JOBS, {}, "", Rescaling({"spec": {"parallelism": 3}})),
-    "a DIJob of a template": (DIJOBS, DIJOB, "", Rescaling({"status": {"replicas": 3}}, "status")),
-    "an elastic DIJob": (DIJOBS, ELASTIC, "", Rescaling({"status": {"requestedReplicas": 3}}, "status")),
+CASES: dict[str, tuple[Resource[Any], Object, str, ScalePatch]] = {
+    "a Job": (JOBS, {}, "", ScalePatch({"spec": {"parallelism": 3}})),
+    "a DIJob of a template": (
+        resource_of("DIJob"),
+        DIJOB,
+        "",
+        ScalePatch({"status": {"replicas": 3}}, "status"),
+    ),
+    "an elastic DIJob": (
+        resource_of("DIJob"),
+        ELASTIC,
+        "",
+        ScalePatch({"status": {"requestedReplicas": 3}}, "status"),
+    ),
     "a task, by its type": (
-        DIJOBS,
+        resource_of("DIJob"),
         TASKS,
         "learner",
-        Rescaling(
+        ScalePatch(
             {
                 "metadata": {"resourceVersion": "7"},
                 "spec": {"tasks": [{"type": "learner", "replicas": 3}, {"name": "extra", "replicas": 2}]},
@@ -35,34 +46,34 @@ CASES: dict[str, tuple[Resource[Any], Object, str, Rescaling]] = {
         ),
     ),
     "the only worker set": (
-        TYJOBS,
+        resource_of("TYJob"),
         TYJOB,
         "",
-        Rescaling(
+        ScalePatch(
             {"metadata": {"resourceVersion": "7"}, "spec": {"workerSets": [{"name": "w", "counts": 3}]}}
         ),
     ),
-    "whatever else": (SERVICES, {}, "", Rescaling({"spec": {"replicas": 3}}, "scale")),
+    "whatever else": (SERVICES, {}, "", ScalePatch({"spec": {"replicas": 3}}, "scale")),
 }
 
 
-@pytest.mark.parametrize("resource, thing, role, wanted", CASES.values(), ids=CASES)
-def test_what_changes_a_size(resource: Resource[Any], thing: Object, role: str, wanted: Rescaling) -> None:
-    assert rescaling(resource, thing, 3, role) == wanted
+@pytest.mark.parametrize("resource, obj, role, expected", CASES.values(), ids=CASES)
+def test_scale_patch(resource: Resource[Any], obj: Object, role: str, expected: ScalePatch) -> None:
+    assert scale_patch(resource, obj, 3, role) == expected
 
 
 REFUSED: dict[str, tuple[Resource[Any], Object, int, str, str]] = {
-    "too many": (DIJOBS, ELASTIC, 5, "", "between minReplicas, 2, and maxReplicas, 4"),
-    "too few": (DIJOBS, ELASTIC, 1, "", "between minReplicas, 2, and maxReplicas, 4"),
-    "which task": (DIJOBS, TASKS, 3, "", "has learner and extra: say which with --role"),
-    "no such set": (TYJOBS, TYJOB, 3, "nope", "has w: say which with --role"),
-    "the autoscaler's": (TRAININGJOBS, EDL, 3, "", "min-instance, 1, and max-instance, 9"),
+    "too many": (resource_of("DIJob"), ELASTIC, 5, "", "between minReplicas, 2, and maxReplicas, 4"),
+    "too few": (resource_of("DIJob"), ELASTIC, 1, "", "between minReplicas, 2, and maxReplicas, 4"),
+    "which task": (resource_of("DIJob"), TASKS, 3, "", "has learner and extra: say which with --role"),
+    "no such set": (resource_of("TYJob"), TYJOB, 3, "nope", "has w: say which with --role"),
+    "the autoscaler's": (resource_of("TrainingJob"), EDL, 3, "", "min-instance, 1, and max-instance, 9"),
 }
 
 
-@pytest.mark.parametrize("resource, thing, size, role, said", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_scaled_says_what_can_be_done(
-    resource: Resource[Any], thing: Object, size: int, role: str, said: str
+@pytest.mark.parametrize("resource, obj, size, role, message", REFUSED.values(), ids=REFUSED)
+def test_error_says_how_the_job_can_be_scaled(
+    resource: Resource[Any], obj: Object, size: int, role: str, message: str
 ) -> None:
-    with pytest.raises(CannotScaleError, match=said):
-        rescaling(resource, thing, size, role)
+    with pytest.raises(CannotScaleError, match=message):
+        scale_patch(resource, obj, size, role)

@@ -1,4 +1,4 @@
-"""How soon a command begins: what it imports on the way."""
+"""Start-up time of commands: small commands import no heavy modules."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`shoal up`, as a person starts, uses, stops and mistreats it."""
+"""`shoal up` through the real command: start, stop, security, and unusable states."""
 
 import os
 import resource
@@ -15,18 +15,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.cli.daemon import up, url
-from tests.cli.running import shoal
+from tests.cli.process import shoal
 from tests.k8s.access import Client
 
 NOTE = {"metadata": {"name": "note", "namespace": "default"}, "data": {"a": "1"}}
 
 
 async def note(home: Path, *, write: bool = False) -> str:
-    """What is noted in a running home, by a client that knows nothing but its kubeconfig."""
+    """Read, or first create, a ConfigMap through the home's kubeconfig."""
     cluster = KubernetesCluster(find_access(str(home / "kubeconfig")))
     try:
         if write:
@@ -40,7 +40,7 @@ def client(home: Path, token: str) -> Client:
     return Client(url(home), token, ssl.create_default_context(cafile=home / "ca.crt"))
 
 
-async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
     with up(tmp_path) as daemon:
         await note(tmp_path, write=True)
         daemon.send_signal(signal.SIGKILL)
@@ -49,7 +49,7 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> No
         assert await note(tmp_path) == "1"
 
 
-async def test_a_home_comes_back_where_it_was(tmp_path: Path) -> None:
+async def test_url_and_token_survive_a_restart(tmp_path: Path) -> None:
     with up(tmp_path):
         first, token = url(tmp_path), (tmp_path / "token").read_text()
     with up(tmp_path):
@@ -58,7 +58,7 @@ async def test_a_home_comes_back_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+def test_it_stops_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     with up(tmp_path) as daemon:
         daemon.send_signal(number)
         out, err = daemon.communicate()
@@ -66,25 +66,25 @@ def test_it_stops_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> 
     assert out.endswith("Stopping.\n")
 
 
-def test_a_second_one_on_the_same_state_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+def test_a_second_daemon_on_the_same_state_is_rejected(tmp_path: Path) -> None:
     with up(tmp_path):
         before = url(tmp_path)
         second = shoal("up", "--home", str(tmp_path))
         assert (second.returncode, second.stdout) == (1, "")
         assert (
             second.stderr
-            == f"Error: {tmp_path} is in use by another process: a state has one owner at a time\n"
+            == f"Error: {tmp_path} is in use by another process; stop it, or choose another directory\n"
         )
         assert url(tmp_path) == before
         assert client(tmp_path, (tmp_path / "token").read_text()).get("/api/v1/namespaces/default")
 
 
-def test_a_port_in_use_is_said_and_leaves_the_kubeconfig_as_it_was(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_and_writes_no_kubeconfig(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = shoal("up", "--home", str(tmp_path), "--port", str(port))
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(f"Error: port {port} of 127.0.0.1 is in use")
+        rejected = shoal("up", "--home", str(tmp_path), "--port", str(port))
+    assert (rejected.returncode, rejected.stdout) == (1, "")
+    assert rejected.stderr.startswith(f"Error: port {port} of 127.0.0.1 is in use")
     assert not (tmp_path / "kubeconfig").exists()
 
 
@@ -96,7 +96,7 @@ def test_nothing_is_readable_without_the_token(tmp_path: Path) -> None:
                 assert (code, answer["kind"], answer["reason"]) == (401, "Status", "Unauthorized")
 
 
-def test_other_users_can_read_nothing(tmp_path: Path) -> None:
+def test_other_users_cannot_read_the_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     previous = os.umask(0)
     try:
@@ -108,26 +108,26 @@ def test_other_users_can_read_nothing(tmp_path: Path) -> None:
     assert not open_to_others
 
 
-def test_a_home_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_permissions_of_an_open_home_are_fixed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     with up(home):
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
-def test_only_loopback_is_listened_on(tmp_path: Path) -> None:
+def test_it_listens_only_on_loopback(tmp_path: Path) -> None:
     with up(tmp_path) as daemon:
         assert listeners(daemon.pid) == {("127.0.0.1", urlsplit(url(tmp_path)).port)}
 
 
-def test_another_address_is_listened_on_when_asked(tmp_path: Path) -> None:
+def test_it_listens_on_another_address_if_given(tmp_path: Path) -> None:
     with up(tmp_path, "--listen", "127.0.0.9"):
         assert urlsplit(url(tmp_path)).hostname == "127.0.0.9"
         assert client(tmp_path, (tmp_path / "token").read_text()).get("/api")
 
 
 def listeners(pid: int) -> set[tuple[str, int]]:
-    """The IPv4 addresses on which a process listens; that there is none of IPv6 is asserted."""
+    """The IPv4 addresses that a process listens on; asserts that there is no IPv6 address."""
     mine = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
     found = {}
     for table in ("tcp", "tcp6"):
@@ -144,7 +144,7 @@ def _address(text: str) -> tuple[str, int]:
     return socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)
 
 
-# --- states that cannot be used -----------------------------------------------------------------------------
+# --- unusable states ----------------------------------------------------------------------------------------
 
 
 def _corrupt(home: Path) -> None:
@@ -175,26 +175,26 @@ def _broken_key(home: Path) -> None:
 
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "a corrupt database": (_corrupt, "state.db"),
-    "a database of a newer Shoal": (_newer, "written by a newer Shoal"),
+    "a database of a newer Shoal": (_newer, "written by a newer version of Shoal"),
     "a database of another program": (_of_another_program, "of another program"),
     "a directory in place of the database": (_a_directory, "state.db"),
     "a key that is none": (_broken_key, "server.key"),
 }
 
 
-@pytest.mark.parametrize("harm, says", BROKEN.values(), ids=BROKEN)
-def test_a_state_that_cannot_be_used_is_said_in_one_line_and_left_alone(
-    tmp_path: Path, harm: Callable[[Path], None], says: str
+@pytest.mark.parametrize("damage, message", BROKEN.values(), ids=BROKEN)
+def test_an_unusable_state_is_an_error_and_is_not_changed(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     with up(tmp_path):
         pass
-    harm(tmp_path)
+    damage(tmp_path)
     before = contents(tmp_path)
-    refused = shoal("up", "--home", str(tmp_path))
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("Error: ")
-    assert says in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    rejected = shoal("up", "--home", str(tmp_path))
+    assert (rejected.returncode, rejected.stdout) == (1, "")
+    assert rejected.stderr.startswith("Error: ")
+    assert message in rejected.stderr
+    assert rejected.stderr.count("\n") == 1
     assert contents(tmp_path) == before
 
 
@@ -202,30 +202,30 @@ def contents(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(home.iterdir()) if path.is_file()}
 
 
-def test_a_directory_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_directory_is_rejected_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
     tmp_path.chmod(0o755)
-    refused = shoal("up", "--home", str(tmp_path))
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(f"Error: {tmp_path} has files in it, and none of them is Shoal's")
+    rejected = shoal("up", "--home", str(tmp_path))
+    assert (rejected.returncode, rejected.stdout) == (1, "")
+    assert rejected.stderr.startswith(f"Error: {tmp_path} contains files that are not Shoal's")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
-def test_what_is_to_be_typed_can_be_pasted(tmp_path: Path) -> None:
+def test_printed_export_command_is_quoted(tmp_path: Path) -> None:
     home = tmp_path / "a b"
     with up(home) as daemon:
         assert daemon.stdout
         assert shlex.split(daemon.stdout.readline()) == ["export", f"KUBECONFIG={home / 'kubeconfig'}"]
 
 
-def test_as_many_connections_may_be_open_as_the_system_lets_it(tmp_path: Path) -> None:
+def test_limit_of_open_files_is_raised(tmp_path: Path) -> None:
     with up(tmp_path) as daemon:
         soft, hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
     assert soft == hard
 
 
-def test_what_a_client_asks_in_vain_is_no_news_to_who_runs_it(tmp_path: Path) -> None:
+def test_unsupported_requests_print_nothing(tmp_path: Path) -> None:
     with up(tmp_path) as daemon:
         headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
         asked = urllib.request.Request(f"{url(tmp_path)}/healthz", headers=headers)  # noqa: S310 - https
@@ -236,15 +236,15 @@ def test_what_a_client_asks_in_vain_is_no_news_to_who_runs_it(tmp_path: Path) ->
         assert daemon.communicate()[1] == ""
 
 
-def test_a_home_that_is_a_file_is_said(tmp_path: Path) -> None:
+def test_error_of_a_home_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
-    refused = shoal("up", "--home", str(tmp_path / "home"))
-    assert refused.returncode != 0
-    assert "is a file" in refused.stderr
+    rejected = shoal("up", "--home", str(tmp_path / "home"))
+    assert rejected.returncode != 0
+    assert "is a file" in rejected.stderr
 
 
-def test_a_home_where_nothing_can_be_written_is_said() -> None:
-    refused = shoal("up", "--home", "/sys/shoal")  # not even root can make a directory there
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("Error: /sys/shoal cannot be used: ")
-    assert refused.stderr.count("\n") == 1
+def test_error_of_a_read_only_home() -> None:
+    rejected = shoal("up", "--home", "/sys/shoal")  # not even root can make a directory there
+    assert (rejected.returncode, rejected.stdout) == (1, "")
+    assert rejected.stderr.startswith("Error: /sys/shoal cannot be used: ")
+    assert rejected.stderr.count("\n") == 1

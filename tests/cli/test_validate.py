@@ -1,4 +1,4 @@
-"""`shoal validate`, run as people run it."""
+"""`shoal validate` through the real command: output, errors, exit codes and imports."""
 
 import subprocess
 import sys
@@ -8,26 +8,26 @@ import pytest
 import yaml
 
 from tests import builders
-from tests.cli.running import SHOAL, SHOAL_IN_SHELL, run, shell, shoal
+from tests.cli.process import SHOAL, SHOAL_IN_SHELL, run, shell, shoal
 
 GOOD = [builders.node("n"), builders.pod("p"), builders.pool("gpu")]
 BAD = builders.pod("bad") | {"spec": {"containers": [], "nodeSelector": 5}}
 
 
-def write(path: Path, *things: object) -> str:
+def write(path: Path, *objects: object) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump_all(things))
+    path.write_text(yaml.safe_dump_all(objects))
     return str(path)
 
 
-def test_good_objects(tmp_path: Path) -> None:
+def test_valid_objects(tmp_path: Path) -> None:
     write(tmp_path / "good.yaml", *GOOD)
     done = shoal("validate", "-f", "good.yaml", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["Node n: valid", "Pod default/p: valid", "Pool gpu: valid", "3 valid"]
 
 
-def test_every_error_of_every_file(tmp_path: Path) -> None:
+def test_all_errors_of_all_files(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", GOOD[0], BAD, GOOD[0])
     write(tmp_path / "b.yaml", {"kind": "Pod"}, {"kind": "Deployment", "apiVersion": "apps/v1"})
     odd = builders.pool("odd")
@@ -38,7 +38,7 @@ def test_every_error_of_every_file(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout.splitlines() == ["Node n: valid", "Pool odd: valid", "2 valid, 4 invalid, 1 skipped"]
     assert done.stderr.splitlines() == [
-        "skipped: Deployment apps/v1 (1 object): not a kind that is read",
+        "skipped: Deployment apps/v1 (1 object): unsupported kind",
         "warning: c.yaml: Pool odd: spec.disableSharring: is not a field that is known",
         "error: a.yaml#2: Pod default/bad: spec.containers: must have at least 1 item",
         "error: a.yaml#2: Pod default/bad: spec.nodeSelector: must be a mapping, not 5",
@@ -75,7 +75,7 @@ def test_a_file_is_required() -> None:
     assert "Missing option '-f'" in done.stderr
 
 
-def test_a_reader_that_goes_is_no_accident(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     name = write(tmp_path / "a.yaml", *(builders.pod(f"p{i}") for i in range(2000)))
     done = shell(f"{SHOAL_IN_SHELL} validate -f '{name}' | head -1")
     assert (done.stdout, done.stderr) == ("Pod default/p0: valid\n", "")
@@ -115,7 +115,7 @@ def test_help_lists_the_commands() -> None:
     assert shoal("nonsense").returncode == 2
 
 
-def test_an_interruption_is_quiet() -> None:
+def test_an_interruption_prints_nothing() -> None:
     code = (
         "import os, signal, sys, threading\nfrom shoal.cli.main import main\n"
         "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\nmain()"
@@ -126,5 +126,5 @@ def test_an_interruption_is_quiet() -> None:
         code_of_exit = process.wait()
         assert process.stdout is not None
         assert process.stderr is not None
-        said = process.stdout.read(), process.stderr.read()
-    assert (code_of_exit, *map(bytes.strip, said)) == (130, b"", b"")
+        output = process.stdout.read(), process.stderr.read()
+    assert (code_of_exit, *map(bytes.strip, output)) == (130, b"", b"")

@@ -10,8 +10,9 @@ from typing import Final
 
 import pytest
 
-from shoal.api.kinds import OWN_KINDS, Kind
-from tests.cli.running import shoal
+from shoal.api import registry
+from shoal.api.kinds import Kind
+from tests.cli.process import shoal
 from tests.k8s.assets import BASE, NoAssetsError, assets
 from tests.k8s.controlplane import ControlPlane, control_plane
 from tests.k8s.processes import until
@@ -79,9 +80,9 @@ def install_crds(plane: ControlPlane) -> None:
     applied = plane.kubectl("apply", "-f", "-", stdin=printed.stdout)
     if printed.returncode or applied.returncode:
         raise RuntimeError(f"the CRDs cannot be applied: {printed.stderr}{applied.stderr}")
-    wanted = {f"{kind.plural}.{kind.group}": "True" for kind in OWN_KINDS}
+    wanted = {f"{kind.plural}.{kind.group}": "True" for kind in registry.kinds()}
     until(lambda: established(plane) == wanted, "all CRDs are established")
-    until(lambda: all(_is_served(plane, kind) for kind in OWN_KINDS), "all CRDs are served")
+    until(lambda: all(_is_served(plane, kind) for kind in registry.kinds()), "all CRDs are served")
 
 
 def _is_served(plane: ControlPlane, kind: Kind) -> bool:

@@ -4,18 +4,22 @@ import json
 
 import pytest
 
-from shoal.api.kinds import DIJOB, OWN_KINDS, POOL, TYJOB, Kind
+from shoal.api import registry
+from shoal.api.kinds import Kind
+from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.pool.kind import KIND as POOL
+from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests import builders
-from tests.cli.running import shoal
+from tests.cli.process import shoal
 from tests.k8s.controlplane import ControlPlane
 from tests.k8s.fixtures import DEFINITIONS, established
 
-EACH_KIND = pytest.mark.parametrize("kind", OWN_KINDS, ids=lambda kind: kind.kind)
+EACH_KIND = pytest.mark.parametrize("kind", registry.kinds(), ids=lambda kind: kind.kind)
 T = builders.template(cpu=1)
 
 
 def test_every_definition_is_established(k8s: ControlPlane) -> None:
-    assert established(k8s) == {f"{kind.plural}.{kind.group}": "True" for kind in OWN_KINDS}
+    assert established(k8s) == {f"{kind.plural}.{kind.group}": "True" for kind in registry.kinds()}
 
 
 @EACH_KIND
@@ -31,7 +35,7 @@ def test_a_definition_has_no_complaints(k8s: ControlPlane, kind: Kind) -> None:
 def test_applying_again_changes_nothing(k8s: ControlPlane) -> None:
     done = k8s.kubectl("apply", "-f", "-", stdin=shoal("crds").stdout)
     assert done.stderr == ""
-    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["unchanged"] * len(OWN_KINDS)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["unchanged"] * len(registry.kinds())
 
 
 @EACH_KIND

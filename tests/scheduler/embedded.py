@@ -22,7 +22,7 @@ from shoal.embedded.store import open_home
 from shoal.kubelet.agent import Agent
 from shoal.kubelet.nodes import LocalNode
 from shoal.kubelet.runtime import UsageReport, Run, Runtime, open_runtime
-from tests.cli.running import SHOAL
+from tests.cli.process import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
 from tests.scheduler.scenes import Act, Stage

@@ -1,4 +1,4 @@
-"""The real command, as a process of its own."""
+"""Run the real command as a separate process."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ def run(
     stdout: IO[bytes] | int = subprocess.PIPE,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; what it prints is text."""
+    """Run a command until it exits, and decode its output."""
     done = subprocess.run(  # noqa: S603 - our own command, and the shell around it
         command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False, cwd=cwd
     )
@@ -31,5 +31,5 @@ def shoal(*arguments: str, stdin: bytes = b"", cwd: Path | None = None) -> subpr
 
 
 def shell(script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the shell."""
+    """Run a shell script."""
     return run(["/bin/sh", "-c", script])

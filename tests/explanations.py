@@ -1,4 +1,4 @@
-"""`--explain` as tests reach it: objects in, the documented JSON object out."""
+"""Explain a job of given objects, as the documented JSON object."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api.decode import decode
 from shoal.api.intake import take
-from shoal.cache.dry_run import rehearse, world_of
+from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cli.commands.plan import explain_job
 from shoal.engine.config import SchedulerConfig
 from tests.builders import Object
@@ -22,13 +22,15 @@ def explain(
     now: str | None = None,
     cycles: int = 1,
 ) -> Object:
-    """What `shoal plan --explain JOB -o json` prints for these objects."""
+    """The output of `shoal plan --explain JOB -o json` for these objects."""
     intake = take(("test", raw) for raw in objects)
     assert not intake.errors
-    moment = None if now is None else msgspec.convert(now, type=datetime).timestamp()
+    now_seconds = None if now is None else msgspec.convert(now, type=datetime).timestamp()
     views = [view for _, view in intake.views]
-    settings = decode(SchedulerConfig, dict(config or {}))
-    world = world_of(views, moment)
-    found = explain_job(job, world, rehearse(world, settings, cycles=cycles), settings, None)
-    result: Object = msgspec.json.decode(msgspec.json.encode(found))
+    scheduler_config = decode(SchedulerConfig, dict(config or {}))
+    world = world_of(views, now_seconds)
+    explanation = explain_job(
+        job, world, run_cycles(world, scheduler_config, cycles=cycles), scheduler_config, None
+    )
+    result: Object = msgspec.json.decode(msgspec.json.encode(explanation))
     return result

@@ -1,4 +1,4 @@
-"""The command line within the test's own process: what it prints, and how it exits."""
+"""Run the command line inside the test's process, and capture its output and exit code."""
 
 import contextlib
 import io
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from shoal.cli.main import main
 
 
-class Done(NamedTuple):
-    """What became of a command."""
+class Result(NamedTuple):
+    """Exit code, standard output and standard error of a command."""
 
     code: int
     out: str
     err: str
 
 
-class _Paper(io.TextIOWrapper):
-    """A stream that is kept, whoever closes it."""
+class _CapturedStream(io.TextIOWrapper):
+    """A text stream in memory whose contents can be read after the command."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
@@ -27,17 +27,17 @@ class _Paper(io.TextIOWrapper):
         return self.buffer.getvalue().decode()  # type: ignore[attr-defined, no-any-return] # a BytesIO
 
 
-def inside(*arguments: str, stdin: str = "") -> Done:
+def invoke(*arguments: str, stdin: str = "") -> Result:
     """Run `shoal` with these arguments."""
-    out, err = _Paper(), _Paper()
-    before, sys.stdin = sys.stdin, _Paper(stdin)
+    out, err = _CapturedStream(), _CapturedStream()
+    before, sys.stdin = sys.stdin, _CapturedStream(stdin)
     code: object = 0
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             main(arguments)
-    except SystemExit as left:
-        code = left.code
+    except SystemExit as exited:
+        code = exited.code
     finally:
         sys.stdin = before
     assert isinstance(code, int)
-    return Done(code, out.text(), err.text())
+    return Result(code, out.text(), err.text())

@@ -1,4 +1,4 @@
-"""The table of pools, as it is drawn: a block a pool, six rows, five columns, and all together."""
+"""The table of pools: a block of six rows and five columns for each pool, and the total."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from tests.builders import (
     template,
     tyjob,
 )
-from tests.cli.drawn import drawn
+from tests.cli.rendering import render_plan
 
 HEADER = ["POOL", "RESOURCE", "CAPACITY", "ALLOCATABLE", "USED", "SHARED", "PENDING"]
 ROWS = ["cpu", "gpu", "mem", "storage", "nodes", "pods"]
 
-Figures = Mapping[str, Mapping[str, str]]
-"""Pool, row, and the five figures of it with blanks between."""
+Amounts = Mapping[str, Mapping[str, str]]
+"""By pool and row: the five amounts, separated by blanks."""
 
 
 def blocks(text: str) -> dict[str, dict[str, str]]:
-    """The table in a drawing: each pool with its rows."""
+    """Parse the table of pools in an output: each pool with its rows."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split() == HEADER)
     end = next(i for i, line in enumerate(lines) if line.startswith("p preemption") or "includes" in line)
@@ -35,9 +35,9 @@ def blocks(text: str) -> dict[str, dict[str, str]]:
     for before, line in zip(lines[start:end], lines[start + 1 : end], strict=False):
         if line[:column].strip() and (before is lines[start] or not before.strip()):
             name = line[:column].strip()
-        resource, _, figures = line[column:].partition(" ")
+        resource, _, amounts = line[column:].partition(" ")
         if resource:
-            found.setdefault(name, {})[resource] = " ".join(figures.split())
+            found.setdefault(name, {})[resource] = " ".join(amounts.split())
     return found
 
 
@@ -45,8 +45,8 @@ A, B = {"pool": "a"}, {"pool": "b"}
 DAEMON = pod("daemon", cpu="100m", node="n1", scheduler="default-scheduler")
 DISK = "ephemeral-storage"
 
-WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
-    "what runs at home is used, and what does not fit is pending": (
+WORLDS: dict[str, tuple[Sequence[Object], Amounts]] = {
+    "running pods are used, and pods that do not fit are pending": (
         [
             node("n1", cpu=8, memory="32Gi", gpu=4, pods=110, more={DISK: "100Gi"}),
             pod("p", cpu="1500m", memory="512Mi", gpu=1, node="n1"),
@@ -63,11 +63,11 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
             }
         },
     ),
-    "what the plan places is used already": (
+    "pods that the plan places are used": (
         [node("n1", cpu=8), pod("p", cpu=3)],
         {"default": {"cpu": "8 8 3 0 0", "nodes": "1 1 1 0 -"}},
     ),
-    "what others lent is shared where it runs, and Total is the sum of all pools": (
+    "pods on borrowed nodes are shared in the lending pool, and Total is the sum of all pools": (
         [
             open_pool("a"),
             open_pool("b"),
@@ -85,7 +85,7 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
             "Total": {"cpu": "13 13 3 2 9", "nodes": "3 3 1 1 -", "pods": "30 30 2 1 1"},
         },
     ),
-    "a guest who comes by the plan is shared, one who leaves by it is not": (
+    "a borrowing pod that the plan places is shared, one that it evicts is not": (
         [
             open_pool("a"),
             open_pool("b"),
@@ -104,15 +104,15 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
             "c": {"cpu": "4 4 0 0 4", "nodes": "1 1 0 0 -"},
         },
     ),
-    "GPUs of all makers are one row": (
+    "GPUs of all vendors are one row": (
         [node("n1", gpu=2, more={"amd.com/gpu": 4, "example.com/fpga": 9}), pod("p", gpu=1, node="n1")],
         {"default": {"gpu": "6 6 1 0 0"}},
     ),
-    "GPUs that nobody has can still be asked for": (
+    "GPUs can be pending in a pool without any": (
         [node("n1"), pod("p", spec=template(gpu=3)["spec"])],
         {"default": {"gpu": "0 0 0 0 3"}},
     ),
-    "nodes that take no pods are there, but not to be had": (
+    "unschedulable nodes count as capacity, but are not allocatable": (
         [node("n1"), node("n2", unschedulable=True), node("n3", ready="False"), node("n4", ready="True")],
         {"default": {"nodes": "4 2 0 0 -"}},
     ),
@@ -128,7 +128,7 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
             "Total": {"pods": "∞ ∞ 0 0 0"},
         },
     ),
-    "a pool without nodes that somebody waits for": (
+    "a pool without nodes that has pending pods": (
         [pool("a", selector=A), node("n1", pods=5), pod("p", cpu=2, pool="a")],
         {"a": {"cpu": "0 0 0 0 2", "gpu": "0 0 0 0 0", "nodes": "0 0 0 0 -", "pods": "0 0 0 0 1"}},
     ),
@@ -139,7 +139,7 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
         ],
         {"default": {"cpu": "4 4 0 0 5", "pods": "∞ ∞ 0 0 4"}},
     ),
-    "more is asked for than any one quantity can say": (
+    "pending requests above the maximum of a quantity": (
         [node("n1"), batch_job("b", template(memory="1Pi"), parallelism=1100)],
         {"default": {"mem": "10Gi 10Gi 0 0 1100Pi", "pods": "∞ ∞ 0 0 1100"}},
     ),
@@ -147,26 +147,26 @@ WORLDS: dict[str, tuple[Sequence[Object], Figures]] = {
 
 
 @pytest.mark.parametrize("world, expected", WORLDS.values(), ids=WORLDS.keys())
-def test_figures(world: Sequence[Object], expected: Figures) -> None:
-    found = blocks(drawn(*world, width=80))
+def test_amounts(world: Sequence[Object], expected: Amounts) -> None:
+    found = blocks(render_plan(*world, width=80))
     for name, rows in expected.items():
         assert list(found[name]) == ROWS
         assert {row: found[name][row] for row in rows} == rows, name
 
 
-def test_a_pool_with_nothing_that_nobody_waits_for_takes_little_room() -> None:
-    found = blocks(drawn(open_pool("a"), node("n1", labels=A)))
+def test_an_empty_pool_has_one_row() -> None:
+    found = blocks(render_plan(open_pool("a"), node("n1", labels=A)))
     assert found["default"] == {"nodes": "0 0 0 0 -"}
     assert list(found["a"]) == list(found["Total"]) == ROWS
 
 
-def test_one_pool_is_its_own_total() -> None:
-    assert list(blocks(drawn(node("n1")))) == ["default"]
+def test_a_single_pool_has_no_total() -> None:
+    assert list(blocks(render_plan(node("n1")))) == ["default"]
 
 
-def test_the_features_of_a_pool_are_ticked_below_its_name() -> None:
+def test_features_are_shown_below_the_name() -> None:
     pools = [pool("masters", selector=A), open_pool("b", borrows=False)]
-    text = drawn(*pools, node("n1", labels=A))
+    text = render_plan(*pools, node("n1", labels=A))
     assert re.search(r"^masters .*\np x  b x  s x ", text, re.MULTILINE)
     assert re.search(r"^b .*\np √  b x  s √ ", text, re.MULTILINE)
     assert re.search(r"^default .*\np √  b √  s √ ", text, re.MULTILINE)
@@ -177,10 +177,10 @@ MANY = [open_pool(f"pool-{i}") for i in range(9)] + [
 ]
 
 
-def test_of_many_pools_those_are_drawn_where_something_happens() -> None:
+def test_of_many_pools_only_active_ones_are_shown() -> None:
     waits = pod("waits", cpu=99, pool="pool-3")
     guest = pod("guest", cpu=1, pool="pool-1", node="n5")
-    text = drawn(*MANY, pod("comes", cpu=1, pool="pool-7"), waits, guest)
+    text = render_plan(*MANY, pod("comes", cpu=1, pool="pool-7"), waits, guest)
     assert list(blocks(text)) == ["pool-3", "pool-5", "pool-7", "Total"]
     assert "Total includes 7 other pools (-o wide shows all)" in text
     assert blocks(text)["Total"]["nodes"] == "9 9 2 1 -"
@@ -188,20 +188,22 @@ def test_of_many_pools_those_are_drawn_where_something_happens() -> None:
     assert "Nodes of pool-8" not in text
 
 
-def test_of_many_pools_where_something_happens_those_are_drawn_where_most_wait() -> None:
+def test_of_many_active_pools_those_with_most_pending_pods_are_shown() -> None:
     some = [pod(f"some-{i}", cpu=99, pool=f"pool-{i}") for i in range(9)]
     more = [pod(f"more-{i}", cpu=99, pool=f"pool-{i}") for i in range(4, 9)]
-    found = blocks(drawn(*MANY, *some, *more))
+    found = blocks(render_plan(*MANY, *some, *more))
     assert list(found) == ["pool-0", *(f"pool-{i}" for i in range(4, 9)), "Total"]
 
 
-def test_wide_draws_all_pools() -> None:
-    assert len(blocks(drawn(*MANY, wide=True))) == 11
+def test_wide_shows_all_pools() -> None:
+    assert len(blocks(render_plan(*MANY, wide=True))) == 11
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_every_line_has_room_and_a_long_name_is_broken(width: int) -> None:
+def test_long_names_wrap_within_the_width(width: int) -> None:
     name = "a-pool-with-a-name-" + "that-does-not-end-" * 8 + "here"
-    text = drawn(open_pool(name, selector=A), node("n1", labels=A), pod("p", pool=name, cpu=1), width=width)
+    text = render_plan(
+        open_pool(name, selector=A), node("n1", labels=A), pod("p", pool=name, cpu=1), width=width
+    )
     assert max(map(len, text.splitlines())) <= width
     assert name in "".join(line[:24].strip() for line in text.splitlines())

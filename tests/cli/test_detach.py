@@ -1,4 +1,4 @@
-"""What goes on in the background says one thing to who called it, and nothing to anybody else."""
+"""A detached daemon reports to its caller until it is ready, and to its log afterwards."""
 
 import subprocess
 import sys
@@ -21,23 +21,23 @@ with detached(home / "log") as tell:
 LIMIT = 60.0
 
 
-def run(home: Path, *when: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SCRIPT, str(home), *when]
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT, str(home), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)  # noqa: S603
 
 
-def test_a_failure_before_it_is_ready_is_what_the_caller_hears(tmp_path: Path) -> None:
-    said = run(tmp_path, "early")
-    assert said.returncode == 1
-    assert "too early" in said.stderr
+def test_a_failure_before_ready_is_reported_to_the_caller(tmp_path: Path) -> None:
+    result = run(tmp_path, "early")
+    assert result.returncode == 1
+    assert "too early" in result.stderr
 
 
-def test_a_failure_afterwards_goes_to_the_log_and_into_no_other_file(tmp_path: Path) -> None:
-    said = run(tmp_path)
-    assert said.returncode == 0
-    until = time.monotonic() + LIMIT
-    while Path(f"/proc/{int(said.stdout)}").exists():
-        assert time.monotonic() < until
+def test_a_later_failure_goes_only_to_the_log(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.returncode == 0
+    deadline = time.monotonic() + LIMIT
+    while Path(f"/proc/{int(result.stdout)}").exists():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     assert "too late" in (tmp_path / "log").read_text()
     assert {path.stat().st_size for path in tmp_path.glob("file-*")} == {0}

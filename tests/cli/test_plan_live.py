@@ -1,4 +1,4 @@
-"""`shoal plan` of a live cluster: what it is planned as is what its files would be planned as."""
+"""`shoal plan` of a live cluster: the same plan as for its objects in files."""
 
 import asyncio
 import json
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
-from shoal.cluster.resources import BY_KIND, Object
+from shoal.cluster.resources import Object, by_kind
 from tests import builders
 from tests.apiserver.http.running import embedded_api
 from tests.cli.daemon import up
-from tests.cli.running import shoal
+from tests.cli.process import shoal
 from tests.k8s.controlplane import ControlPlane
 
 NOW = "2030-01-01T00:00:00Z"
@@ -36,11 +36,11 @@ WORLD: list[Object] = [
 MORE = builders.pod("more", cpu=3)
 
 
-async def fill(kubeconfig: Path) -> None:
-    """Write the world through the API; a status is written apart, as everywhere."""
+async def create_world(kubeconfig: Path) -> None:
+    """Create the world through the API; statuses are written through the subresource."""
     cluster = KubernetesCluster(find_access(str(kubeconfig)))
     for thing in WORLD:
-        resource = BY_KIND[thing["apiVersion"], thing["kind"]]
+        resource = by_kind()[thing["apiVersion"], thing["kind"]]
         made = await cluster.create(resource, thing)
         if "status" in thing:
             name, namespace = made["metadata"]["name"], made["metadata"].get("namespace", "")
@@ -50,47 +50,47 @@ async def fill(kubeconfig: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cluster that nobody schedules."""
+    """A cluster without a scheduler."""
     with embedded_api(tmp_path_factory.mktemp("home")) as api:
-        asyncio.run(fill(api.kubeconfig()))
+        asyncio.run(create_world(api.kubeconfig()))
         yield api.kubeconfig().parent
 
 
-def planned(*arguments: str, stdin: bytes = b"") -> dict[str, Any]:
+def run_plan(*arguments: str, stdin: bytes = b"") -> dict[str, Any]:
     done = shoal("plan", "-o", "json", "--now", NOW, *arguments, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def decided(plan: dict[str, Any]) -> list[tuple[str, str]]:
+def placements(plan: dict[str, Any]) -> list[tuple[str, str]]:
     return [(placement["pod"], placement["node"]) for placement in plan["placements"]]
 
 
-def test_a_cluster_is_planned_as_its_objects_in_a_file_are(home: Path) -> None:
-    live = planned("--home", str(home))
-    filed = planned("-f", "-", stdin=yaml.safe_dump_all(WORLD).encode())
-    assert decided(live) == decided(filed)
-    assert decided(live)
+def test_a_live_cluster_is_planned_like_its_objects_in_a_file(home: Path) -> None:
+    live = run_plan("--home", str(home))
+    filed = run_plan("-f", "-", stdin=yaml.safe_dump_all(WORLD).encode())
+    assert placements(live) == placements(filed)
+    assert placements(live)
     assert [job["reasons"] for job in live["jobs"]] == [job["reasons"] for job in filed["jobs"]]
 
 
-def test_files_are_added_to_a_cluster_that_is_named(home: Path, tmp_path: Path) -> None:
+def test_files_are_added_to_a_named_cluster(home: Path, tmp_path: Path) -> None:
     (tmp_path / "more.yaml").write_text(yaml.safe_dump(MORE))
     more = ("-f", str(tmp_path / "more.yaml"))
-    both = planned("--kubeconfig", str(home / "kubeconfig"), *more)
-    assert ("default/more", "n1") in decided(both)
-    assert len(decided(both)) == len(decided(planned("--home", str(home)))) + 1
-    assert [pod for pod, _ in decided(planned(*more))] == []
+    both = run_plan("--kubeconfig", str(home / "kubeconfig"), *more)
+    assert ("default/more", "n1") in placements(both)
+    assert len(placements(both)) == len(placements(run_plan("--home", str(home)))) + 1
+    assert [pod for pod, _ in placements(run_plan(*more))] == []
 
 
-def test_a_job_of_a_cluster_can_be_explained(home: Path) -> None:
+def test_explain_job_of_a_live_cluster(home: Path) -> None:
     done = shoal("plan", "--home", str(home), "--explain", "waits", "--now", NOW)
     assert done.returncode == 0
     assert "waits" in done.stdout
 
 
-def test_a_cluster_that_does_not_answer_is_said_in_one_line(tmp_path: Path) -> None:
+def test_error_of_an_unreachable_cluster_is_one_line(tmp_path: Path) -> None:
     with up(tmp_path):
         pass
     done = shoal("plan", "--home", str(tmp_path))
@@ -99,27 +99,27 @@ def test_a_cluster_that_does_not_answer_is_said_in_one_line(tmp_path: Path) -> N
     assert done.stderr.count("\n") == 1
 
 
-def test_a_context_that_is_not_there_is_said(home: Path) -> None:
+def test_error_of_a_missing_context(home: Path) -> None:
     done = shoal("plan", "--kubeconfig", str(home / "kubeconfig"), "--context", "moon")
     assert done.returncode == 1
     assert "has no context 'moon'" in done.stderr
 
 
 async def test_a_real_cluster_can_be_planned(k8s: ControlPlane) -> None:
-    plan = planned("--kubeconfig", str(k8s.kubeconfig()))
+    plan = run_plan("--kubeconfig", str(k8s.kubeconfig()))
     assert "default" in [pool["pool"] for pool in plan["pools"]]
 
 
-def test_without_the_right_to_look_it_says_so(k8s: ControlPlane) -> None:
+def test_error_without_permission_to_list(k8s: ControlPlane) -> None:
     done = shoal("plan", "--kubeconfig", str(k8s.kubeconfig("nobody")))
     assert (done.returncode, done.stdout) == (1, "")
     assert "is forbidden" in done.stderr
 
 
-def test_without_any_cluster_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_any_cluster_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "SHOAL_HOME"):
         monkeypatch.delenv(name, raising=False)
     done = shoal("plan")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith("; `shoal up` starts a cluster, --kubeconfig names one\n")
+    assert done.stderr.endswith("; start a cluster with `shoal up`, or name one with --kubeconfig\n")
