@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.cache.assumptions import Assumption
 from shoal.cache.world import World
 from tests.builders import Object, namespace, node, pod, template, tyjob
-from tests.following import NOW, Follower, identity, portrait, view
+from tests.incremental import NOW, Follower, identity, portrait, view
 from tests.worlds import World as Drawn
 from tests.worlds import worlds
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.cache.snapshots import Assembler
+from shoal.cache.snapshots import SnapshotBuilder
 from shoal.cache.world import World
 from tests.builders import (
     POOL,
@@ -26,7 +26,7 @@ from tests.builders import (
     trainingjob,
     tyjob,
 )
-from tests.following import NOW, Follower, Identity, identity, portrait
+from tests.incremental import NOW, Follower, Identity, identity, portrait
 
 SMALL = template(cpu=1)
 SILENT = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T00:59:30Z"}
@@ -305,10 +305,10 @@ def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
     then.put(*change.put)
     then.remove(*change.remove)
     stage = World(NOW)
-    assembler = Assembler(stage, first.config)
+    assembler = SnapshotBuilder(stage, first.config)
     for one in (first, then, first):
         stage.become(one.world)
-        assert portrait(assembler.assemble(NOW).snapshot) == portrait(one.look().snapshot)
+        assert portrait(assembler.build(NOW).snapshot) == portrait(one.look().snapshot)
 
 
 ALL = [one for change in CHANGES.values() for one in (*change.objects, *change.put)]

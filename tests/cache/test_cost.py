@@ -27,7 +27,7 @@ from tests.builders import (
     template,
     tyjob,
 )
-from tests.following import NOW, Follower, identity
+from tests.incremental import NOW, Follower, identity
 
 SMALL = template(cpu=1)
 
@@ -38,10 +38,10 @@ class Counts(Counter[str]):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Counts:
-    """Counts sketches and workloads that are made, nodes that are summed up, and layouts of all nodes."""
+    """Counts specs and workloads that are made, nodes that are summed up, and layouts of all nodes."""
     counts = Counts()
-    _count(monkeypatch, WorkloadBuilder, "party", lambda _: counts.update(workloads=1))
-    _count(monkeypatch, WorkloadIndex, "_sketch", lambda _: counts.update(sketches=1))
+    _count(monkeypatch, WorkloadBuilder, "build", lambda _: counts.update(workloads=1))
+    _count(monkeypatch, WorkloadIndex, "_spec_of", lambda _: counts.update(specs=1))
     _count(monkeypatch, Occupancy, "update", lambda columns: counts.update(nodes=len(columns)))
     _count(monkeypatch, Nodes, "__init__", lambda _: counts.update(layouts=1))
     return counts
@@ -95,15 +95,15 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
     "a node is not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
     "nodes are cordoned": ([node("n3", unschedulable=True), node("n4", unschedulable=True)], Counts(nodes=2)),
     "a node comes": ([node("n99")], Counts(nodes=21, layouts=1)),
-    "a pod ends": ([pod("p7", cpu=1, node="n7", phase="Succeeded")], Counts(nodes=1, sketches=1)),
-    "a pod comes": ([pod("new", cpu=1)], Counts(sketches=1, workloads=1)),
+    "a pod ends": ([pod("p7", cpu=1, node="n7", phase="Succeeded")], Counts(nodes=1, specs=1)),
+    "a pod comes": ([pod("new", cpu=1)], Counts(specs=1, workloads=1)),
     "two pods of a job leave": (
         [pod_of(f"j-w-{i}", SMALL, of=owner("TYJob", "j"), node="n0", terminating=True) for i in range(2)],
-        Counts(nodes=1, sketches=3, workloads=1),
+        Counts(nodes=1, specs=3, workloads=1),
     ),
     "a pod of another scheduler comes": (
         [pod("new", cpu=1, node="n1", scheduler="other")],
-        Counts(nodes=1, sketches=1),
+        Counts(nodes=1, specs=1),
     ),
     "a namespace without pods comes": ([namespace("empty")], Counts()),
     "a budget changes": ([budget("g", guards={"app": "x"}, min_available=2)], Counts()),
@@ -129,7 +129,7 @@ def test_a_node_that_falls_silent_costs_its_pods_when_it_is_lost(made: Counts) -
     follower.look(NOW + 60)
     assert not +made
     follower.look(NOW + 61)
-    assert made == Counts(nodes=1, sketches=3)
+    assert made == Counts(nodes=1, specs=3)
 
 
 def test_what_nobody_has_any_more_is_forgotten() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shoal.api.decode import decode
 from shoal.engine.config import SchedulerConfig
 from tests.builders import Object, namespace
-from tests.following import NOW, Follower, identity, portrait
+from tests.incremental import NOW, Follower, identity, portrait
 from tests.worlds import World, elastic_worlds, shared_worlds, worlds
 
 over_changes = settings(max_examples=60)

@@ -11,7 +11,7 @@ import pytest
 
 from shoal.apiserver.registry.registry import Registry
 from shoal.cache.live import followed
-from shoal.cache.snapshots import Assembler, assemble
+from shoal.cache.snapshots import SnapshotBuilder, build_snapshot
 from shoal.cache.world import World
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import EVERYTHING, Deletion, Page, Selector, WatchEvent
@@ -32,8 +32,8 @@ from tests.builders import (
     trainingjob,
     tyjob,
 )
-from tests.cluster.following import following, until
-from tests.following import NOW, portrait, view
+from tests.cluster.live_world import follow_world, wait_until
+from tests.incremental import NOW, portrait, view
 
 SMALL = template(cpu=1)
 
@@ -72,7 +72,7 @@ async def afresh(registry: Registry, config: SchedulerConfig) -> Object:
     world = World(NOW)
     for resource in followed():
         world.put(*map(view, (await registry.list(resource)).items))
-    return portrait(assemble(world, config, NOW).snapshot)
+    return portrait(build_snapshot(world, config, NOW).snapshot)
 
 
 async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> None:
@@ -80,14 +80,14 @@ async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> No
     async with Registry(clock=lambda: NOW, rng=random.Random(1)) as registry:
         for one in objects():
             await create(registry, one)
-        async with following(registry) as live:
+        async with follow_world(registry) as live:
             await live.synced()
-            assembler = Assembler(live.world, config)
+            assembler = SnapshotBuilder(live.world, config)
             for _ in range(40):
                 for _ in range(rng.randrange(4)):
                     await rng.choice(WRITES)(registry, rng)
                 wanted = await afresh(registry, config)
-                await until(lambda: portrait(assembler.assemble(NOW).snapshot) == wanted)  # noqa: B023 - at once
+                await wait_until(lambda: portrait(assembler.build(NOW).snapshot) == wanted)  # noqa: B023 - at once
             assert live.unreadable == {}
             assert live.reflectors.errors == []
 
@@ -128,7 +128,7 @@ async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_
     async with Registry(clock=lambda: NOW, rng=random.Random(1)) as registry:
         for one in objects():
             await create(registry, one)
-        async with following(registry) as live:
+        async with follow_world(registry) as live:
             await live.synced()
             world, key = live.world, ("team", "t")
             assumption = world.assume_status("TYJob", key, allocations={"t-leader": "n1"})
@@ -137,7 +137,7 @@ async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_
             written = await registry.patch_status(resource_of("TYJob"), "t", "team", patch=patch)
             world.written(assumption, int(written["metadata"]["resourceVersion"]))
             assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
-            await until(lambda: not world.assumed)
+            await wait_until(lambda: not world.assumed)
             assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
 
 
@@ -207,12 +207,12 @@ UNREADABLE: dict[str, tuple[Object, list[str]]] = {
 
 @pytest.mark.parametrize("bad, paths", UNREADABLE.values(), ids=UNREADABLE.keys())
 async def test_an_object_that_is_not_right_is_left_out_alone(bad: Object, paths: list[str]) -> None:
-    async with following(Shelf(node("n1"), bad, pod("good", cpu=1))) as live:
+    async with follow_world(Shelf(node("n1"), bad, pod("good", cpu=1))) as live:
         await live.synced()
         ((kind, key), problem) = next(iter(live.unreadable.items()))
         assert (kind, key[1]) == (bad["kind"], "bad")
         assert [part.partition(": ")[0] for part in problem.split("; ")] == paths
-        seen = assemble(live.world, SchedulerConfig(), NOW).snapshot
+        seen = build_snapshot(live.world, SchedulerConfig(), NOW).snapshot
         assert [workload.key for workload in seen.workloads] == ["Pod/default/good"]
         assert seen.nodes.names == ("n1",)
 
@@ -220,7 +220,7 @@ async def test_an_object_that_is_not_right_is_left_out_alone(bad: Object, paths:
 async def test_a_null_is_an_absent_field_for_pods_too() -> None:
     odd = pod("p", cpu=1) | {"status": None}
     odd["spec"] |= {"nodeSelector": None, "tolerations": None, "priority": None}
-    async with following(Shelf(node("n1"), odd)) as live:
+    async with follow_world(Shelf(node("n1"), odd)) as live:
         await live.synced()
         assert live.unreadable == {}
         assert live.world.pods["default", "p"].phase == "Pending"
@@ -235,11 +235,11 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
 
-    async with following(cluster, ReflectorOptions(sleep=sleep)) as live:
+    async with follow_world(cluster, ReflectorOptions(sleep=sleep)) as live:
         await live.synced()
         assert list(live.world.nodes) == ["n1"]
         assert live.world.jobs["TYJob"] == {}
-        await until(lambda: len(waits) > 3)
+        await wait_until(lambda: len(waits) > 3)
         assert live.reflectors.errors == []
         cluster.without = ()
-        await until(lambda: ("default", "t") in live.world.jobs["TYJob"])
+        await wait_until(lambda: ("default", "t") in live.world.jobs["TYJob"])

@@ -13,7 +13,7 @@ from shoal.api.fields import InvalidObjectError
 from shoal.api.kinds import by_name
 from shoal.cache.pod_reader import PodReader
 from shoal.cache.world import World
-from shoal.kinds.pods import PodRecord, record
+from shoal.kinds.pods import PodRecord, record_of
 
 NOW = 1_767_225_600.0
 CPUS = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
@@ -63,7 +63,7 @@ def thorough(text: Any) -> Any:  # noqa: ANN401 - the view of a pod
 def alone(text: bytes, world: World) -> PodRecord | str:
     """What is made of a pod that nothing is known of."""
     try:
-        return record(thorough(text), world.pod_classes, NOW)
+        return record_of(thorough(text), world.pod_classes, NOW)
     except InvalidObjectError as problem:
         return str(problem)
 

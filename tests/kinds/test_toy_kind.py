@@ -18,7 +18,7 @@ import yaml
 from shoal.api import kinds, registry
 from shoal.api.crds import crd
 from shoal.api.fields import InvalidObjectError
-from shoal.cache.dry_run import rehearse, world_of
+from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cli.commands.scale import scale_patch
 from shoal.cli.input.session import Session
 from shoal.cli.output.describe.table import describe_object
@@ -83,7 +83,7 @@ def test_it_is_planned_and_explained() -> None:
     raws = [node("n1", cpu="4"), toyjob("fits", 3), toyjob("waits", 3)]
     views = [kinds.read(kinds.by_name()[raw["apiVersion"], raw["kind"]], raw) for raw in raws]
     world = world_of(views, now=0)
-    steps = rehearse(world, SchedulerConfig(), cycles=1)
+    steps = run_cycles(world, SchedulerConfig(), cycles=1)
     planned = {entry.job: entry for entry in report(steps, SchedulerConfig()).jobs}
     assert planned["ToyJob/default/fits"].state == "ScheduledSucceed"
     assert planned["ToyJob/default/fits"].allocation == {f"fits-{i}": "n1" for i in range(3)}

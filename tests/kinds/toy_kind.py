@@ -24,7 +24,7 @@ from shoal.controllers.stores import Stores
 from shoal.kinds.base import FINISHED, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
 from shoal.kinds.manifests import template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
-from shoal.kinds.pods import PodRecord, created
+from shoal.kinds.pods import PodRecord, created_at
 from shoal.kinds.status import broken_since, lost_tasks, nominations
 from shoal.kinds.workload_spec import Slot, WorkloadSpec, timestamp
 
@@ -83,7 +83,7 @@ class ToyJobKind(JobKind[ToyJob], frozen=True, eq=False, kw_only=True):
         return WorkloadSpec(
             kind=self.kind,
             metadata=job.metadata,
-            created=created(job.metadata, now),
+            created=created_at(job.metadata, now),
             slots=tuple(Slot(name=name, role="worker", pod_class=pod_class) for name in names(job)),
             minimum=job.spec.size,
             maximum=job.spec.size,

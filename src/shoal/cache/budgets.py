@@ -23,7 +23,7 @@ class _Count(msgspec.Struct, eq=False):
         self.healthy += there * change
 
 
-class Allowances:
+class DisruptionBudgets:
     """What every budget allows: what its status says, else what its pods that are there allow."""
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class Allowances:
         self,
         keys: Iterable[Key],
         budgets: Mapping[Key, PodDisruptionBudget],
-        everybody: Callable[[], Iterable[Occupant]],
+        all: Callable[[], Iterable[Occupant]],
     ) -> None:
         """Follow budgets that have changed."""
         for key in keys:
             self._said.pop(key, None)
             self._counts.pop(key, None)
             if key in budgets:
-                self._take(key, budgets[key], everybody)
+                self._take(key, budgets[key], all)
 
     def count(self, occupants: Iterable[Occupant], change: int) -> None:
         """Pods have come, or have gone."""
@@ -54,16 +54,14 @@ class Allowances:
         found = self._said | {key: Budget(one.term, _allowed(one)) for key, one in self._counts.items()}
         return tuple(found[key] for key in sorted(found))
 
-    def _take(
-        self, key: Key, budget: PodDisruptionBudget, everybody: Callable[[], Iterable[Occupant]]
-    ) -> None:
+    def _take(self, key: Key, budget: PodDisruptionBudget, all: Callable[[], Iterable[Occupant]]) -> None:
         term = AffinityTerm("", budget.spec.selector, frozenset([key[0]]))
         said = budget.status.disruptions_allowed
         if said is not None:
             self._said[key] = Budget(term, said)
             return
         self._counts[key] = _Count(budget, term)
-        self._counts[key].count(everybody(), 1)
+        self._counts[key].count(all(), 1)
 
 
 def _allowed(counted: _Count) -> int:

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shoal.api.meta import Object, ScaleRecord
-from shoal.cache.policy_questions import ask
-from shoal.cache.snapshots import Assembler, Assembly
+from shoal.cache.policy_questions import ask_policy
+from shoal.cache.snapshots import BuiltSnapshot, SnapshotBuilder
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
@@ -43,7 +43,7 @@ def newest(views: Iterable[Object]) -> float:
     return max((time.timestamp() for view in views for time in _times(view)), default=0.0)
 
 
-def rehearse(
+def run_cycles(
     world: World, config: SchedulerConfig, *, cycles: int = 1, step: float = 30, policy: Policy | None = None
 ) -> list[CycleResult]:
     """Run up to `cycles` cycles, and no more after one that is stable. The world changes.
@@ -56,10 +56,10 @@ def rehearse(
 def _steps(
     world: World, config: SchedulerConfig, cycles: int, step: float, policy: Policy | None
 ) -> Iterator[CycleResult]:
-    now, assembler = world.now, Assembler(world, config)
+    now, assembler = world.now, SnapshotBuilder(world, config)
     for number in range(1, cycles + 1):
-        made = assembler.assemble(now)
-        advice = ask(policy, world, made.snapshot) if policy else NO_ANSWERS
+        made = assembler.build(now)
+        advice = ask_policy(policy, world, made.snapshot) if policy else NO_ANSWERS
         done = CycleResult(made.snapshot, cycle(made.snapshot, config, advice))
         yield done
         if done.stable or number == cycles:
@@ -68,7 +68,7 @@ def _steps(
         now += step
 
 
-def _apply(world: World, made: Assembly, plan: Plan) -> None:
+def _apply(world: World, made: BuiltSnapshot, plan: Plan) -> None:
     """Make it so."""
     names = made.snapshot.nodes.names
     for key in [key for key, pod in world.pods.items() if pod.leaving]:
@@ -102,7 +102,7 @@ def _run(world: World, pod: PodRecord, node: str) -> None:
     world.keep(replace(pod, node=node, phase="Running", leaving=False, nominated=""))
 
 
-def _run_allocated(world: World, made: Assembly, workload: Workload) -> None:
+def _run_allocated(world: World, made: BuiltSnapshot, workload: Workload) -> None:
     """Allocated pods run, and from then on it is the pods that say where they are."""
     for task in workload.tasks:
         pod = made.pod(workload, task)
@@ -120,7 +120,7 @@ def _evict(world: World, pod: PodRecord) -> None:
         world.remove("Pod", pod.key)
 
 
-def _note(world: World, made: Assembly, plan: Plan) -> None:
+def _note(world: World, made: BuiltSnapshot, plan: Plan) -> None:
     """Write down for whom room is kept, and who lost a part since when."""
     nominations: defaultdict[Workload, dict[str, str]] = defaultdict(dict)
     for kept in plan.nominations:

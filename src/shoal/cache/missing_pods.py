@@ -20,7 +20,7 @@ _SUFFIXES: Final = 2
 """How many numbers a Job may put behind its own name to make that of a pod."""
 
 
-class Expectations:
+class MissingPods:
     """Pods that are to come, by their names."""
 
     def __init__(self, world: World, *, gangs_only: bool = False) -> None:
@@ -44,7 +44,7 @@ class Expectations:
         while queue:
             job = heapq.heappop(queue)
             for key in self._expect(job, made(job), is_present, before):
-                for other in namesakes(key):
+                for other in possible_jobs(key):
                     if other > job and other in self._world.batch_jobs and other not in queue:
                         heapq.heappush(queue, other)
         return {key: pod for key, pod in before.items() if pod != self.pods.get(key)}
@@ -101,7 +101,7 @@ class Expectations:
         return key[0], owner.name if owner else ""
 
 
-def namesakes(key: Key) -> Iterator[Key]:
+def possible_jobs(key: Key) -> Iterator[Key]:
     """Jobs that could give a pod this name: it is theirs with numbers behind it."""
     namespace, name = key
     for _ in range(_SUFFIXES):

@@ -15,9 +15,9 @@ import numpy as np
 
 from shoal.api.core import Node
 from shoal.api.podspec import Resources, in_nano
-from shoal.cache.budgets import Allowances
+from shoal.cache.budgets import DisruptionBudgets
 from shoal.cache.changes import Key
-from shoal.cache.pool_membership import Membership
+from shoal.cache.pool_membership import PoolMembership
 from shoal.cache.world import World
 from shoal.engine import snapshot
 from shoal.engine.affinity import Occupant, usage_of
@@ -43,7 +43,7 @@ class NodeUsage:
 class Occupancy:
     """Sums over pods, for every node and for all of them."""
 
-    def __init__(self, allowances: Allowances) -> None:
+    def __init__(self, allowances: DisruptionBudgets) -> None:
         """Begin with empty nodes; `allowances` are told who comes and goes."""
         self._allowances = allowances
         self.used: Amounts = np.zeros((0, 0), dtype=np.int64)
@@ -55,7 +55,7 @@ class Occupancy:
         self._guards: set[int] = set()
 
     @property
-    def everybody(self) -> NodeUsage:
+    def all(self) -> NodeUsage:
         """All who are on nodes."""
         return NodeUsage(self._columns)
 
@@ -87,10 +87,10 @@ class Occupancy:
         found = {column: list(guests(column)) for column in columns}
         for column, there in found.items():
             self._set(column, tuple(guest for guest, _ in there), ready=bool(nodes.ready[column]))
-        everybody = list(chain.from_iterable(found.values()))
+        present = list(chain.from_iterable(found.values()))
         chosen = list(columns)
-        self.used[:, chosen] = usage_of([guest for guest, _ in everybody], nodes)[:, chosen]
-        strangers = [guest for guest, ours in everybody if not ours]
+        self.used[:, chosen] = usage_of([guest for guest, _ in present], nodes)[:, chosen]
+        strangers = [guest for guest, ours in present if not ours]
         self.system[:, chosen] = usage_of(strangers, nodes)[:, chosen]
 
     def _set(self, column: int, there: tuple[Occupant, ...], *, ready: bool) -> None:
@@ -115,7 +115,7 @@ def _mark(columns: set[int], column: int, there: bool) -> None:  # noqa: FBT001 
     (columns.add if there else columns.discard)(column)
 
 
-class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+class NodeTableChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What was laid out anew.
 
     `nodes` have come, are gone, or are told of otherwise than before. `columns` says where each column is
@@ -138,7 +138,7 @@ class NodeTable:
         self._wanted: Counter[str] = Counter()
         self._changed: set[str] = set()
         self._moved = self._repooled = True
-        self.membership = Membership({})
+        self.membership = PoolMembership({})
         self.nodes = Nodes((), ResourceLayout(()))
         self.pools: tuple[snapshot.Pool, ...] = ()
 
@@ -150,7 +150,7 @@ class NodeTable:
     def update(self, changes: Mapping[str, set[Key]]) -> None:
         """Follow what has changed about nodes and pools."""
         if changes["Pool"]:
-            self.membership, self._repooled = Membership(dict(self._world.pools)), True
+            self.membership, self._repooled = PoolMembership(dict(self._world.pools)), True
         names = self._world.nodes.keys() | self._facts.keys() if changes["Pool"] else _names(changes["Node"])
         for name in names:
             node = self._world.nodes.get(name)
@@ -158,7 +158,7 @@ class NodeTable:
             if facts != self._facts.get(name):
                 self._tell(name, facts)
 
-    def lay_out(self) -> Rebuilt:
+    def lay_out(self) -> NodeTableChanges:
         """Make nodes and pools of all that was told."""
         before, layout = self.nodes, ResourceLayout(self._wanted)
         rows = layout.names != before.layout.names
@@ -171,7 +171,7 @@ class NodeTable:
         if self._moved or self._repooled:
             self.pools = self.membership.pools(self.nodes)
         columns = [self.nodes.columns.get(name, NO_NODE) for name in before.names] if self._moved else None
-        done = Rebuilt(nodes=self._changed, columns=columns, rows=rows, pools=self._repooled)
+        done = NodeTableChanges(nodes=self._changed, columns=columns, rows=rows, pools=self._repooled)
         self._moved, self._repooled, self._changed = False, False, set()
         return done
 

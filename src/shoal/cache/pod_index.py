@@ -9,10 +9,10 @@ import msgspec
 from shoal.api.core import Node
 from shoal.api.meta import ObjectMeta
 from shoal.cache.changes import Key
-from shoal.cache.missing_pods import Expectations, namesakes
+from shoal.cache.missing_pods import MissingPods, possible_jobs
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.pods import PodRecord, owned_by
+from shoal.kinds.pods import PodRecord, is_owned_by
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ Owner = tuple[str, str, str]
 """Kind, namespace and name of who made a pod."""
 
 
-class Movement(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class PodChanges(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What an update has come to.
 
     `pods` are those that count otherwise than before: as they were and as they are (None: not at all).
@@ -46,7 +46,7 @@ class PodIndex:
         self._owned: defaultdict[Owner, set[Key]] = defaultdict(set)
         self._gangs: defaultdict[Key, set[Key]] = defaultdict(set)
         self._uids: dict[Owner, str] = {}
-        self._expected = Expectations(world, gangs_only=gangs_only)
+        self._expected = MissingPods(world, gangs_only=gangs_only)
 
     def __contains__(self, key: Key) -> bool:
         return self.is_present(key) or key in self._expected.pods
@@ -73,7 +73,7 @@ class PodIndex:
     def of(self, kind: str, meta: ObjectMeta) -> list[PodRecord]:
         """The pods that an object of a kind made, by name."""
         keys = sorted(self._owned.get((kind, meta.namespace, meta.name), ()))
-        return [pod for key in keys if owned_by(pod := self._known[key], kind, meta)]
+        return [pod for key in keys if is_owned_by(pod := self._known[key], kind, meta)]
 
     def claiming(self, owner: Owner) -> Iterator[PodRecord]:
         """Pods that say that they were made by an owner, whether it knows of them or not."""
@@ -101,9 +101,9 @@ class PodIndex:
         if pod.owner is None or pod.owner.kind not in self._world.jobs:
             return False
         job = self._world.jobs[pod.owner.kind].get((pod.namespace, pod.owner.name))
-        return job is not None and owned_by(pod, pod.owner.kind, job.metadata)
+        return job is not None and is_owned_by(pod, pod.owner.kind, job.metadata)
 
-    def update(self, changes: Mapping[str, set[Key]], now: float) -> Movement:
+    def update(self, changes: Mapping[str, set[Key]], now: float) -> PodChanges:
         """Follow what has changed, and the time."""
         turned = self._turn({name for _, name in changes["Node"]}, now)
         bound = {key for node in turned for key in self._bound.get(node, ())}
@@ -116,7 +116,7 @@ class PodIndex:
         pods = {key: pair for key, pod in before.items() if (pair := (pod, self.get(key)))[0] != pair[1]}
         for key, pair in pods.items():
             self._regroup(key, *pair)
-        return Movement(pods=pods, nodes=turned, jobs=list(self._adopt(changes)))
+        return PodChanges(pods=pods, nodes=turned, jobs=list(self._adopt(changes)))
 
     def _turn(self, changed: set[str], now: float) -> set[str]:
         """See which nodes are alive now and were not, or the other way round."""
@@ -172,7 +172,7 @@ class PodIndex:
             for pod in (before, self._present(key)):
                 if pod and pod.owner and pod.owner.kind == "Job":
                     yield pod.namespace, pod.owner.name
-            yield from (job for job in namesakes(key) if job in self._world.batch_jobs)
+            yield from (job for job in possible_jobs(key) if job in self._world.batch_jobs)
 
     def _made(self, job: Key) -> list[PodRecord]:
         known = self._world.batch_jobs.get(job)
@@ -207,7 +207,7 @@ def silent_since(node: Node) -> float | None:
     return ready.last_transition_time.timestamp()
 
 
-def everybody(world: World, config: SchedulerConfig, now: float) -> dict[Key, PodRecord]:
+def all_pods(world: World, config: SchedulerConfig, now: float) -> dict[Key, PodRecord]:
     """All pods of a world that count, and those that are to come."""
     pods = PodIndex(world, config)
     pods.update(world.follow().take(), now)

@@ -15,7 +15,7 @@ from shoal.api.names import dns_subdomain_errors
 from shoal.api.podspec import PodSpec
 from shoal.cache.world import World
 from shoal.cluster.resources import Decode, Text
-from shoal.kinds.pods import PodRecord, Traits, record, recorded, traits
+from shoal.kinds.pods import PodRecord, PodTraits, build_record, record_of, traits_of
 
 _KEPT: Final = 4096
 """Of how many texts it is remembered what they come to."""
@@ -55,7 +55,7 @@ class PodReader:
     def __init__(self, world: World, thorough: Decode[Pod], keep: int = _KEPT) -> None:
         """`thorough` reads and checks a whole pod; what the last `keep` texts come to is remembered."""
         self._world, self._thorough, self._keep = world, thorough, keep
-        self._known: Final[dict[bytes, Traits]] = {}
+        self._known: Final[dict[bytes, PodTraits]] = {}
 
     def __call__(self, text: Text) -> PodRecord:
         """The record of a pod; InvalidObjectError if it is not right."""
@@ -63,18 +63,18 @@ class PodReader:
             outline = _OUTLINES.decode(text)
             node, *parts = msgspec.structs.astuple(_SPECS.decode(outline.spec))
         except msgspec.ValidationError:
-            return record(self._thorough(text), self._world.pod_classes, self._world.now)
+            return record_of(self._thorough(text), self._world.pod_classes, self._world.now)
         meta = outline.metadata
         key = b"\0".join((meta.namespace.encode(), meta.labels, meta.annotations, *parts))
         known = self._known.get(key)
         if known is None or not meta.namespace or any(dns_subdomain_errors(meta.name, "")):
             return self._read(text, key)
-        return recorded(meta, node, outline.status, known, self._world.now)
+        return build_record(meta, node, outline.status, known, self._world.now)
 
     def _read(self, text: Text, key: bytes) -> PodRecord:
         """Read a pod thoroughly, and remember what it comes to."""
         pod = self._thorough(text)
-        found = self._known[key] = traits(pod, self._world.pod_classes)
+        found = self._known[key] = traits_of(pod, self._world.pod_classes)
         if len(self._known) > self._keep:
             del self._known[next(iter(self._known))]
-        return recorded(pod.metadata, pod.spec.node_name, pod.status, found, self._world.now)
+        return build_record(pod.metadata, pod.spec.node_name, pod.status, found, self._world.now)

@@ -21,13 +21,13 @@ from shoal.policies.contract import JobInfo, NodeInfo, Policy
 from shoal.policies.registry import PolicyDiedError, PolicyError
 
 
-def ask(policy: Policy, world: World, snapshot: Snapshot) -> PolicyAnswers:
+def ask_policy(policy: Policy, world: World, snapshot: Snapshot) -> PolicyAnswers:
     """What a policy wants for the workloads whose size it decides on."""
-    asked = questions(world, snapshot)
+    asked = policy_questions(world, snapshot)
     return asked.put_to(policy) if asked else PolicyAnswers()
 
 
-class Questions(msgspec.Struct, frozen=True):
+class PolicyQuestions(msgspec.Struct, frozen=True):
     """What a policy is asked: plain data, which whoever waits for the answers may take elsewhere.
 
     `previous` are the nodes that jobs have, rank by rank; jobs without any are new.
@@ -39,7 +39,7 @@ class Questions(msgspec.Struct, frozen=True):
 
     def put_to(self, policy: Policy) -> PolicyAnswers:
         """What a policy answers, new jobs first."""
-        minutes, fresh = _Minutes(), dict(self.nodes)
+        minutes, fresh = _AnswerCollector(), dict(self.nodes)
         for job in (job for key, job in self.jobs.items() if key not in self.previous):
             minutes.take_one(job.key, partial(policy.allocate, job, fresh))
             _take(fresh, job, minutes.allocations.get(job.key, ()))
@@ -49,12 +49,12 @@ class Questions(msgspec.Struct, frozen=True):
         return PolicyAnswers(allocations=minutes.allocations, refusals=minutes.refusals)
 
 
-def questions(world: World, snapshot: Snapshot) -> Questions | None:
+def policy_questions(world: World, snapshot: Snapshot) -> PolicyQuestions | None:
     """What there is to ask of a policy; None if there is no workload whose size it decides on."""
     sized_by_policy = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
     if not sized_by_policy:
         return None
-    return Questions(
+    return PolicyQuestions(
         jobs={w.key: _job_info(w, growth, world, snapshot) for w, growth in sized_by_policy},
         nodes={node.name: node for node in _node_infos(snapshot)},
         previous={w.key: _ranks(w, snapshot.nodes.names) for w, _ in sized_by_policy if w.placed},
@@ -77,7 +77,7 @@ def _take(nodes: dict[str, NodeInfo], job: JobInfo, names: Iterable[str]) -> Non
             nodes[name] = replace(nodes[name], free=left)
 
 
-class _Minutes:
+class _AnswerCollector:
     """What was answered, and why some of it cannot be; a policy that died is not asked again."""
 
     _death = ""

@@ -13,7 +13,7 @@ from shoal.engine.workload import Reason
 from shoal.kinds.pod_classes import NAMESPACE_LABEL
 
 
-class Membership:
+class PoolMembership:
     """All pools, the default one included."""
 
     def __init__(self, pools: Mapping[str, Pool]) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from shoal.cache.budgets import Allowances
+from shoal.cache.budgets import DisruptionBudgets
 from shoal.cache.changes import Key
 from shoal.cache.node_table import Guest, NodeTable, Occupancy
-from shoal.cache.pod_index import Movement, PodIndex
-from shoal.cache.pod_names import Claims
+from shoal.cache.pod_index import PodChanges, PodIndex
+from shoal.cache.pod_names import NameClaims
 from shoal.cache.workload_builder import WorkloadBuilder, WorkloadEntry
-from shoal.cache.workload_index import WorkloadIndex, find
+from shoal.cache.workload_index import WorkloadIndex, find_entry
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import SchedulerConfig
@@ -23,23 +23,23 @@ from shoal.engine.workload import Task, Workload
 from shoal.kinds.pods import PodRecord
 
 
-class Assembly(msgspec.Struct, frozen=True, eq=False):
+class BuiltSnapshot(msgspec.Struct, frozen=True, eq=False):
     """A snapshot, and what its workloads and tasks were made of. Nothing in it ever changes."""
 
     snapshot: Snapshot
-    _parties: tuple[WorkloadEntry, ...]
+    _entries: tuple[WorkloadEntry, ...]
 
     def pod(self, workload: Workload, task: Task) -> PodRecord:
         """The pod that a task is or will be, also one that a plan has thought of."""
-        return find(self._parties, workload).pod(task)
+        return find_entry(self._entries, workload).pod(task)
 
 
-def assemble(world: World, config: SchedulerConfig, now: float) -> Assembly:
+def build_snapshot(world: World, config: SchedulerConfig, now: float) -> BuiltSnapshot:
     """What the engine sees of a world, once."""
-    return Assembler(world, config).assemble(now)
+    return SnapshotBuilder(world, config).build(now)
 
 
-class Assembler:
+class SnapshotBuilder:
     """Follows a world and makes snapshots of it; each costs what has changed since the one before."""
 
     def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
@@ -50,26 +50,26 @@ class Assembler:
         self._world, self._changes = world, world.follow()
         self._pods = pods = PodIndex(world, config, gangs_only=gangs_only)
         self._nodes = nodes = NodeTable(world)
-        claims = Claims(pods.__contains__)
+        claims = NameClaims(pods.__contains__)
         self._builder = WorkloadBuilder(world, config, pods, nodes, claims)
-        self._parties = WorkloadIndex(world, pods, nodes, self._builder, claims)
-        self._allowances = Allowances()
+        self._workloads = WorkloadIndex(world, pods, nodes, self._builder, claims)
+        self._allowances = DisruptionBudgets()
         self._occupancy = Occupancy(self._allowances)
 
-    def assemble(self, now: float) -> Assembly:
+    def build(self, now: float) -> BuiltSnapshot:
         """What the engine sees of the world as it is now."""
         changes = self._changes.take()
         movement = self._pods.update(changes, now)
         self._nodes.update(changes)
         self._follow_pods(movement)
-        self._follow_parties(changes, movement)
+        self._follow_workloads(changes, movement)
         self._allowances.update(
-            changes["PodDisruptionBudget"], self._world.budgets, lambda: self._occupancy.everybody
+            changes["PodDisruptionBudget"], self._world.budgets, lambda: self._occupancy.all
         )
-        rosters = self._parties.rosters
-        return Assembly(self._snapshot(now), rosters.everybody.parties())
+        lists = self._workloads.lists
+        return BuiltSnapshot(self._snapshot(now), lists.all.entries())
 
-    def _follow_pods(self, movement: Movement) -> None:
+    def _follow_pods(self, movement: PodChanges) -> None:
         """Note which resources are asked for, and which names are taken."""
         taken = self._builder.taken
         for key, (before, after) in movement.pods.items():
@@ -80,15 +80,15 @@ class Assembler:
                 self._nodes.want([after.pod_class.shape], 1)
                 taken.add(key)
 
-    def _follow_parties(self, changes: Mapping[str, set[Key]], movement: Movement) -> None:
+    def _follow_workloads(self, changes: Mapping[str, set[Key]], movement: PodChanges) -> None:
         """Make workloads anew, and then the sums of the nodes that changes have touched."""
-        parties = self._parties
-        stale = parties.respecify(changes, movement)
+        entries = self._workloads
+        stale = entries.update_specs(changes, movement)
         rebuilt = self._nodes.lay_out()
-        stale.update(parties.concerned(changes, movement, rebuilt))
+        stale.update(entries.affected(changes, movement, rebuilt))
         if rebuilt.columns is not None:
-            parties.move(rebuilt.columns, stale)
-        touched = parties.remake(stale) | rebuilt.nodes | self._nodes_of(movement)
+            entries.move_columns(rebuilt.columns, stale)
+        touched = entries.rebuild(stale) | rebuilt.nodes | self._nodes_of(movement)
         nodes = self._nodes.nodes
         if rebuilt.columns is not None or rebuilt.rows:
             self._occupancy.clear(nodes)
@@ -96,7 +96,7 @@ class Assembler:
         columns = sorted(nodes.columns[name] for name in touched if name in nodes.columns)
         self._occupancy.update(nodes, columns, self._guests)
 
-    def _nodes_of(self, movement: Movement) -> set[str]:
+    def _nodes_of(self, movement: PodChanges) -> set[str]:
         """Nodes that pods have come to or have left, or on which they are somebody else's now."""
         moved = (pod for pair in movement.pods.values() for pod in pair)
         owned = (pod for job in movement.jobs for pod in self._pods.claiming(job))
@@ -109,23 +109,23 @@ class Assembler:
             pod_class = pod.pod_class
             there = Occupant(column, pod_class.shape, pod_class.identity, pod.leaving)
             yield there, self._pods.is_ours(pod)
-        for party in self._parties.on(name):
-            yield from ((occupant, True) for node, occupant in party.guests if node == name)
+        for entry in self._workloads.on(name):
+            yield from ((occupant, True) for node, occupant in entry.guests if node == name)
 
     def _snapshot(self, now: float) -> Snapshot:
-        occupancy, rosters = self._occupancy, self._parties.rosters
+        occupancy, lists = self._occupancy, self._workloads.lists
         return Snapshot(
             nodes=self._nodes.nodes,
             pools=self._nodes.pools,
             used=occupancy.used.copy(),
             system=occupancy.system.copy(),
-            occupants=occupancy.everybody,
+            occupants=occupancy.all,
             terminating=occupancy.terminating,
             has_anti_affinity=occupancy.has_anti_affinity,
             budgets=self._allowances.budgets(),
-            workloads=rosters.everybody.workloads(),
-            unsettled=rosters.unsettled.workloads(),
-            elastic=rosters.elastic.workloads(),
+            workloads=lists.all.workloads(),
+            unsettled=lists.unsettled.workloads(),
+            elastic=lists.elastic.workloads(),
             limits=occupancy.limits,
             now=now,
         )

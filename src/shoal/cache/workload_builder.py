@@ -10,7 +10,7 @@ from shoal.api.pool import POOL_ANNOTATION
 from shoal.cache.changes import Key
 from shoal.cache.node_table import NodeTable
 from shoal.cache.pod_index import PodIndex
-from shoal.cache.pod_names import Claims, Rows
+from shoal.cache.pod_names import NameClaims, NumberIndex
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import FULFILMENT, SchedulerConfig
@@ -84,14 +84,14 @@ class WorkloadBuilder:
     """Makes workloads of sketches."""
 
     def __init__(
-        self, world: World, config: SchedulerConfig, pods: PodIndex, nodes: NodeTable, claims: Claims
+        self, world: World, config: SchedulerConfig, pods: PodIndex, nodes: NodeTable, claims: NameClaims
     ) -> None:
         """Look things up in all of these, as they are when a workload is made."""
         self._world, self._config, self._pods = world, config, pods
         self._nodes, self._claims = nodes, claims
-        self.taken = Rows()
+        self.taken = NumberIndex()
 
-    def draft(self, spec: WorkloadSpec) -> ResolvedSpec | None:
+    def resolve(self, spec: WorkloadSpec) -> ResolvedSpec | None:
         """What of a sketch is ours to place; None when all its pods are left to another scheduler."""
         slots = [slot for slot in spec.slots if self._is_ours(slot)]
         if spec.slots and not slots:
@@ -107,19 +107,19 @@ class WorkloadBuilder:
             wanted=[slot for slot in slots if slot.name not in ended],
         )
 
-    def party(self, draft: ResolvedSpec) -> WorkloadEntry:
+    def build(self, resolved: ResolvedSpec) -> WorkloadEntry:
         """The workload of a draft."""
-        spec, pods = draft.spec, draft.pods
+        spec, pods = resolved.spec, resolved.pods
         origins = {}
         guests = []
         tasks = []
-        for slot in draft.wanted:
+        for slot in resolved.wanted:
             pod, task = self._task(spec, slot, pods.get(slot.name))
             origins[task] = pod
             tasks.append(task)
             if task.column != NO_NODE and not pod.node:
                 guests.append((spec.allocations[pod.name], _occupant(task)))
-        workload = self._workload(draft, tasks)
+        workload = self._workload(resolved, tasks)
         return WorkloadEntry(
             workload=workload,
             spec=spec,
@@ -128,14 +128,14 @@ class WorkloadBuilder:
             guests=tuple(guests),
         )
 
-    def _workload(self, draft: ResolvedSpec, tasks: list[Task]) -> Workload:
-        spec, pods, done = draft.spec, draft.pods, draft.done
-        minimum, ended_ones = _minimum(spec, draft.slots), sum(slot.varying for slot in done)
+    def _workload(self, resolved: ResolvedSpec, tasks: list[Task]) -> Workload:
+        spec, pods, done = resolved.spec, resolved.pods, resolved.done
+        minimum, ended_ones = _minimum(spec, resolved.slots), sum(slot.varying for slot in done)
         if spec.elastic:
             tasks = _present(tasks, minimum - ended_ones)
         meta = spec.metadata
         pool, remarks = self._nodes.membership.home(
-            self._pool_name(draft), meta.namespace, self._namespace_labels(meta)
+            self._pool_name(resolved), meta.namespace, self._namespace_labels(meta)
         )
         return Workload(
             kind=spec.kind,
@@ -149,14 +149,14 @@ class WorkloadBuilder:
             done=ended_ones,
             growth=self._growth(spec, [*tasks, *done], pods),
             optimistic=spec.optimistic,
-            priority=self._priority(draft),
+            priority=self._priority(resolved),
             own_priority=spec.own_priority,
             queue_policy=spec.queue_policy,
             placement=spec.placement,
             may_borrow=spec.may_borrow,
             evictable=spec.evictable,
-            may_preempt=self._makes_room(draft),
-            held=spec.held or self._held(draft),
+            may_preempt=self._makes_room(resolved),
+            held=spec.held or self._held(resolved),
             remarks=remarks,
             broken_since=spec.broken_since,
         )
@@ -222,21 +222,21 @@ class WorkloadBuilder:
         node = spec.allocations.get(pod.name, "")
         return self._nodes.nodes.columns[node] if node in self._pods.alive else NO_NODE
 
-    def _pool_name(self, draft: ResolvedSpec) -> str:
+    def _pool_name(self, resolved: ResolvedSpec) -> str:
         """The pool that a job names, or its pods, or the batch Job that made them, or its namespace."""
-        meta = draft.spec.metadata
+        meta = resolved.spec.metadata
         namespace = self._world.namespaces.get(meta.namespace)
         return (
             meta.annotations.get(POOL_ANNOTATION)
-            or next((pod_class.pool for pod_class in draft.pod_classes if pod_class.pool), "")
-            or next(self._pools_of_batch_jobs(draft), "")
+            or next((pod_class.pool for pod_class in resolved.pod_classes if pod_class.pool), "")
+            or next(self._pools_of_batch_jobs(resolved), "")
             or (namespace.metadata.annotations.get(POOL_ANNOTATION, "") if namespace else "")
         )
 
-    def _pools_of_batch_jobs(self, draft: ResolvedSpec) -> Iterator[str]:
-        if draft.spec.kind in self._world.jobs:
+    def _pools_of_batch_jobs(self, resolved: ResolvedSpec) -> Iterator[str]:
+        if resolved.spec.kind in self._world.jobs:
             return
-        for pod in draft.pods.values():
+        for pod in resolved.pods.values():
             if pod.owner and pod.owner.kind == "Job":
                 job = self._world.batch_jobs.get((pod.namespace, pod.owner.name))
                 if job and POOL_ANNOTATION in job.metadata.annotations:
@@ -246,27 +246,27 @@ class WorkloadBuilder:
         namespace = self._world.namespaces.get(meta.namespace)
         return namespace.metadata.labels if namespace else {}
 
-    def _priority(self, draft: ResolvedSpec) -> int:
+    def _priority(self, resolved: ResolvedSpec) -> int:
         """The value of the class that a job has; what its pods say of it goes first; else the default."""
-        named = _class_of(draft)
-        said = (pod_class.priority for pod_class in draft.pod_classes if pod_class.priority_class == named)
+        named = _class_of(resolved)
+        said = (pod_class.priority for pod_class in resolved.pod_classes if pod_class.priority_class == named)
         value = next((priority for priority in said if priority is not None), None)
         if value is not None:
             return value
         return (self._world.priority_of(named) or 0) if named else self._world.default_priority
 
-    def _makes_room(self, draft: ResolvedSpec) -> bool:
+    def _makes_room(self, resolved: ResolvedSpec) -> bool:
         """Whether others may have to leave for a job: not if its class, or a pod of its, says Never."""
-        if any(pod_class.patient for pod_class in draft.pod_classes):
+        if any(pod_class.patient for pod_class in resolved.pod_classes):
             return False
-        return not self._world.is_patient(_class_of(draft))
+        return not self._world.is_patient(_class_of(resolved))
 
-    def _held(self, draft: ResolvedSpec) -> Reason | None:
+    def _held(self, resolved: ResolvedSpec) -> Reason | None:
         """Why a workload must not be placed now, whatever room there is."""
-        refused = self._claims.refused(draft.spec.key)
+        refused = self._claims.refused(resolved.spec.key)
         if refused:
             return Reason("NameTaken", f"the pod {refused[0]}/{refused[1]} belongs to somebody else")
-        return next((slot.pod_class.held for slot in draft.wanted if slot.pod_class.held), None)
+        return next((slot.pod_class.held for slot in resolved.wanted if slot.pod_class.held), None)
 
 
 def _moved(task: Task, columns: Sequence[int]) -> Task:
@@ -281,10 +281,10 @@ def _occupant(task: Task) -> Occupant:
     return Occupant(task.column, task.shape, task.identity)
 
 
-def _class_of(draft: ResolvedSpec) -> str:
+def _class_of(resolved: ResolvedSpec) -> str:
     """The PriorityClass that a job names, or the first of its pods that names one."""
-    named = (pod_class.priority_class for pod_class in draft.pod_classes)
-    return draft.spec.priority_class or next(filter(None, named), "")
+    named = (pod_class.priority_class for pod_class in resolved.pod_classes)
+    return resolved.spec.priority_class or next(filter(None, named), "")
 
 
 def _minimum(spec: WorkloadSpec, slots: list[Slot]) -> int:

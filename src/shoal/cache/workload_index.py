@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.cache.changes import Key
-from shoal.cache.node_table import NodeTable, Rebuilt
-from shoal.cache.pod_index import Movement, PodIndex
-from shoal.cache.pod_names import Claims, Row, place_of
+from shoal.cache.node_table import NodeTable, NodeTableChanges
+from shoal.cache.pod_index import PodChanges, PodIndex
+from shoal.cache.pod_names import NameClaims, NumberedPrefix, numbered_prefixes
 from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder, WorkloadEntry
 from shoal.cache.world import World
 from shoal.engine.workload import NO_NODE, Shape, Workload
@@ -32,12 +32,12 @@ class OrderedIndex:
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self._parties: list[WorkloadEntry] = []
+        self._entries: list[WorkloadEntry] = []
         self._workloads: list[Workload] = []
 
-    def parties(self) -> tuple[WorkloadEntry, ...]:
+    def entries(self) -> tuple[WorkloadEntry, ...]:
         """The parties in order."""
-        return tuple(self._parties)
+        return tuple(self._entries)
 
     def workloads(self) -> tuple[Workload, ...]:
         """The workloads in order."""
@@ -45,45 +45,47 @@ class OrderedIndex:
 
     def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
         """Let parties go and others come; those that go are there."""
-        if (len(gone) + len(come)) * _FEW > len(self._parties):
+        if (len(gone) + len(come)) * _FEW > len(self._entries):
             left = set(gone)
-            kept = [party for party in self._parties if party not in left]
-            self._parties = sorted([*kept, *come], key=_seniority)
-            self._workloads = [party.workload for party in self._parties]
+            kept = [entry for entry in self._entries if entry not in left]
+            self._entries = sorted([*kept, *come], key=_seniority)
+            self._workloads = [entry.workload for entry in self._entries]
             return
-        for party in gone:
-            place = bisect_left(self._parties, party.seniority, key=_seniority)
-            del self._parties[place], self._workloads[place]
-        for party in come:
-            place = bisect_left(self._parties, party.seniority, key=_seniority)
-            self._parties.insert(place, party)
-            self._workloads.insert(place, party.workload)
+        for entry in gone:
+            place = bisect_left(self._entries, entry.seniority, key=_seniority)
+            del self._entries[place], self._workloads[place]
+        for entry in come:
+            place = bisect_left(self._entries, entry.seniority, key=_seniority)
+            self._entries.insert(place, entry)
+            self._workloads.insert(place, entry.workload)
 
 
-class Rosters:
+class WorkloadLists:
     """Everybody, those for whom a cycle has something to do, and those whose size it decides on."""
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self.everybody, self.unsettled, self.elastic = OrderedIndex(), OrderedIndex(), OrderedIndex()
+        self.all, self.unsettled, self.elastic = OrderedIndex(), OrderedIndex(), OrderedIndex()
 
     def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
         """Let parties go and others come."""
-        self.everybody.change(gone, come)
-        self.unsettled.change(*([one for one in some if is_unsettled(one.workload)] for some in (gone, come)))
+        self.all.change(gone, come)
+        self.unsettled.change(
+            *([one for one in some if needs_planning(one.workload)] for some in (gone, come))
+        )
         self.elastic.change(*([one for one in some if one.workload.elastic] for some in (gone, come)))
 
 
-def find(parties: tuple[WorkloadEntry, ...], workload: Workload) -> WorkloadEntry:
+def find_entry(entries: tuple[WorkloadEntry, ...], workload: Workload) -> WorkloadEntry:
     """The party of a workload, among parties in order; KeyError if there is none."""
     wanted = workload.created, workload.namespace, workload.name, workload.kind
-    place = bisect_left(parties, wanted, key=_seniority)
-    if place == len(parties) or parties[place].workload is not workload:
+    place = bisect_left(entries, wanted, key=_seniority)
+    if place == len(entries) or entries[place].workload is not workload:
         raise KeyError(workload.key)
-    return parties[place]
+    return entries[place]
 
 
-def is_unsettled(workload: Workload) -> bool:
+def needs_planning(workload: Workload) -> bool:
     """Whether there is something to do for a workload, or something to say that may change."""
     if workload.held or workload.broken_since is not None:
         return True
@@ -98,78 +100,80 @@ class WorkloadIndex:
     """All parties, and where each wants to be, how it grows, and which pool batch Jobs name."""
 
     def __init__(
-        self, world: World, pods: PodIndex, nodes: NodeTable, builder: WorkloadBuilder, claims: Claims
+        self, world: World, pods: PodIndex, nodes: NodeTable, builder: WorkloadBuilder, claims: NameClaims
     ) -> None:
         """Begin with nobody."""
         self._world, self._pods, self._nodes = world, pods, nodes
         self._builder, self._claims = builder, claims
-        self.rosters = Rosters()
+        self.lists = WorkloadLists()
         self._specs: dict[WorkloadKey, WorkloadSpec] = {}
-        self._made: dict[WorkloadKey, WorkloadEntry] = {}
-        self._hoping: dict[str, set[WorkloadKey]] = {}
-        self._growing: dict[Row, set[WorkloadKey]] = {}
+        self._built: dict[WorkloadKey, WorkloadEntry] = {}
+        self._by_node: dict[str, set[WorkloadKey]] = {}
+        self._by_prefix: dict[NumberedPrefix, set[WorkloadKey]] = {}
         self._pools: dict[Key, str] = {}
 
     def on(self, node: str) -> Iterator[WorkloadEntry]:
         """Parties some of whose tasks are given a node, or promised one, although they have no pods there."""
-        yield from (self._made[key] for key in sorted(self._hoping.get(node, ())) if key in self._made)
+        yield from (self._built[key] for key in sorted(self._by_node.get(node, ())) if key in self._built)
 
-    def respecify(self, changes: Mapping[str, set[Key]], movement: Movement) -> set[WorkloadKey]:
+    def update_specs(self, changes: Mapping[str, set[Key]], pods: PodChanges) -> set[WorkloadKey]:
         """Let jobs say again what they want where they, or their pods, have changed; who they are."""
         keys = {(kind, *key) for kind in self._world.jobs for key in changes[kind]}
-        for before, after in movement.pods.values():
-            keys.update(self._possible(before), self._possible(after))
-        for owner in movement.jobs:
-            keys.update(key for pod in self._pods.claiming(owner) for key in self._possible(pod))
-        for party in keys:
-            self._redraw(party, self._spec(*party))
+        for before, after in pods.pods.values():
+            keys.update(self._possible_workloads(before), self._possible_workloads(after))
+        for owner in pods.jobs:
+            keys.update(key for pod in self._pods.claiming(owner) for key in self._possible_workloads(pod))
+        for key in keys:
+            self._replace_spec(key, self._spec_of(*key))
         return keys
 
-    def concerned(
-        self, changes: Mapping[str, set[Key]], movement: Movement, rebuilt: Rebuilt
+    def affected(
+        self, changes: Mapping[str, set[Key]], pods: PodChanges, rebuilt: NodeTableChanges
     ) -> Iterator[WorkloadKey]:
         """Whose workload depends on something that has changed, though its sketch does not."""
         if changes["PriorityClass"] or rebuilt.pools:
             yield from self._specs
         spaces = {name for _, name in changes["Namespace"]}
         yield from (key for key in self._specs if key[1] in spaces) if spaces else ()
-        for node in movement.nodes | rebuilt.nodes:
-            yield from self._hoping.get(node, ())
-        for key in movement.pods:
+        for node in pods.nodes | rebuilt.nodes:
+            yield from self._by_node.get(node, ())
+        for key in pods.pods:
             yield from self._claims.wanting(key)
-            yield from self._growers(key)
-        for job in self._rehouse(changes["Job"]):
-            yield from (key for pod in self._pods.claiming(("Job", *job)) for key in self._possible(pod))
+            yield from self._growing_into(key)
+        for job in self._changed_pools(changes["Job"]):
+            yield from (
+                key for pod in self._pods.claiming(("Job", *job)) for key in self._possible_workloads(pod)
+            )
 
-    def move(self, columns: Sequence[int], stale: Collection[WorkloadKey]) -> None:
+    def move_columns(self, columns: Sequence[int], stale: Collection[WorkloadKey]) -> None:
         """Follow nodes to other columns, with all parties but those that are made anew in any case."""
         gone, come = [], []
-        for key, party in self._made.items():
-            moved = party if key in stale else party.moved(columns)
-            if moved is not party:
-                gone.append(party)
+        for key, entry in self._built.items():
+            moved = entry if key in stale else entry.moved(columns)
+            if moved is not entry:
+                gone.append(entry)
                 come.append(moved)
-        self._made.update((party.spec.key, party) for party in come)
-        self.rosters.change(gone, come)
+        self._built.update((entry.spec.key, entry) for entry in come)
+        self.lists.change(gone, come)
 
-    def remake(self, keys: Iterable[WorkloadKey]) -> set[str]:
+    def rebuild(self, keys: Iterable[WorkloadKey]) -> set[str]:
         """Make workloads anew; the nodes on which tasks without pods have room now, or no longer."""
-        drafts = {key: self._draft(key) for key in keys}
-        for key, draft in drafts.items():
-            if draft:
-                self._claims.wish(key, draft.spec.seniority, draft.names)
+        resolved_specs = {key: self._resolve(key) for key in keys}
+        for key, resolved in resolved_specs.items():
+            if resolved:
+                self._claims.wish(key, resolved.spec.seniority, resolved.names)
             else:
                 self._claims.withdraw(key)
-        others, names = self._claims.settle(drafts)
-        others.update(party for key in names for party in self._growers(key))
-        drafts |= {key: self._draft(key) for key in others - drafts.keys()}
-        gone = [self._made.pop(key) for key in drafts if key in self._made]
-        made = {key: self._builder.party(draft) for key, draft in drafts.items() if draft}
-        self._made |= made
-        self.rosters.change(gone, made.values())
-        return {node for party in (*gone, *made.values()) for node, _ in party.guests}
+        others, names = self._claims.settle(resolved_specs)
+        others.update(entry for key in names for entry in self._growing_into(key))
+        resolved_specs |= {key: self._resolve(key) for key in others - resolved_specs.keys()}
+        gone = [self._built.pop(key) for key in resolved_specs if key in self._built]
+        made = {key: self._builder.build(resolved) for key, resolved in resolved_specs.items() if resolved}
+        self._built |= made
+        self.lists.change(gone, made.values())
+        return {node for entry in (*gone, *made.values()) for node, _ in entry.guests}
 
-    def _spec(self, kind: str, namespace: str, name: str) -> WorkloadSpec | None:
+    def _spec_of(self, kind: str, namespace: str, name: str) -> WorkloadSpec | None:
         """What a job wants; None when it wants nothing, or is no more."""
         pods, key = self._pods, (namespace, name)
         if kind in self._world.jobs:
@@ -185,7 +189,7 @@ class WorkloadIndex:
         alone = pod and not pod.pod_class.gang and not pod.finished and pods.is_loose(pod)
         return pod_spec(pod) if pod and alone else None
 
-    def _redraw(self, key: WorkloadKey, spec: WorkloadSpec | None) -> None:
+    def _replace_spec(self, key: WorkloadKey, spec: WorkloadSpec | None) -> None:
         """Replace a sketch, and note where its party wants to be, how it may grow and what it asks for."""
         before = self._specs.pop(key, None)
         if before:
@@ -196,22 +200,22 @@ class WorkloadIndex:
 
     def _index(self, spec: WorkloadSpec, *, come: bool) -> None:
         for node in {*spec.allocations.values(), *spec.nominations.values()}:
-            _mark(self._hoping, node, spec.key, there=come)
+            _mark(self._by_node, node, spec.key, there=come)
         for prefix in spec.elastic.prefixes if spec.elastic else ():
-            _mark(self._growing, (spec.metadata.namespace, prefix), spec.key, there=come)
+            _mark(self._by_prefix, (spec.metadata.namespace, prefix), spec.key, there=come)
         if spec.kind in self._world.jobs:
             self._nodes.want(_shapes(spec), 1 if come else -1)
 
-    def _draft(self, key: WorkloadKey) -> ResolvedSpec | None:
+    def _resolve(self, key: WorkloadKey) -> ResolvedSpec | None:
         spec = self._specs.get(key)
-        return self._builder.draft(spec) if spec else None
+        return self._builder.resolve(spec) if spec else None
 
-    def _growers(self, key: Key) -> Iterator[WorkloadKey]:
+    def _growing_into(self, key: Key) -> Iterator[WorkloadKey]:
         """Who could have given a name to a new pod."""
-        for row, _ in place_of(key):
-            yield from self._growing.get(row, ())
+        for row, _ in numbered_prefixes(key):
+            yield from self._by_prefix.get(row, ())
 
-    def _possible(self, pod: PodRecord | None) -> Iterator[WorkloadKey]:
+    def _possible_workloads(self, pod: PodRecord | None) -> Iterator[WorkloadKey]:
         """Parties that a pod may be of: which, depends on the jobs that there are."""
         if pod is None:
             return
@@ -221,17 +225,17 @@ class WorkloadIndex:
         if pod.owner and pod.owner.kind in self._world.jobs:
             yield pod.owner.kind, pod.namespace, pod.owner.name
 
-    def _rehouse(self, jobs: Iterable[Key]) -> list[Key]:
+    def _changed_pools(self, jobs: Iterable[Key]) -> list[Key]:
         """Note which pools batch Jobs name for their pods; those that name another than before."""
-        rehoused = []
+        changed = []
         for job in jobs:
             known = self._world.batch_jobs.get(job)
             pool = known.metadata.annotations.get(POOL_ANNOTATION, "") if known else ""
             if self._pools.pop(job, "") != pool:
-                rehoused.append(job)
+                changed.append(job)
             if pool:
                 self._pools[job] = pool
-        return rehoused
+        return changed
 
 
 def _shapes(spec: WorkloadSpec) -> set[Shape]:

@@ -21,7 +21,7 @@ from shoal.cache.assumptions import Assumption, Assumptions
 from shoal.cache.changes import Changes, Key
 from shoal.kinds.base import workload_kinds
 from shoal.kinds.pod_classes import NAMESPACE_LABEL, PodClassCache
-from shoal.kinds.pods import PodRecord, record
+from shoal.kinds.pods import PodRecord, record_of
 
 _SHELVES: Final = {
     "Node": "nodes",
@@ -85,7 +85,7 @@ class World:
         """Take objects in, new ones and others as they are now; `version` is the cluster's number for it."""
         for view in views:
             if isinstance(view, Pod):
-                self.keep(record(view, self.pod_classes, self.now), version)
+                self.keep(record_of(view, self.pod_classes, self.now), version)
             else:
                 kind, key = type(view).__name__, (view.metadata.namespace, view.metadata.name)
                 self._place(kind, key, self._assumed.seen(kind, key, view, version))

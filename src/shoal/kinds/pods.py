@@ -85,7 +85,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return has_node or self.phase == "Succeeded"
 
 
-class Traits(msgspec.Struct, frozen=True, gc=False):
+class PodTraits(msgspec.Struct, frozen=True, gc=False):
     """What follows from what a pod asks for, and from its labels and annotations."""
 
     pod_class: PodClass
@@ -93,19 +93,19 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     broken_since: float | None
 
 
-def traits(pod: Pod, classes: PodClassCache) -> Traits:
+def traits_of(pod: Pod, classes: PodClassCache) -> PodTraits:
     """What follows from what a pod asks for and what is written on it."""
     meta = pod.metadata
     pod_class = classes.of_pod_spec(meta.namespace, meta.labels, meta.annotations, pod.spec)
-    return Traits(pod_class, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
+    return PodTraits(pod_class, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
 
 
-def record(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
+def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
     """A pod as a record; one that does not say when it was made counts as made now."""
-    return recorded(pod.metadata, pod.spec.node_name, pod.status, traits(pod, classes), now)
+    return build_record(pod.metadata, pod.spec.node_name, pod.status, traits_of(pod, classes), now)
 
 
-def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: float) -> PodRecord:
+def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
     """The record of a pod, of its parts. Words that many pods have in common are kept once."""
     deleted = stamp.deletion_timestamp is not None
     doomed = None if deleted else _doom(status)
@@ -113,14 +113,14 @@ def recorded(stamp: Stamp, node: str, status: PodStatus, traits: Traits, now: fl
         namespace=intern(stamp.namespace),
         name=stamp.name,
         pod_class=traits.pod_class,
-        created=created(stamp, now),
+        created=created_at(stamp, now),
         uid=stamp.uid,
         node=intern(node),
         phase=intern(status.phase),
         leaving=deleted or doomed is not None,
         doomed=doomed,
         nominated=status.nominated_node_name,
-        owner=owner(stamp),
+        owner=controller_of(stamp),
         rank=traits.rank,
         broken_since=traits.broken_since,
     )
@@ -132,18 +132,18 @@ def _doom(status: PodStatus) -> EvictionRecord | None:
     return next((doom for doom in told if doom), None)
 
 
-def created(meta: Stamp, now: float) -> float:
+def created_at(meta: Stamp, now: float) -> float:
     """When an object was made, in seconds."""
     return now if meta.creation_timestamp is None else meta.creation_timestamp.timestamp()
 
 
-def owner(meta: Stamp) -> OwnerReference | None:
+def controller_of(meta: Stamp) -> OwnerReference | None:
     """Who controls an object."""
     possible = [ref for ref in meta.owner_references if ref.controller is not False]
     return next((ref for ref in possible if ref.controller), next(iter(possible), None))
 
 
-def owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
+def is_owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
     """Whether an object of a kind made a pod; uids decide where both have one."""
     ref = pod.owner
     if ref is None or ref.kind != kind or ref.name != meta.name or pod.namespace != meta.namespace:

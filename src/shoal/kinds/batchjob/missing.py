@@ -6,7 +6,7 @@ from itertools import chain, count, islice
 from shoal.api.batch import Job, indices
 from shoal.api.meta import OwnerReference
 from shoal.kinds.pod_classes import PodClassCache
-from shoal.kinds.pods import PodRecord, created
+from shoal.kinds.pods import PodRecord, created_at
 
 
 def missing_pods(
@@ -24,7 +24,7 @@ def missing_pods(
             namespace=meta.namespace,
             name=next(filter(is_free, names)),
             pod_class=pod_class,
-            created=created(meta, now),
+            created=created_at(meta, now),
             owner=owner,
             rank=rank,
         )

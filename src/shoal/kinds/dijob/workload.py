@@ -13,7 +13,7 @@ from shoal.kinds.base import FINISHED, PlannedJob
 from shoal.kinds.dijob import TYPE
 from shoal.kinds.dijob.types import PRIORITIES, DIJob
 from shoal.kinds.pod_classes import PodClassCache
-from shoal.kinds.pods import PodRecord, created
+from shoal.kinds.pods import PodRecord, created_at
 from shoal.kinds.status import broken_since, lost_tasks, nominations, scale_records
 from shoal.kinds.workload_spec import ElasticSpec, Slot, SlotSeries, WorkloadSpec, timestamp
 
@@ -30,7 +30,7 @@ def workload_spec(
     return WorkloadSpec(
         kind=TYPE.kind,
         metadata=job.metadata,
-        created=created(job.metadata, now),
+        created=created_at(job.metadata, now),
         slots=tuple(slots),
         minimum=len(slots) if spec.tasks else min(spec.min_replicas, len(slots)),
         maximum=len(slots) if spec.tasks else spec.maximum,

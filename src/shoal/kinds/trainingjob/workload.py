@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from shoal.api.podspec import Container, ContainerPort, PodSpec, is_gpu
 from shoal.kinds.base import FINISHED, PlannedJob
 from shoal.kinds.pod_classes import PodClass, PodClassCache
-from shoal.kinds.pods import PodRecord, created
+from shoal.kinds.pods import PodRecord, created_at
 from shoal.kinds.status import broken_since, nominations, scale_records
 from shoal.kinds.trainingjob import TYPE
 from shoal.kinds.trainingjob.types import Role, RoleStatus, TrainingJob
@@ -41,7 +41,7 @@ def workload_spec(
     return WorkloadSpec(
         kind=TYPE.kind,
         metadata=job.metadata,
-        created=created(job.metadata, now),
+        created=created_at(job.metadata, now),
         slots=(*fixed, *wanted),
         minimum=trainer.min_instance,
         maximum=trainer.max_instance,

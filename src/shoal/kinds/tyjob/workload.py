@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from shoal.kinds.base import FINISHED, PlannedJob
 from shoal.kinds.pod_classes import PodClassCache
-from shoal.kinds.pods import created
+from shoal.kinds.pods import created_at
 from shoal.kinds.status import broken_since, lost_tasks, nominations
 from shoal.kinds.tyjob import TYPE
 from shoal.kinds.tyjob.types import TYJob
@@ -21,7 +21,7 @@ def workload_spec(job: TYJob, classes: PodClassCache, now: float) -> WorkloadSpe
     return WorkloadSpec(
         kind=TYPE.kind,
         metadata=meta,
-        created=created(meta, now),
+        created=created_at(meta, now),
         slots=_slots(job, classes),
         minimum=job.workers if policy.basic_policy == "Gang" else spec.min_workers_num,
         maximum=job.workers,
