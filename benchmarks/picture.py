@@ -16,11 +16,11 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from shoal.cache.dry_run import rehearse, world_of
-from shoal.cli.commands.watch import ClusterWatcher, view_title
+from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cli.input import files
 from shoal.cli.input.connection import resolve_access
 from shoal.cli.output.cluster_view import ClusterView, JobColours, render_view
+from shoal.cli.output.live_view import ClusterWatcher, view_title
 from shoal.cli.output.plan import draw_plan
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.engine.config import SchedulerConfig
@@ -73,7 +73,7 @@ def _keep(name: str, title: str, fill: Callable[[Console], object]) -> None:
 
 def _draw_plan(paper: Console) -> None:
     intake = files.load([str(WORLD)])
-    steps = rehearse(world_of(view for _, view in intake.views), SchedulerConfig())
+    steps = run_cycles(world_of(view for _, view in intake.views), SchedulerConfig())
     draw_plan(paper, steps[-1], report(steps, SchedulerConfig()))
 
 

@@ -10,8 +10,8 @@ import msgspec
 from shoal.api.fields import printable, shown
 from shoal.api.meta import Time
 from shoal.cache.changes import Key
-from shoal.cache.dry_run import rehearse, world_of
-from shoal.cache.pod_index import everybody
+from shoal.cache.dry_run import run_cycles, world_of
+from shoal.cache.pod_index import all_pods
 from shoal.cache.world import World
 from shoal.cli.input import files
 from shoal.cli.input.connection import cluster_options, resolve_access
@@ -48,7 +48,7 @@ def _find_workload(job: str, world: World, step: CycleResult, terms: Terms) -> W
     key = find(job, workloads.keys() | batch)
     if key in workloads:
         return workloads[key]
-    pods = everybody(world, terms.config, terms.now)
+    pods = all_pods(world, terms.config, terms.now)
     owned = [
         each for each in workloads.values() if key in {_owner_key(pods, each, task) for task in each.tasks}
     ]
@@ -156,7 +156,7 @@ def plan(  # noqa: PLR0913 - one parameter an option
         world, scheduler_config = read_cluster(resolve_access(home, kubeconfig, context), config, now)
         world.put(*objects)
     with open_policy(scheduler_config) as policy:
-        steps = rehearse(world, scheduler_config, cycles=cycles, step=step, policy=policy)
+        steps = run_cycles(world, scheduler_config, cycles=cycles, step=step, policy=policy)
         if explain is not None:
             print_explanation(explain_job(explain, world, steps, scheduler_config, policy), output)
             return
@@ -192,7 +192,7 @@ def explain(  # noqa: PLR0913 - one parameter an option
     """
     world, scheduler_config = read_cluster(resolve_access(home, kubeconfig, context), config)
     with open_policy(scheduler_config) as policy:
-        steps = rehearse(world, scheduler_config, policy=policy)
+        steps = run_cycles(world, scheduler_config, policy=policy)
         print_explanation(
             explain_job(_with_namespace(job, namespace), world, steps, scheduler_config, policy), output
         )

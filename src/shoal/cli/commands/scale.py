@@ -72,7 +72,7 @@ def _scale(session: Session, target: ObjectName, replicas: int, role: str, dry_r
         reference, server_dry_run = (target.resource, target.name, target.namespace), dry_run == "server"
         try:
             session.client.patch(
-                *reference, patch=change.patch, part=change.subresource, dry_run=server_dry_run
+                *reference, patch=change.patch, subresource=change.subresource, dry_run=server_dry_run
             )
         except NotFoundError:
             raise CommandError(f"error: {name} cannot be scaled: it has no scale subresource") from None

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from shoal.api import crds as definitions
 from shoal.api import registry
-from shoal.api.intake import Intake, title
-from shoal.api.kinds import Kind
-from shoal.cli.input import files
 from shoal.cli.input.options import filename_options
+
+if TYPE_CHECKING:
+    from shoal.api.intake import Intake
+    from shoal.api.kinds import Kind
 
 
 @click.command()
@@ -23,6 +23,9 @@ def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
     All errors of all objects are printed on standard error, with file, object and field. Exits with 2 if
     there is one. Kinds that Shoal does not support are skipped.
     """
+    from shoal.api.intake import title
+    from shoal.cli.input import files
+
     intake = files.load(filenames, recursive=recursive)
     if not quiet:
         for kind, view in intake.views:
@@ -31,7 +34,7 @@ def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
     files.report(intake)
 
 
-def _summary(intake: Intake) -> str:
+def _summary(intake: "Intake") -> str:
     parts = [f"{len(intake.views)} valid"]
     if intake.invalid:
         parts.append(f"{intake.invalid} invalid")
@@ -48,6 +51,8 @@ def crds(kinds: Sequence[str], output: Literal["yaml", "json"]) -> None:
 
     A KIND is named as in kubectl: TYJob, tyjob, tyjobs or tyjobs.tyrl.io.
     """
+    from shoal.api import crds as definitions
+
     chosen = [_find(name) for name in kinds] or list(registry.kinds())
     found = [definitions.crd(kind) for kind in chosen]
     if output == "json":
@@ -58,7 +63,7 @@ def crds(kinds: Sequence[str], output: Literal["yaml", "json"]) -> None:
     click.echo(as_yaml(found, sort=False), nl=False)
 
 
-def _find(name: str) -> Kind:
+def _find(name: str) -> "Kind":
     for kind in registry.kinds():
         singular = kind.kind.lower()
         if name.lower() in (singular, kind.plural, f"{kind.plural}.{kind.group}"):

@@ -262,14 +262,14 @@ def print_pools(home: Path, kubeconfig: str, context: str, config: Path | None, 
 
     The imports are here because planning is slow to import, and the other commands do not need it.
     """
-    from shoal.cache.dry_run import rehearse
+    from shoal.cache.dry_run import run_cycles
     from shoal.cli.input.planning import open_policy, read_cluster
     from shoal.cli.output.plan import open_console
     from shoal.engine.report import report
 
     world, scheduler_config = read_cluster(resolve_access(home, kubeconfig, context), config)
     with open_policy(scheduler_config) as policy:
-        steps = rehearse(world, scheduler_config, policy=policy)
+        steps = run_cycles(world, scheduler_config, policy=policy)
     plan_report = report(steps, scheduler_config)
     _print_pool_table(steps[-1], plan_report)
     if usage:

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from shoal.api.quantity import seconds
 from shoal.cli.input.completion import complete_targets
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -80,6 +79,8 @@ def config_option(command: _F) -> _F:
 
 def parse_duration(_: click.Context, __: click.Parameter, value: str) -> float:
     """Parse a duration such as 30s or 5m into seconds."""
+    from shoal.api.quantity import seconds
+
     try:
         return seconds(value)
     except ValueError as problem:

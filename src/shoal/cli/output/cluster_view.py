@@ -12,7 +12,7 @@ from rich.text import Text
 from shoal.api.fields import many, printable
 from shoal.api.podspec import is_gpu
 from shoal.api.pool import DEFAULT_POOL
-from shoal.cache.snapshots import Assembly
+from shoal.cache.snapshots import BuiltSnapshot
 from shoal.cache.world import World
 from shoal.engine.plan import Plan
 from shoal.engine.resources import CPU
@@ -95,7 +95,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
         return not any(job.active for job in self.jobs) and not any(node.cells for node in self.nodes)
 
 
-def build_view(world: World, assembly: Assembly, plan: Plan) -> ClusterView:
+def build_view(world: World, assembly: BuiltSnapshot, plan: Plan) -> ClusterView:
     """Build the view of a world from its snapshot and the plan of the next cycle."""
     job_tasks = defaultdict[str, list[_JobTask]](list)
     for workload in assembly.snapshot.workloads:
