@@ -1,4 +1,4 @@
-"""The same seed gives the same run, to the byte: within a process, and in another one."""
+"""The same seed gives the same run, byte for byte: within a process, and in another one."""
 
 import asyncio
 import hashlib
@@ -9,68 +9,70 @@ import sys
 from pathlib import Path
 
 from shoal.cluster.errors import ClusterError
-from shoal.cluster.object_store import Cache
+from shoal.cluster.object_store import ObjectCache
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import ReflectorOptions, Reflectors
 from shoal.cluster.resources import CONFIG_MAPS, PODS, SERVICES, Object
 from shoal.simulator import (
-    ChaosOptions,
     ChangeLog,
+    ChaosOptions,
     Connection,
-    FaultInjector,
     DropEvent,
+    FaultInjector,
     Simulation,
-    run_with_restarts,
     random_schedule,
     run,
+    run_with_restarts,
 )
-from tests.simulator.scenes import config_map, opened
+from tests.simulator.harness import config_map, open_store
 
 _HOUR = 3600.0
 _KINDS = (CONFIG_MAPS, PODS, SERVICES)
 
 
-def told_by(seed: int) -> bytes:
-    """Everything that happened in an hour of busy people, of a follower who crashes, and of faults."""
+def log_of_run(seed: int) -> bytes:
+    """Return all changes, faults and events of an hour with writers, a reflector that crashes, and faults."""
     return run(_hour, seed=seed)
 
 
 async def _hour(simulation: Simulation) -> bytes:
-    async with opened(simulation) as store:
-        chronicle = ChangeLog()
-        store.witnesses.append(chronicle)
-        extent = ChaosOptions(faults=60, seconds=_HOUR)
-        faults = FaultInjector(random_schedule(simulation.dice("faults"), extent), simulation.clock)
-        heard: list[str] = []
+    async with open_store(simulation) as store:
+        change_log = ChangeLog()
+        store.commit_observers.append(change_log)
+        options = ChaosOptions(faults=60, seconds=_HOUR)
+        faults = FaultInjector(random_schedule(simulation.rng("faults"), options), simulation.clock)
+        received: list[str] = []
         connection = Connection(store, faults)
-        people = [_busy(connection, name, simulation.dice(name)) for name in ("ann", "bob", "cy")]
-        tasks = [asyncio.create_task(person) for person in people]
+        writers = [_write(connection, name, simulation.rng(name)) for name in ("ann", "bob", "cy")]
+        tasks = [asyncio.create_task(writer) for writer in writers]
         try:
             async with asyncio.timeout(_HOUR):
-                await run_with_restarts(store, faults, lambda cluster: _follow(cluster, simulation, heard))
+                await run_with_restarts(
+                    store, faults, lambda cluster: _reflect(cluster, simulation, received)
+                )
         except TimeoutError:
             pass
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return b"\n".join((chronicle.text(), *map(str.encode, faults.story), *map(str.encode, heard)))
+        return b"\n".join((change_log.text(), *map(str.encode, faults.log), *map(str.encode, received)))
 
 
-async def _follow(cluster: Cluster, simulation: Simulation, heard: list[str]) -> None:
-    reflectors = Reflectors(cluster, ReflectorOptions(rng=simulation.dice("pace")))
+async def _reflect(cluster: Cluster, simulation: Simulation, received: list[str]) -> None:
+    reflectors = Reflectors(cluster, ReflectorOptions(rng=simulation.rng("pace")))
     for kind in _KINDS:
-        cache = Cache[Object]()
+        cache = ObjectCache[Object]()
         reflectors.follow(kind, cache)
-        reflectors.follow(kind, lambda changes: heard.extend(map(str, changes)))
+        reflectors.follow(kind, lambda changes: received.extend(map(str, changes)))
     await reflectors.run()
 
 
-async def _busy(cluster: Cluster, name: str, dice: random.Random) -> None:
+async def _write(cluster: Cluster, name: str, rng: random.Random) -> None:
     while True:
-        await asyncio.sleep(dice.expovariate(0.05))
-        thing = f"{name}-{dice.randrange(5)}"
+        await asyncio.sleep(rng.expovariate(0.05))
+        thing = f"{name}-{rng.randrange(5)}"
         try:
-            if dice.choice((False, True)):
+            if rng.choice((False, True)):
                 await cluster.create(CONFIG_MAPS, config_map(thing, by=name))
             else:
                 await cluster.delete(CONFIG_MAPS, thing, "default")
@@ -79,18 +81,18 @@ async def _busy(cluster: Cluster, name: str, dice: random.Random) -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    assert told_by(1) == told_by(1)
+    assert log_of_run(1) == log_of_run(1)
 
 
 def test_another_seed_gives_another_run() -> None:
-    assert told_by(1) != told_by(2)
+    assert log_of_run(1) != log_of_run(2)
 
 
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
-    """Where hashes of strings, and addresses, are others."""
-    program = f"import hashlib; {_IMPORT}; print(hashlib.sha256(told_by(3)).hexdigest())"
+    """Hashes of strings, and addresses, differ there."""
+    program = f"import hashlib; {_IMPORT}; print(hashlib.sha256(log_of_run(3)).hexdigest())"
     root = Path(__file__).parents[2]
-    said = [
+    digests = [
         subprocess.run(  # noqa: S603 - our own interpreter
             [sys.executable, "-c", program],
             cwd=root,
@@ -101,12 +103,12 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
         ).stdout.strip()
         for hash_seed in ("1", "2")
     ]
-    assert said == [hashlib.sha256(told_by(3)).hexdigest()] * 2
+    assert digests == [hashlib.sha256(log_of_run(3)).hexdigest()] * 2
 
 
-_IMPORT = "from tests.simulator.test_determinism import told_by"
+_IMPORT = "from tests.simulator.test_determinism import log_of_run"
 
 
-def test_no_schedule_by_dice_loses_events_for_good() -> None:
+def test_random_schedules_drop_no_events() -> None:
     schedule = random_schedule(random.Random(1), ChaosOptions(faults=5000))
     assert not [fault for fault in schedule.faults if isinstance(fault, DropEvent)]

@@ -1,4 +1,4 @@
-"""Virtual time: timers come in order and cost nothing, and what is real or hopeless is refused."""
+"""The virtual loop: timers in order, errors for stuck runs and for what is not simulated."""
 
 import asyncio
 import threading
@@ -32,8 +32,8 @@ def test_timers_run_in_order_at_their_time() -> None:
     assert run(main) == [("at once", 0.0), ("soon", 0.5), ("late", 3.0), ("in a month", 30 * DAY)]
 
 
-def test_every_tick_of_three_years_comes() -> None:
-    """Seconds so many that a float has none as fine as the loop's own clock has."""
+def test_timers_fire_for_three_years() -> None:
+    """So late that a float is coarser than the clock resolution of a real loop."""
 
     async def main(_: Simulation) -> tuple[int, float]:
         ticks = 0
@@ -47,10 +47,10 @@ def test_every_tick_of_three_years_comes() -> None:
     assert end == pytest.approx(1000 * DAY, rel=1e-3)
 
 
-def test_no_timer_is_early_while_others_are_busy() -> None:
+def test_no_timer_fires_early_while_tasks_are_busy() -> None:
     async def main(_: Simulation) -> bool:
         async def busy() -> None:
-            for _turn in range(1000):
+            for _iteration in range(1000):
                 await asyncio.sleep(0)
 
         await asyncio.sleep(DAY)
@@ -62,7 +62,7 @@ def test_no_timer_is_early_while_others_are_busy() -> None:
     assert run(main)
 
 
-def test_timeouts_are_of_virtual_time() -> None:
+def test_timeouts_use_virtual_time() -> None:
     async def main(_: Simulation) -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(DAY):
@@ -72,7 +72,7 @@ def test_timeouts_are_of_virtual_time() -> None:
     assert run(main) == DAY
 
 
-def test_the_wall_clock_follows_and_jumps() -> None:
+def test_the_wall_clock_runs_with_the_loop_and_jumps() -> None:
     async def main(simulation: Simulation) -> list[float]:
         seen = [simulation.clock()]
         await asyncio.sleep(10)
@@ -85,17 +85,17 @@ def test_the_wall_clock_follows_and_jumps() -> None:
     assert run(main, start=1000.0) == [1000.0, 1010.0, 950.0, 960.0, 20.0]
 
 
-def test_what_is_left_running_is_cancelled_oldest_first() -> None:
+def test_remaining_tasks_are_cancelled_oldest_first() -> None:
     ended: list[int] = []
 
-    async def for_ever(number: int) -> None:
+    async def sleep(number: int) -> None:
         try:
             await asyncio.sleep(DAY)
         finally:
             ended.append(number)
 
     async def main(_: Simulation) -> None:
-        main.tasks = [asyncio.create_task(for_ever(number)) for number in range(50)]  # type: ignore[attr-defined]
+        main.tasks = [asyncio.create_task(sleep(number)) for number in range(50)]  # type: ignore[attr-defined]
         await asyncio.sleep(1)
 
     run(main)
@@ -118,10 +118,10 @@ def test_tasks_have_the_same_names_in_every_run() -> None:
     assert run(main) == run(main)
 
 
-# --- hopeless ---------------------------------------------------------------------------------------------
+# --- stuck ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_in_which_all_wait_is_told_who_waits() -> None:
+def test_a_deadlock_is_reported_with_the_waiting_tasks() -> None:
     async def never() -> None:
         await asyncio.Event().wait()
 
@@ -130,24 +130,25 @@ def test_a_run_in_which_all_wait_is_told_who_waits() -> None:
             group.create_task(never(), name="the controller")
 
     with pytest.raises(
-        StuckError, match=r"nothing will ever happen any more: main .*, the controller \(.*never"
+        StuckError,
+        match=r"no timer is set and no task can go on: unfinished tasks: main .*, the controller \(.*never",
     ):
         run(main)
 
 
-def test_a_run_in_which_time_stands_still_is_told_who_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.simulator.loop._MOST_TURNS", 1000)
+def test_a_busy_loop_is_reported_with_the_unfinished_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.simulator.loop._MAX_ITERATIONS", 1000)
 
     async def main(_: Simulation) -> None:
         await asyncio.sleep(7)
         while True:  # noqa: ASYNC110 - this is what is wrong with it
             await asyncio.sleep(0)
 
-    with pytest.raises(StuckError, match=r"time stands still at 7\.000000 s: main"):
+    with pytest.raises(StuckError, match=r"time does not advance from 7\.000000 s: unfinished tasks: main"):
         run(main)
 
 
-def test_an_error_of_main_comes_out() -> None:
+def test_an_exception_of_main_is_raised() -> None:
     async def main(_: Simulation) -> None:
         await asyncio.sleep(DAY)
         raise ZeroDivisionError
@@ -156,30 +157,30 @@ def test_an_error_of_main_comes_out() -> None:
         run(main)
 
 
-# --- real -------------------------------------------------------------------------------------------------
+# --- not simulated --------------------------------------------------------------------------------------
 
-REAL: dict[str, Callable[[], Awaitable[Any]]] = {
+NOT_SIMULATED: dict[str, Callable[[], Awaitable[Any]]] = {
     "a thread": lambda: asyncio.to_thread(int),
     "an executor": lambda: asyncio.get_running_loop().run_in_executor(None, int),
     "a connection": lambda: asyncio.open_connection("localhost", 1),
-    "a connection to a socket of Unix": lambda: asyncio.open_unix_connection("/nowhere"),
+    "a connection to a Unix socket": lambda: asyncio.open_unix_connection("/nowhere"),
     "a server": lambda: asyncio.start_server(print, port=0),
     "a process": lambda: asyncio.create_subprocess_exec("true"),
     "a shell": lambda: asyncio.create_subprocess_shell("true"),
-    "a name": lambda: asyncio.get_running_loop().getaddrinfo("localhost", 1),
+    "name resolution": lambda: asyncio.get_running_loop().getaddrinfo("localhost", 1),
 }
 
 
-@pytest.mark.parametrize("ask", REAL.values(), ids=list(REAL))
-def test_what_is_real_is_refused(ask: Callable[[], Awaitable[Any]]) -> None:
+@pytest.mark.parametrize("ask", NOT_SIMULATED.values(), ids=list(NOT_SIMULATED))
+def test_what_is_not_simulated_is_refused(ask: Callable[[], Awaitable[Any]]) -> None:
     async def main(_: Simulation) -> None:
         await ask()
 
-    with pytest.raises(NotSimulatedError, match="a simulated run has no threads"):
+    with pytest.raises(NotSimulatedError, match="is not simulated"):
         run(main)
 
 
-def test_a_thread_cannot_call_in() -> None:
+def test_other_threads_cannot_call_the_loop() -> None:
     async def main(_: Simulation) -> list[type[BaseException]]:
         loop = asyncio.get_running_loop()
         refused: list[type[BaseException]] = []

@@ -1,4 +1,4 @@
-"""Crashes: everything that a process does ends at once, between two writes, and it can begin anew."""
+"""Crashes: all tasks of a process end at once, between two writes, and the process can be restarted."""
 
 import asyncio
 import contextlib
@@ -14,21 +14,21 @@ from shoal.simulator import (
     Connection,
     Crash,
     CrashedError,
-    Faults,
+    FaultInjector,
     SimulatedCluster,
     Simulation,
     Slow,
     StuckError,
-    lasting,
-    once,
+    run_once,
+    run_with_restarts,
 )
-from tests.simulator.scenes import config_map, name_of, play
+from tests.simulator.harness import config_map, name_of, run_test
 
 DAY = 86_400.0
 
 
 async def write_all(cluster: Cluster) -> str:
-    """Three writes, each 10 seconds after the one before; what is there already is left alone."""
+    """Three writes, 10 seconds apart; objects that exist already are left alone."""
     for name in "abc":
         with contextlib.suppress(AlreadyExistsError):
             await cluster.create(CONFIG_MAPS, config_map(name))
@@ -38,7 +38,7 @@ async def write_all(cluster: Cluster) -> str:
 
 @dataclass
 class Case:
-    """A crash of `write_all`; then what is kept, and when it ended."""
+    """A crash of `write_all`; then the objects in the store, and when the process ended."""
 
     faults: list[AnyFault]
     kept: str
@@ -51,60 +51,58 @@ CRASHES = {
     "before the third write": Case([Crash(nth=3)], "a b", 20),
     "after the third write": Case([Crash(nth=3, after=True)], "a b c", 20),
     "at a time": Case([Crash(at=12)], "a b", 12),
-    "with a write that is under way, and arrives later": Case(
-        [Slow(nth=2, seconds=5), Crash(at=12)], "a b", 12
-    ),
-    "after a write that is answered late": Case(
+    "with a delayed write, which still arrives": Case([Slow(nth=2, seconds=5), Crash(at=12)], "a b", 12),
+    "after a write whose answer is delayed": Case(
         [Slow(nth=2, seconds=5, answer=True), Crash(nth=2, after=True)], "a b", 10
     ),
 }
 
 
 @pytest.mark.parametrize("case", CRASHES.values(), ids=list(CRASHES))
-def test_a_crash_comes_between_two_writes(case: Case) -> None:
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> tuple[str, float]:
+def test_a_crash_happens_between_two_writes(case: Case) -> None:
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> tuple[str, float]:
         with pytest.raises(CrashedError):
-            await once(store, faults, write_all)
+            await run_once(store, faults, write_all)
         ended = asyncio.get_running_loop().time()
         await asyncio.sleep(DAY)
-        return " ".join(name_of(thing) for thing in store.all(CONFIG_MAPS)), ended
+        return " ".join(name_of(thing) for thing in store.list_now(CONFIG_MAPS)), ended
 
-    assert play(main, *case.faults) == (case.kept, case.at)
+    assert run_test(main, *case.faults) == (case.kept, case.at)
 
 
 @pytest.mark.parametrize("case", CRASHES.values(), ids=list(CRASHES))
-def test_a_lasting_process_ends_as_without_crashes(case: Case) -> None:
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> tuple[str, str]:
-        said = await lasting(store, faults, write_all)
-        return said, " ".join(name_of(thing) for thing in store.all(CONFIG_MAPS))
+def test_a_restarted_process_ends_as_without_crashes(case: Case) -> None:
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> tuple[str, str]:
+        result = await run_with_restarts(store, faults, write_all)
+        return result, " ".join(name_of(thing) for thing in store.list_now(CONFIG_MAPS))
 
-    assert play(main, *case.faults) == ("done", "a b c")
+    assert run_test(main, *case.faults) == ("done", "a b c")
 
 
 def test_a_process_is_down_for_as_long_as_the_crash_says() -> None:
-    begun: list[float] = []
+    starts: list[float] = []
 
     async def program(cluster: Cluster) -> None:
-        begun.append(asyncio.get_running_loop().time())
+        starts.append(asyncio.get_running_loop().time())
         await write_all(cluster)
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> None:
-        await lasting(store, faults, program)
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> None:
+        await run_with_restarts(store, faults, program)
 
-    play(main, Crash(nth=2, down=7), Crash(at=30, down=0))
-    assert begun == [0, 17, 30]
+    run_test(main, Crash(nth=2, down=7), Crash(at=30, down=0))
+    assert starts == [0, 17, 30]
 
 
 def test_a_crash_ends_all_tasks_of_the_process_and_no_others() -> None:
     ended: list[str] = []
 
-    async def works(name: str) -> None:
+    async def sleeper(name: str) -> None:
         try:
             await asyncio.sleep(DAY)
         finally:
             ended.append(name)
 
-    async def resists(name: str) -> None:
+    async def stubborn(name: str) -> None:
         for _ in range(3):
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(DAY)
@@ -112,61 +110,61 @@ def test_a_crash_ends_all_tasks_of_the_process_and_no_others() -> None:
 
     async def program(cluster: Cluster) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(works("inner"))
-            group.create_task(resists("stubborn"))
+            group.create_task(sleeper("inner"))
+            group.create_task(stubborn("stubborn"))
             await asyncio.sleep(2)
             await cluster.create(CONFIG_MAPS, config_map("a"))
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> tuple[list[str], float]:
-        other = asyncio.create_task(works("other"))
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> tuple[list[str], float]:
+        other = asyncio.create_task(sleeper("other"))
         with pytest.raises(CrashedError):
-            await once(store, faults, program)
+            await run_once(store, faults, program)
         at = asyncio.get_running_loop().time()
         assert not other.done()
-        await store.create(CONFIG_MAPS, config_map("b"))  # the store is nobody's process
+        await store.create(CONFIG_MAPS, config_map("b"))  # the store belongs to no process
         return list(ended), at
 
-    assert play(main, Crash(nth=1)) == (["inner", "stubborn"], 2)
+    assert run_test(main, Crash(nth=1)) == (["inner", "stubborn"], 2)
 
 
-def test_nothing_that_a_process_does_while_it_ends_comes_through() -> None:
+def test_writes_of_a_process_that_is_being_killed_have_no_effect() -> None:
     async def program(cluster: Cluster) -> None:
         try:
             await cluster.create(CONFIG_MAPS, config_map("a"))
         finally:
             await cluster.create(CONFIG_MAPS, config_map("too-late"))
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> list[str]:
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> list[str]:
         with pytest.raises(CrashedError):
-            await once(store, faults, program)
-        return [name_of(thing) for thing in store.all(CONFIG_MAPS)]
+            await run_once(store, faults, program)
+        return [name_of(thing) for thing in store.list_now(CONFIG_MAPS)]
 
-    assert play(main, Crash(nth=1, after=True)) == ["a"]
+    assert run_test(main, Crash(nth=1, after=True)) == ["a"]
 
 
-def test_a_process_takes_with_it_what_it_began() -> None:
+def test_tasks_of_a_process_end_with_it() -> None:
     async def program(cluster: Cluster) -> str:
         program.task = asyncio.create_task(write_all(cluster))  # type: ignore[attr-defined]
         await asyncio.sleep(15)
         return "done"
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> tuple[str, list[str]]:
-        said = await once(store, faults, program)
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> tuple[str, list[str]]:
+        result = await run_once(store, faults, program)
         await asyncio.sleep(DAY)
-        return said, [name_of(thing) for thing in store.all(CONFIG_MAPS)]
+        return result, [name_of(thing) for thing in store.list_now(CONFIG_MAPS)]
 
-    assert play(main) == ("done", ["a", "b"])
+    assert run_test(main) == ("done", ["a", "b"])
 
 
-def test_an_error_of_the_process_comes_out() -> None:
+def test_an_exception_of_the_process_is_raised() -> None:
     async def program(_: Cluster) -> None:
         raise ZeroDivisionError
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> None:
-        await once(store, faults, program)
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> None:
+        await run_once(store, faults, program)
 
     with pytest.raises(ZeroDivisionError):
-        play(main)
+        run_test(main)
 
 
 def test_a_process_that_cannot_be_ended_is_named() -> None:
@@ -179,19 +177,19 @@ def test_a_process_that_cannot_be_ended_is_named() -> None:
         program.task = asyncio.create_task(immortal(), name="the immortal")  # type: ignore[attr-defined]
         await asyncio.sleep(1)
 
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> None:
-        await once(store, faults, program)
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> None:
+        await run_once(store, faults, program)
 
-    with pytest.raises(StuckError, match="still at work: the immortal"):
-        play(main)
+    with pytest.raises(StuckError, match="after 1000 cancellations: the immortal"):
+        run_test(main)
 
 
-def test_a_connection_that_crashed_is_dead() -> None:
-    async def main(store: SimulatedCluster, faults: Faults, _: Simulation) -> None:
+def test_a_crashed_connection_stays_crashed() -> None:
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> None:
         connection = Connection(store, faults)
         for _try in range(2):
             with pytest.raises(asyncio.CancelledError):
                 await connection.create(CONFIG_MAPS, config_map("a"))
-        assert store.all(CONFIG_MAPS) == []
+        assert store.list_now(CONFIG_MAPS) == []
 
-    play(main, Crash(nth=1))
+    run_test(main, Crash(nth=1))

@@ -1,52 +1,54 @@
-"""The simulated home: the port in memory, on virtual time, with faults by a schedule.
+"""The simulated cluster: the port in memory, on virtual time, with faults injected by a schedule.
 
-`running` runs a coroutine on a `loop` whose time jumps from timer to timer. `home` is the store. A process of
-Shoal reaches it through a `connection` (its watches are in `stream`), which does to each call what a
-`schedule` says; `faults` finds what that is. `process` crashes it and begins it anew. `chaos` makes schedules
-by dice, and `shrinking` finds what of one is to blame. `machines` has nodes, and pods that live by a script.
+`simulation.run` runs a coroutine on a `loop` whose time jumps from timer to timer. `SimulatedCluster` holds
+the objects. A simulated process of Shoal reaches it through a `connection`, which does to each call what the
+`schedule` says; `faults` looks up what that is. `process` crashes and restarts the process. `chaos` makes
+random schedules, and `schedule.shrink` finds the faults of one that make a run fail. `kubelet` simulates
+nodes, and pods that follow a script.
 
     async def main(simulation: Simulation) -> None:
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
-            faults = Faults(Schedule((Crash(nth=17),)), simulation.clock)
-            await lasting(store, faults, shoal)
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
+            faults = FaultInjector(Schedule((Crash(nth=17),)), simulation.clock)
+            await run_with_restarts(store, faults, shoal)
 
     run(main, seed=7)
 """
 
-from shoal.simulator.chaos import Extent, random_schedule
+from shoal.simulator.chaos import ChaosOptions, random_schedule
 from shoal.simulator.connection import Connection
-from shoal.simulator.faults import Faults
+from shoal.simulator.faults import FaultInjector
 from shoal.simulator.loop import NotSimulatedError, StuckError, VirtualLoop
-from shoal.simulator.process import CrashedError, lasting, once
+from shoal.simulator.process import CrashedError, run_once, run_with_restarts
 from shoal.simulator.schedule import (
     AnyFault,
+    BreakWatch,
     ClockJump,
     Crash,
-    Cut,
-    Lose,
+    DropEvent,
+    Duplicate,
     NodeLoss,
     Outage,
     Refuse,
     Schedule,
     Slow,
-    Twice,
-    parse,
-    shrunk,
+    parse_schedule,
+    shrink,
 )
-from shoal.simulator.simulation import START, Chronicle, SimulatedCluster, Simulation, WallClock, run
+from shoal.simulator.simulation import START, ChangeLog, SimulatedCluster, Simulation, WallClock, run
 
 __all__ = [
     "START",
     "AnyFault",
-    "Chronicle",
+    "BreakWatch",
+    "ChangeLog",
+    "ChaosOptions",
     "ClockJump",
     "Connection",
     "Crash",
     "CrashedError",
-    "Cut",
-    "Extent",
-    "Faults",
-    "Lose",
+    "DropEvent",
+    "Duplicate",
+    "FaultInjector",
     "NodeLoss",
     "NotSimulatedError",
     "Outage",
@@ -56,13 +58,12 @@ __all__ = [
     "Simulation",
     "Slow",
     "StuckError",
-    "Twice",
     "VirtualLoop",
     "WallClock",
-    "lasting",
-    "once",
-    "parse",
+    "parse_schedule",
     "random_schedule",
     "run",
-    "shrunk",
+    "run_once",
+    "run_with_restarts",
+    "shrink",
 ]

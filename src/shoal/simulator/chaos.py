@@ -1,4 +1,4 @@
-"""Schedules by dice: of everything that can go wrong and that Shoal must live with."""
+"""Random schedules of all faults that Shoal has to cope with."""
 
 import math
 import random
@@ -9,21 +9,21 @@ import msgspec
 
 from shoal.simulator.schedule import (
     AnyFault,
+    BreakWatch,
     ClockJump,
     Crash,
-    Cut,
+    Duplicate,
     NodeLoss,
     Outage,
     Refuse,
     Schedule,
     Slow,
-    Twice,
 )
 
-When = Mapping[str, Any]
+FaultTiming = Mapping[str, Any]
 """`at` or `nth` of a fault."""
 
-_LONGEST: Final = 300.0
+_MAX_DURATION: Final = 300.0
 """Seconds that a fault lasts at most."""
 _REFUSALS: Final = (
     *(("write", code) for code in (409, 429, 500, 503)),
@@ -34,82 +34,82 @@ _REFUSALS: Final = (
 )
 
 
-class Extent(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is to go wrong: so many faults, within so many seconds and calls of each sort.
+class ChaosOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of faults, and the range of seconds and calls (of each type) in which they occur.
 
-    Without `nodes` none is lost; one that is comes back within `absence` seconds.
+    Without `nodes` no node is lost; a lost one is back within `max_node_loss` seconds.
     """
 
     faults: int = 20
     seconds: float = 600.0
     calls: int = 200
     nodes: Sequence[str] = ()
-    absence: float = _LONGEST
+    max_node_loss: float = _MAX_DURATION
 
 
 def random_schedule(
-    dice: random.Random, extent: Extent, leave_out: Collection[type[AnyFault]] = ()
+    rng: random.Random, options: ChaosOptions, exclude: Collection[type[AnyFault]] = ()
 ) -> Schedule:
-    """Faults of all kinds, but for those to be left out."""
-    makers = [make for kind, make in _MAKERS.items() if kind not in leave_out]
-    if not extent.nodes and _node_loss in makers:
+    """Return a schedule of random faults of all types but the excluded ones."""
+    makers = [make for kind, make in _MAKERS.items() if kind not in exclude]
+    if not options.nodes and _node_loss in makers:
         makers.remove(_node_loss)
     return Schedule(
-        tuple(dice.choice(makers)(dice, _when(dice, extent), extent) for _ in range(extent.faults))
+        tuple(rng.choice(makers)(rng, _timing(rng, options), options) for _ in range(options.faults))
     )
 
 
-def _when(dice: random.Random, extent: Extent) -> When:
-    if dice.choice((False, True)):
-        return {"at": round(dice.uniform(0.0, extent.seconds), 3)}
-    return {"nth": dice.randint(1, extent.calls)}
+def _timing(rng: random.Random, options: ChaosOptions) -> FaultTiming:
+    if rng.choice((False, True)):
+        return {"at": round(rng.uniform(0.0, options.seconds), 3)}
+    return {"nth": rng.randint(1, options.calls)}
 
 
-def _seconds(dice: random.Random, longest: float = _LONGEST) -> float:
-    """From a moment to some minutes, short ones more often."""
-    return round(math.pow(10.0, dice.uniform(-2.0, math.log10(longest))), 3)
+def _duration(rng: random.Random, longest: float = _MAX_DURATION) -> float:
+    """Return seconds, from 0.01 to the longest, on a logarithmic scale: short times are more frequent."""
+    return round(math.pow(10.0, rng.uniform(-2.0, math.log10(longest))), 3)
 
 
-def _refuse(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    on, code = dice.choice(_REFUSALS)
-    applied = on == "write" and dice.choice((False, True))
-    return Refuse(**when, on=on, code=code, applied=applied, retry_after=dice.choice((None, _seconds(dice))))
+def _refuse(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    on, code = rng.choice(_REFUSALS)
+    applied = on == "write" and rng.choice((False, True))
+    return Refuse(**timing, on=on, code=code, applied=applied, retry_after=rng.choice((None, _duration(rng))))
 
 
-def _slow(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    on = dice.choice(("write", "read", "watch", "event"))
-    return Slow(**when, on=on, seconds=_seconds(dice), answer=dice.choice((False, True)))
+def _slow(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    on = rng.choice(("write", "read", "watch", "event"))
+    return Slow(**timing, on=on, seconds=_duration(rng), answer=rng.choice((False, True)))
 
 
-def _twice(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    return Twice(**when, seconds=_seconds(dice), heard=dice.choice(("first", "second")))
+def _duplicate(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    return Duplicate(**timing, seconds=_duration(rng), answered_by=rng.choice(("first", "second")))
 
 
-def _cut(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    return Cut(**when, seconds=_seconds(dice), clean=dice.choice((False, True)))
+def _break_watch(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    return BreakWatch(**timing, seconds=_duration(rng), clean=rng.choice((False, True)))
 
 
-def _outage(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    return Outage(**when, seconds=_seconds(dice))
+def _outage(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    return Outage(**timing, seconds=_duration(rng))
 
 
-def _crash(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    return Crash(**when, after=dice.choice((False, True)), down=_seconds(dice))
+def _crash(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    return Crash(**timing, after=rng.choice((False, True)), down=_duration(rng))
 
 
-def _clock_jump(dice: random.Random, when: When, _: Extent) -> AnyFault:
-    return ClockJump(**when, seconds=_seconds(dice) * dice.choice((-1.0, 1.0)))
+def _clock_jump(rng: random.Random, timing: FaultTiming, _: ChaosOptions) -> AnyFault:
+    return ClockJump(**timing, seconds=_duration(rng) * rng.choice((-1.0, 1.0)))
 
 
-def _node_loss(dice: random.Random, when: When, extent: Extent) -> AnyFault:
-    return NodeLoss(**when, node=dice.choice(extent.nodes), seconds=_seconds(dice, extent.absence))
+def _node_loss(rng: random.Random, timing: FaultTiming, options: ChaosOptions) -> AnyFault:
+    return NodeLoss(**timing, node=rng.choice(options.nodes), seconds=_duration(rng, options.max_node_loss))
 
 
-_MAKERS: Final[Mapping[type[AnyFault], Callable[[random.Random, When, Extent], AnyFault]]] = {
+_MAKERS: Final[Mapping[type[AnyFault], Callable[[random.Random, FaultTiming, ChaosOptions], AnyFault]]] = {
     Refuse: _refuse,
     Slow: _slow,
-    Twice: _twice,
-    Cut: _cut,
+    Duplicate: _duplicate,
+    BreakWatch: _break_watch,
     Outage: _outage,
     Crash: _crash,
     ClockJump: _clock_jump,

@@ -1,11 +1,9 @@
-"""A watch as a process has it: the cluster's own, which may be late, break, or end.
+"""The connection of a simulated process to a cluster: the port, with faults injected into its calls.
 
-A process's connection to a cluster: the port, with whatever faults come with each call.
+Without faults it behaves as the cluster itself. A fault does what it says and keeps every other guarantee of
+the port: an answer may be lost, late or an error, but an event is missed only where a watch breaks.
 
-Without a fault it is the cluster itself. With one it does what the fault says and keeps every other promise
-of the port: an answer may be lost, late or wrong, but an event is missed only where a watch breaks.
-
-A write, once sent, is the cluster's business: it takes effect although its caller gave up, or is no more.
+A write that was sent takes effect even if its caller gives up or crashes.
 """
 
 import asyncio
@@ -18,211 +16,213 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from shoal.apiserver.registry.records import copied
+from shoal.apiserver.registry.records import json_copy
 from shoal.cluster.errors import ClusterError, UnavailableError
-from shoal.cluster.port import AS_USUAL, EVERYWHERE, Cluster, Deletion, Event, Page, Where
+from shoal.cluster.port import DEFAULT_DELETION, EVERYTHING, Cluster, Deletion, Page, Selector, WatchEvent
 from shoal.cluster.resources import PODS, Object, Resource
-from shoal.simulator.faults import Faults
-from shoal.simulator.schedule import AnyFault, Crash, Cut, Lose, Refuse, Slow, Twice
+from shoal.simulator.faults import FaultInjector
+from shoal.simulator.schedule import AnyFault, BreakWatch, Crash, DropEvent, Duplicate, Refuse, Slow
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-Watched = AbstractAsyncContextManager[AsyncIterator[Event[T]]]
+OpenWatch = AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]
 
 
 class _Ending(msgspec.Struct, frozen=True):
-    """When a stream is over, and with what error if it is one."""
+    """When a watch ends, and with what error, if any."""
 
     at: float
     error: ClusterError | None
 
 
-class _Held(msgspec.Struct, Generic[T], frozen=True):
-    """An event that is told at a time, and not before: it outlasts whoever gives up waiting for it."""
+class _DelayedEvent(msgspec.Struct, Generic[T], frozen=True):
+    """An event that is delivered at a time, and not before, even if a waiter gives up in between."""
 
-    event: Event[T]
+    event: WatchEvent[T]
     until: float
 
 
-class Stream(Generic[T]):
-    """One watch: a context, and within it an iterator."""
+class FaultyWatch(Generic[T]):
+    """A watch that may be delayed, fail or end: a context, and within it an iterator of events."""
 
     def __init__(
         self,
         resource: Resource[T],
-        watched: Watched[T],
-        faults: Faults,
+        watch: OpenWatch[T],
+        faults: FaultInjector,
         admit: Callable[[], Awaitable[None]],
-        among: dict["Stream[Any]", None],
+        open_watches: dict["FaultyWatch[Any]", None],
     ) -> None:
-        """Follow what is watched; `admit` returns when it may be opened: then it is `among` the open."""
+        """Wrap a watch. It is opened when `admit` returns, and then registered in `open_watches`."""
         self.resource: Final = resource
-        self._watched: Final = watched
+        self._watch: Final = watch
         self._faults: Final = faults
         self._admit: Final = admit
-        self._among: Final = among
+        self._open_watches: Final = open_watches
         self._now: Final = asyncio.get_running_loop().time
-        self._waits: asyncio.Timeout | None = None
-        self._held: _Held[T] | None = None
+        self._timeout: asyncio.Timeout | None = None
+        self._delayed: _DelayedEvent[T] | None = None
         self._ending: _Ending | None = None
 
-    async def __aenter__(self) -> "Stream[T]":
+    async def __aenter__(self) -> "FaultyWatch[T]":
         await self._admit()
-        self._events = await self._watched.__aenter__()
-        self._among[self] = None
+        self._events = await self._watch.__aenter__()
+        self._open_watches[self] = None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self._among.pop(self, None)
-        return await self._watched.__aexit__(kind, error, trace)
+        self._open_watches.pop(self, None)
+        return await self._watch.__aexit__(kind, error, trace)
 
-    def __aiter__(self) -> "Stream[T]":
+    def __aiter__(self) -> "FaultyWatch[T]":
         return self
 
-    async def __anext__(self) -> Event[T]:
+    async def __anext__(self) -> WatchEvent[T]:
         while self._ending is None:
-            if self._held is None:
-                await self._hold_next()
-            elif self._held.until > self._now():
-                await self._unless_it_ends(asyncio.sleep(self._held.until - self._now()))
+            if self._delayed is None:
+                await self._receive_next()
+            elif self._delayed.until > self._now():
+                await self._unless_ended(asyncio.sleep(self._delayed.until - self._now()))
             else:
-                event, self._held = self._held.event, None
+                event, self._delayed = self._delayed.event, None
                 return event
         await asyncio.sleep(max(self._ending.at - self._now(), 0.0))
         raise self._ending.error or StopAsyncIteration
 
-    # --- how it ends --------------------------------------------------------------------------------------
+    # --- the end of the watch ---------------------------------------------------------------------------
 
-    def cut(self, fault: Cut) -> None:
-        """Tell nothing more, and be over when the fault says."""
+    def break_off(self, fault: BreakWatch) -> None:
+        """Deliver nothing more, and end when the fault says."""
         error = None if fault.clean else UnavailableError("simulated: the connection broke")
         self.end(error, fault.seconds)
 
     def end(self, error: ClusterError | None = None, seconds: float = 0.0) -> None:
-        """Be over so much later."""
+        """End after some seconds."""
         if self._ending is None:
             self._ending = _Ending(self._now() + seconds, error)
-            if self._waits is not None:
-                self._waits.reschedule(self._now())
+            if self._timeout is not None:
+                self._timeout.reschedule(self._now())
 
-    # --- what comes next ----------------------------------------------------------------------------------
+    # --- the next event ---------------------------------------------------------------------------------
 
-    async def _hold_next(self) -> None:
-        """Wait for an event, and see what comes with it."""
-        event = await self._unless_it_ends(anext(self._events))
+    async def _receive_next(self) -> None:
+        """Wait for an event, and apply its faults."""
+        event = await self._unless_ended(anext(self._events))
         if event is None or self._ending is not None:
             return
-        lost, late = False, 0.0
-        for fault in self._faults.hits("event", self.resource.full_name):
+        dropped, delay = False, 0.0
+        for fault in self._faults.faults_for("event", self.resource.full_name):
             match fault:
-                case Cut():
-                    self.cut(fault)
+                case BreakWatch():
+                    self.break_off(fault)
                 case Refuse():
                     self.end(fault.error())
                 case Slow(seconds=seconds):
-                    late += seconds
+                    delay += seconds
                 case _:
-                    lost = lost or isinstance(fault, Lose)
-        if self._faults.down:
+                    dropped = dropped or isinstance(fault, DropEvent)
+        if self._faults.in_outage:
             self.end(UnavailableError("simulated: the connection broke"))
-        if not lost:
-            self._held = _Held(event, self._now() + late)
+        if not dropped:
+            self._delayed = _DelayedEvent(event, self._now() + delay)
 
-    async def _unless_it_ends(self, awaited: Awaitable[U]) -> U | None:
-        """What is waited for; None if the stream is ended before."""
+    async def _unless_ended(self, awaited: Awaitable[U]) -> U | None:
+        """Return the awaited result; None if the watch ends before."""
         try:
-            async with asyncio.timeout(None) as self._waits:
+            async with asyncio.timeout(None) as self._timeout:
                 return await awaited
         except TimeoutError:
             return None
         finally:
-            self._waits = None
+            self._timeout = None
 
 
 _CRASHED: Final = "simulated: the process has crashed"
 
 
 class Connection:
-    """A home of objects as one process reaches it. Closing it leaves the cluster alone."""
+    """The port of one process. Closing it does not close the cluster."""
 
-    def __init__(self, cluster: Cluster, faults: Faults, killed: Callable[[], None] | None = None) -> None:
-        """Reach a cluster; `killed` is called when a crash strikes whoever is on this connection."""
+    def __init__(
+        self, cluster: Cluster, faults: FaultInjector, on_crash: Callable[[], None] | None = None
+    ) -> None:
+        """Connect to a cluster; `on_crash` is called when the process is to crash."""
         self.crashed: Crash | None = None
         self._cluster: Final = cluster
         self._faults: Final = faults
-        self._killed: Final = killed
-        self._streams: Final[dict[Stream[Any], None]] = {}
-        self._under_way: Final[set[asyncio.Task[Any]]] = set()
-        self._outside: Final = contextvars.copy_context()
+        self._on_crash: Final = on_crash
+        self._watches: Final[dict[FaultyWatch[Any], None]] = {}
+        self._requests: Final[set[asyncio.Task[Any]]] = set()
+        self._context: Final = contextvars.copy_context()
         self._closed = False
-        faults.strike(self)
+        faults.register(self)
 
-    # --- what strikes everybody ---------------------------------------------------------------------------
+    # --- global faults ----------------------------------------------------------------------------------
 
     def crash(self, fault: Crash) -> None:
-        """Nothing more comes through, in no direction."""
+        """Crash the process: no more calls or answers get through."""
         self.crashed = fault
-        self._faults.spare(self)
-        if self._killed is not None:
-            self._killed()
+        self._faults.unregister(self)
+        if self._on_crash is not None:
+            self._on_crash()
 
-    def cut(self, fault: Cut) -> None:
-        """Cut the watches that are meant."""
+    def break_watches(self, fault: BreakWatch) -> None:
+        """Break all open watches, or those of the resource that the fault names."""
         resource = fault.on.partition(" ")[2]
-        for stream in list(self._streams):
-            if resource in ("", stream.resource.full_name):
-                stream.cut(fault)
+        for watch in list(self._watches):
+            if resource in ("", watch.resource.full_name):
+                watch.break_off(fault)
 
     async def close(self) -> None:
-        """Let go; streams end."""
+        """Close the connection; its watches end."""
         self._closed = True
-        self._faults.spare(self)
-        for stream in list(self._streams):
-            stream.end()
+        self._faults.unregister(self)
+        for watch in list(self._watches):
+            watch.end()
 
-    # --- reading ------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         return await self._read("get", resource, lambda: self._cluster.get(resource, name, namespace))
 
     async def list(
-        self, resource: Resource[T], where: Where = EVERYWHERE, *, limit: int = 0, start: str = ""
+        self, resource: Resource[T], selector: Selector = EVERYTHING, *, limit: int = 0, start: str = ""
     ) -> Page[T]:
         return await self._read(
-            "list", resource, lambda: self._cluster.list(resource, where, limit=limit, start=start)
+            "list", resource, lambda: self._cluster.list(resource, selector, limit=limit, start=start)
         )
 
     def watch(
         self,
         resource: Resource[T],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         version: str = "",
         timeout: float | None = None,
-    ) -> Stream[T]:
-        watched = self._cluster.watch(resource, where, version=version, timeout=timeout)
-        admit = partial(self._read, "watch", resource, _nothing)
-        return Stream(resource, watched, self._faults, admit, self._streams)
+    ) -> FaultyWatch[T]:
+        watch = self._cluster.watch(resource, selector, version=version, timeout=timeout)
+        admit = partial(self._read, "watch", resource, _no_operation)
+        return FaultyWatch(resource, watch, self._faults, admit, self._watches)
 
     async def _read(
         self, verb: str, resource: Resource[Any], call: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
-        self._must_be_there()
-        return await self._served(self._faults.hits(verb, resource.full_name), call)
+        self._check_open()
+        return await self._serve(self._faults.faults_for(verb, resource.full_name), call)
 
-    # --- writing ------------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------------
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        sent = copied(body)
+        sent = json_copy(body)
         return await self._write(
             "create", resource, lambda: self._cluster.create(resource, sent, dry_run=dry_run)
         )
 
     async def update(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        sent = copied(body)
+        sent = json_copy(body)
         return await self._write(
             "update", resource, lambda: self._cluster.update(resource, sent, dry_run=dry_run)
         )
@@ -230,7 +230,7 @@ class Connection:
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        sent = copied(patch)
+        sent = json_copy(patch)
         return await self._write(
             "patch",
             resource,
@@ -240,7 +240,7 @@ class Connection:
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        sent = copied(patch)
+        sent = json_copy(patch)
         return await self._write(
             "patch_status",
             resource,
@@ -248,100 +248,100 @@ class Connection:
         )
 
     async def delete(
-        self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
+        self, resource: Resource[T], name: str, namespace: str = "", deletion: Deletion = DEFAULT_DELETION
     ) -> T | None:
         return await self._write(
-            "delete", resource, lambda: self._cluster.delete(resource, name, namespace, how)
+            "delete", resource, lambda: self._cluster.delete(resource, name, namespace, deletion)
         )
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
         await self._write("bind", PODS, lambda: self._cluster.bind(name, namespace, node, uid=uid))
 
-    async def evict(self, name: str, namespace: str, how: Deletion = AS_USUAL) -> None:
-        await self._write("evict", PODS, lambda: self._cluster.evict(name, namespace, how))
+    async def evict(self, name: str, namespace: str, deletion: Deletion = DEFAULT_DELETION) -> None:
+        await self._write("evict", PODS, lambda: self._cluster.evict(name, namespace, deletion))
 
     async def _write(
         self, verb: str, resource: Resource[Any], call: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
-        self._must_be_there()
-        hits = self._faults.hits(verb, resource.full_name)
-        for fault in hits:
+        self._check_open()
+        faults = self._faults.faults_for(verb, resource.full_name)
+        for fault in faults:
             if isinstance(fault, Crash) and not fault.after:
                 self.crash(fault)
                 raise asyncio.CancelledError(_CRASHED)
-        return await asyncio.shield(self._send(self._served(hits, call)))
+        return await asyncio.shield(self._send(self._serve(faults, call)))
 
-    def _send(self, served: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Have something done outside the process, which may end before it is."""
-        task = asyncio.get_running_loop().create_task(served, context=self._outside.copy())
-        self._under_way.add(task)
-        task.add_done_callback(self._is_done)
+    def _send(self, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a request outside of the process, which may end before the request does."""
+        task = asyncio.get_running_loop().create_task(request, context=self._context.copy())
+        self._requests.add(task)
+        task.add_done_callback(self._request_done)
         return task
 
-    def _is_done(self, task: asyncio.Task[Any]) -> None:
-        """What comes of a request is nobody's worry when whoever sent it is gone."""
-        self._under_way.discard(task)
+    def _request_done(self, task: asyncio.Task[Any]) -> None:
+        """Retrieve the exception of a request, whose sender may be gone, so that it is not logged."""
+        self._requests.discard(task)
         if not task.cancelled():
             task.exception()
 
-    # --- both ---------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------
 
-    def _must_be_there(self) -> None:
+    def _check_open(self) -> None:
         if self.crashed is not None:
             raise asyncio.CancelledError(_CRASHED)
         if self._closed:
             raise UnavailableError("the connection has been closed")
 
-    async def _served(self, hits: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The way of a request, from the caller to the cluster and back."""
-        await _pause(fault.seconds for fault in hits if isinstance(fault, Slow) and not fault.answer)
-        if self._faults.down:
-            raise UnavailableError("simulated: nobody answers")
-        refusal = next((fault for fault in hits if isinstance(fault, Refuse)), None)
+    async def _serve(self, faults: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Serve a request: delays, refusal, the call itself, crash, delay of the answer."""
+        await _pause(fault.seconds for fault in faults if isinstance(fault, Slow) and not fault.answer)
+        if self._faults.in_outage:
+            raise UnavailableError("simulated: the API server does not answer")
+        refusal = next((fault for fault in faults if isinstance(fault, Refuse)), None)
         if refusal is not None and not refusal.applied:
             raise refusal.error()
-        answer = await self._answer(hits, call)
-        for fault in hits:
+        answer = await self._answer(faults, call)
+        for fault in faults:
             if isinstance(fault, Crash):
                 self.crash(fault)
-        await _pause(fault.seconds for fault in hits if isinstance(fault, Slow) and fault.answer)
+        await _pause(fault.seconds for fault in faults if isinstance(fault, Slow) and fault.answer)
         if refusal is not None:
             raise refusal.error()
         return answer()
 
     async def _answer(
-        self, hits: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]
+        self, faults: Sequence[AnyFault], call: Callable[[], Coroutine[Any, Any, T]]
     ) -> Callable[[], T]:
-        """Have the cluster do it, twice if it is to be: what to do to hear what it said."""
-        first = await _heard(call())
-        for twice in hits:
-            if isinstance(twice, Twice):
-                again = self._send(_later(twice.seconds, call))
-                if twice.heard == "second":
-                    return await again
+        """Make the call, twice if duplicated; return a function that returns the answer or raises it."""
+        first = await _outcome(call())
+        for fault in faults:
+            if isinstance(fault, Duplicate):
+                second = self._send(_outcome_later(fault.seconds, call))
+                if fault.answered_by == "second":
+                    return await second
         return first
 
 
-async def _heard(answer: Awaitable[T]) -> Callable[[], T]:
-    """Wait for an answer, whatever it is, to be heard later or never."""
+async def _outcome(answer: Awaitable[T]) -> Callable[[], T]:
+    """Wait for an answer; return a function that returns it, or raises its error."""
     try:
-        said = await answer
-    except ClusterError as problem:
-        return partial(_say, problem)
-    return lambda: said
+        result = await answer
+    except ClusterError as error:
+        return partial(_raise, error)
+    return lambda: result
 
 
-def _say(problem: ClusterError) -> NoReturn:
-    raise problem
+def _raise(error: ClusterError) -> NoReturn:
+    raise error
 
 
-async def _later(seconds: float, call: Callable[[], Awaitable[T]]) -> Callable[[], T]:
+async def _outcome_later(seconds: float, call: Callable[[], Awaitable[T]]) -> Callable[[], T]:
     await _pause([seconds])
-    return await _heard(call())
+    return await _outcome(call())
 
 
-async def _nothing() -> None:
-    """What is done to open a watch: its own context does the rest."""
+async def _no_operation() -> None:
+    """The call that opens a watch: its own context does the rest."""
 
 
 async def _pause(seconds: Iterable[float]) -> None:

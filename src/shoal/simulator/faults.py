@@ -1,4 +1,4 @@
-"""Which fault comes with which call: a schedule on its way through a run."""
+"""The fault injector: looks up which faults of a schedule apply to which call, and when."""
 
 import asyncio
 import contextvars
@@ -6,107 +6,118 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from shoal.simulator.schedule import VERBS, AnyFault, ClockJump, Crash, Cut, NodeLoss, Outage, Schedule, shown
+from shoal.simulator.schedule import (
+    CALL_TYPES,
+    AnyFault,
+    BreakWatch,
+    ClockJump,
+    Crash,
+    NodeLoss,
+    Outage,
+    Schedule,
+    format_fault,
+)
 from shoal.simulator.simulation import WallClock
 
 
-class Struck(Protocol):
-    """Whoever is hit by what concerns everybody."""
+class FaultTarget(Protocol):
+    """A connection that global faults apply to."""
 
     def crash(self, fault: Crash) -> None: ...
 
-    def cut(self, fault: Cut) -> None: ...
+    def break_watches(self, fault: BreakWatch) -> None: ...
 
 
-class Faults:
-    """A schedule that runs from the moment it is made. It outlives the processes that it strikes."""
+class FaultInjector:
+    """A schedule that begins when the injector is made. It outlives the processes that crash."""
 
     def __init__(self, schedule: Schedule, clock: WallClock) -> None:
-        self.story: Final[list[str]] = []
-        """What came so far, and when."""
-        self.lost_nodes: Final[list[Callable[[NodeLoss], None]]] = []
-        """Who plays the machines is told here; what they begin then is no part of the process that is hit."""
+        self.log: Final[list[str]] = []
+        """The faults so far, with their times."""
+        self.node_loss_handlers: Final[list[Callable[[NodeLoss], None]]] = []
+        """Called when a node is lost, outside of the process whose call caused it."""
         self._loop: Final = asyncio.get_running_loop()
         self._began: Final = self._loop.time()
         self._clock: Final = clock
-        self._outside: Final = contextvars.copy_context()
-        self._struck: Final[dict[Struck, None]] = {}
+        self._context: Final = contextvars.copy_context()
+        self._targets: Final[dict[FaultTarget, None]] = {}
         self._by_count: Final[defaultdict[tuple[str, int], list[AnyFault]]] = defaultdict(list)
         self._by_time: Final[defaultdict[str, deque[AnyFault]]] = defaultdict(deque)
-        self._counted: Final[Counter[str]] = Counter()
-        self._down_until = self._began
+        self._calls: Final[Counter[str]] = Counter()
+        """Calls so far, by what a fault is on; only those that a fault is on are counted."""
+        self._outage_until = self._began
         for fault in sorted(schedule.faults, key=lambda fault: fault.at or 0.0):
             self._arm(fault)
 
-    def strike(self, whom: Struck) -> None:
-        """Have somebody hit by what concerns everybody, from now on."""
-        self._struck[whom] = None
+    def register(self, target: FaultTarget) -> None:
+        """Apply global faults to a connection from now on."""
+        self._targets[target] = None
 
-    def spare(self, whom: Struck) -> None:
-        """Let them be."""
-        self._struck.pop(whom, None)
+    def unregister(self, target: FaultTarget) -> None:
+        """Apply no more global faults to a connection."""
+        self._targets.pop(target, None)
 
-    def hits(self, verb: str, resource: str) -> list[AnyFault]:
-        """What comes with a call; what concerns everybody has happened when this returns."""
-        sort, found = VERBS[verb], list[AnyFault]()
-        for on in dict.fromkeys((sort, verb, f"{sort} {resource}", f"{verb} {resource}")):
-            if on in self._counted:
-                found += self._next_of(on)
+    def faults_for(self, verb: str, resource: str) -> list[AnyFault]:
+        """Count a call, and return its faults; those that are not about a call have taken effect by then."""
+        call_type, found = CALL_TYPES[verb], list[AnyFault]()
+        for on in dict.fromkeys((call_type, verb, f"{call_type} {resource}", f"{verb} {resource}")):
+            if on in self._calls:
+                found += self._next_faults(on)
         for fault in found:
-            self._tell(fault, f"{verb} {resource}")
-        return [fault for fault in found if not self._happens(fault)]
+            self._log_fault(fault, f"{verb} {resource}")
+        return [fault for fault in found if not self._apply_global(fault)]
 
     @property
-    def down(self) -> bool:
-        """Whether nobody is answered just now."""
-        return self._loop.time() < self._down_until
+    def in_outage(self) -> bool:
+        """Whether the API server answers no calls now."""
+        return self._loop.time() < self._outage_until
 
-    # --- when ---------------------------------------------------------------------------------------------
+    # --- timing -------------------------------------------------------------------------------------------
 
     def _arm(self, fault: AnyFault) -> None:
         if fault.nth is not None:
-            self._counted[fault.on] += 0
+            self._calls[fault.on] += 0
             self._by_count[fault.on, fault.nth].append(fault)
-        elif isinstance(fault, Outage | Crash | ClockJump | NodeLoss | Cut):
-            self._loop.call_at(self._began + (fault.at or 0.0), self._now, fault)
+        elif isinstance(fault, Outage | Crash | ClockJump | NodeLoss | BreakWatch):
+            self._loop.call_at(self._began + (fault.at or 0.0), self._fire, fault)
         else:
-            self._counted[fault.on] += 0
+            self._calls[fault.on] += 0
             self._by_time[fault.on].append(fault)
 
-    def _next_of(self, on: str) -> list[AnyFault]:
-        self._counted[on] += 1
-        found = self._by_count.pop((on, self._counted[on]), [])
-        waiting, passed = self._by_time[on], self._loop.time() - self._began
-        while waiting and (waiting[0].at or 0.0) <= passed:
+    def _next_faults(self, on: str) -> list[AnyFault]:
+        self._calls[on] += 1
+        found = self._by_count.pop((on, self._calls[on]), [])
+        waiting, elapsed = self._by_time[on], self._loop.time() - self._began
+        while waiting and (waiting[0].at or 0.0) <= elapsed:
             found.append(waiting.popleft())
         return found
 
-    # --- what ---------------------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------------
 
-    def _now(self, fault: AnyFault) -> None:
-        """The time of a fault has come that concerns everybody."""
-        self._tell(fault, "everybody")
-        if not self._happens(fault):
-            for whom in list(self._struck):
+    def _fire(self, fault: AnyFault) -> None:
+        """Apply a fault with a time to all targets."""
+        self._log_fault(fault, "all")
+        if not self._apply_global(fault):
+            for target in list(self._targets):
                 if isinstance(fault, Crash):
-                    whom.crash(fault)
-                elif isinstance(fault, Cut):
-                    whom.cut(fault)
+                    target.crash(fault)
+                elif isinstance(fault, BreakWatch):
+                    target.break_watches(fault)
 
-    def _happens(self, fault: AnyFault) -> bool:
-        """Let happen what has nothing to do with the call it came with, if it is of that sort."""
+    def _apply_global(self, fault: AnyFault) -> bool:
+        """Apply a fault that is not about a call; return whether it was one."""
         match fault:
             case Outage(seconds=seconds):
-                self._down_until = max(self._down_until, self._loop.time() + seconds)
+                self._outage_until = max(self._outage_until, self._loop.time() + seconds)
             case ClockJump(seconds=seconds):
                 self._clock.jump(seconds)
             case NodeLoss():
-                for tell in self.lost_nodes:
-                    self._outside.copy().run(tell, fault)
+                for handler in self.node_loss_handlers:
+                    self._context.copy().run(handler, fault)
             case _:
                 return False
         return True
 
-    def _tell(self, fault: AnyFault, whom: str) -> None:
-        passed = self._loop.time() - self._began
-        self.story.append(f"{passed:.6f} {whom}: {shown(fault)}")
+    def _log_fault(self, fault: AnyFault, on: str) -> None:
+        elapsed = self._loop.time() - self._began
+        self.log.append(f"{elapsed:.6f} {on}: {format_fault(fault)}")

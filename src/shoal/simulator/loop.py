@@ -1,12 +1,12 @@
-"""An event loop on which waiting costs nothing: when nothing is ready, time jumps to the next timer.
+"""An event loop on virtual time: when nothing is ready, time jumps to the next timer.
 
-It is asyncio's own loop with another way to wait: whatever is written for asyncio runs on it unchanged.
-What a run does depends on nothing but its code and its dice. There are no threads, sockets or processes: to
-ask for one is an error. Tasks and futures are told apart by a number instead of their address, so that even a
-set of them has the same order in every run.
+It is asyncio's own loop with another way to wait: code for asyncio runs on it unchanged. A run depends on its
+code and its random seed only. There are no threads, sockets or processes: to ask for one is an error. Tasks
+and futures are hashed by a number instead of their address, so that even a set of them has the same order in
+every run.
 
-A run that waits for what can never happen is told so, with the names of those who wait, and so is one in
-which time stands still.
+A run that waits for something that can never happen ends with StuckError, which names the waiting tasks, and
+so does one in which time does not advance.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
-_MOST_TURNS: Final = 1_000_000
-"""Turns of the loop at one moment, after which time is taken to stand still."""
+_MAX_ITERATIONS: Final = 1_000_000
+"""Iterations of the loop without time passing, after which the run is stuck."""
 
 
-FAMILY: Final = contextvars.ContextVar[object]("FAMILY", default=None)
-"""Whose work is done here: a task belongs where it was begun."""
+PROCESS: Final = contextvars.ContextVar[object]("PROCESS", default=None)
+"""The simulated process of the current task: a task belongs to the process that started it."""
 
 
 class StuckError(RuntimeError):
-    """Raised when a simulated run cannot go on: everybody waits for somebody, or time stands still."""
+    """Raised when a simulated run cannot go on: all tasks wait for each other, or time does not advance."""
 
 
 class NotSimulatedError(RuntimeError):
-    """Raised when a simulated run asks for something real: a thread, a socket, a process, a signal."""
+    """Raised when a simulated run uses something real: a thread, a socket, a process, a signal."""
 
 
 class Task(asyncio.Task[T]):
-    """A task with a number: its hash and its name are the same in every run. It knows its family."""
+    """A task with a number: its hash and its name are the same in every run. It knows its process."""
 
     def __init__(self, number: int, coroutine: Coroutine[Any, Any, T], **more: Any) -> None:  # noqa: ANN401
         self.number: Final = number
         context = more.get("context")
-        self.family: Final = FAMILY.get() if context is None else context.get(FAMILY)
+        self.process: Final = PROCESS.get() if context is None else context.get(PROCESS)
         super().__init__(coroutine, **more)
 
     def __hash__(self) -> int:
@@ -60,13 +60,13 @@ class _Future(asyncio.Future[T]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """A loop that begins at 0 seconds and never waits."""
+    """A loop whose time begins at 0 seconds and that never sleeps."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Jumps(self)
+        self._selector = _TimeSelector(self)
         self._seconds = 0.0
-        self.jump(0.0)
+        self.advance(0.0)
         self._numbers = 0
         self._thread = threading.get_ident()
         self.set_task_factory(self._task)
@@ -75,8 +75,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the loop was made."""
         return self._seconds
 
-    def jump(self, seconds: float) -> None:
-        """Let time pass. No timer may run before its time: it could be set again and again, for ever."""
+    def advance(self, seconds: float) -> None:
+        """Let time pass. No timer may fire early: it could be set again and again, without end."""
         self._seconds += seconds
         self._clock_resolution = math.ulp(self._seconds)
 
@@ -89,13 +89,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        """As `call_soon`: there is one thread only."""
+        """Same as `call_soon`: there is only one thread."""
         if threading.get_ident() != self._thread:
-            _refuse("call_soon_threadsafe from another thread")
+            _raise_not_simulated("call_soon_threadsafe from another thread")
         return self.call_soon(callback, *args, context=context)
 
     def tasks(self) -> list[Task[Any]]:
-        """All tasks that are not done, oldest first."""
+        """Return all unfinished tasks, oldest first."""
         mine = (task for task in asyncio.all_tasks(self) if isinstance(task, Task))
         return sorted(mine, key=lambda task: task.number)
 
@@ -114,60 +114,58 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._numbers
 
     def _process_events(self, events: Iterable[object]) -> None:
-        """Nothing comes from outside."""
+        """Do nothing: there are no events from outside."""
 
     def _write_to_self(self) -> None:
-        """Nobody need be woken who never sleeps."""
+        """Do nothing: the loop never sleeps, and need not be woken."""
 
 
-class _Jumps:
-    """What the loop waits with, in the place of a selector."""
+class _TimeSelector:
+    """Stands in for a selector: advances time instead of waiting."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop: Final = loop
-        self._turns = 0
+        self._iterations = 0
 
     def select(self, seconds: float | None) -> list[object]:
-        """Nothing is ready for so long, or for ever."""
+        """Advance time by some seconds; None: no timer is set, and nothing can happen any more."""
         if seconds is None:
-            raise StuckError(f"nothing will ever happen any more: {_waiting(self._loop)}")
+            raise StuckError(f"no timer is set and no task can go on: {_waiting(self._loop)}")
         if seconds > 0:
-            self._loop.jump(seconds)
-            self._turns = 0
-        self._turns += 1
-        if self._turns > _MOST_TURNS:
-            self._turns = 0  # so that everybody can be ended
-            raise StuckError(f"time stands still at {self._loop.time():.6f} s: {_waiting(self._loop)}")
+            self._loop.advance(seconds)
+            self._iterations = 0
+        self._iterations += 1
+        if self._iterations > _MAX_ITERATIONS:
+            self._iterations = 0  # so that the tasks can be cancelled
+            raise StuckError(f"time does not advance from {self._loop.time():.6f} s: {_waiting(self._loop)}")
         return []
 
 
 def _waiting(loop: VirtualLoop) -> str:
-    """Who has not finished."""
-    names = [f"{task.get_name()} ({_called(task)})" for task in loop.tasks()]
-    return f"{', '.join(names) or 'nobody'} at work"
+    """Return the names of unfinished tasks."""
+    names = [f"{task.get_name()} ({_coroutine_name(task)})" for task in loop.tasks()]
+    return f"unfinished tasks: {', '.join(names) or 'none'}"
 
 
-def _called(task: asyncio.Task[Any]) -> str:
+def _coroutine_name(task: asyncio.Task[Any]) -> str:
     return getattr(task.get_coro(), "__qualname__", "unnamed")
 
 
-# --- what is real -----------------------------------------------------------------------------------------
+# --- not simulated -----------------------------------------------------------------------------------------
 
 
-def _refuse(what: str) -> NoReturn:
-    raise NotSimulatedError(
-        f"{what}: a simulated run has no threads, sockets, processes or signals, only its own time"
-    )
+def _raise_not_simulated(name: str) -> NoReturn:
+    raise NotSimulatedError(f"{name} is not simulated: a run has no threads, sockets, processes or signals")
 
 
-def _refusing(what: str) -> Callable[..., NoReturn]:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        _refuse(what)
+def _not_simulated(name: str) -> Callable[..., NoReturn]:
+    def method(*_: object, **__: object) -> NoReturn:
+        _raise_not_simulated(name)
 
-    return refuse
+    return method
 
 
-for _real in (
+for _name in (
     "add_reader",
     "add_signal_handler",
     "add_writer",
@@ -196,4 +194,4 @@ for _real in (
     "subprocess_exec",
     "subprocess_shell",
 ):
-    setattr(VirtualLoop, _real, _refusing(_real))
+    setattr(VirtualLoop, _name, _not_simulated(_name))

@@ -1,9 +1,9 @@
-"""Processes of Shoal: whatever runs on a connection, which a crash ends all at once.
+"""Simulated processes of Shoal: programs on a connection, which a crash ends as a whole.
 
-    await lasting(store, faults, shoal)     # `shoal(cluster)` runs, and begins anew after each crash
+    await run_with_restarts(store, faults, shoal)   # `shoal(cluster)` runs, and is restarted after each crash
 
-A process is a coroutine and every task that comes of it. A crash cancels them all, at once and as often as
-they resist. Nothing that they do while they end comes through to the cluster: it is as if they were killed.
+A process is a coroutine and every task that it starts. A crash cancels them all, at once and as often as they
+catch the cancellation. Nothing that they do while they end reaches the cluster, as if they were killed.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from typing import Any, Final, TypeVar
 
 from shoal.cluster.port import Cluster
 from shoal.simulator.connection import Connection
-from shoal.simulator.faults import Faults
-from shoal.simulator.loop import FAMILY, StuckError, Task, VirtualLoop
+from shoal.simulator.faults import FaultInjector
+from shoal.simulator.loop import PROCESS, StuckError, Task, VirtualLoop
 from shoal.simulator.schedule import Crash
 
 T = TypeVar("T")
 
 Program = Callable[[Cluster], Coroutine[Any, Any, T]]
 
-_MOST_CANCELS: Final = 1000
-"""How often a task may go on after it was cancelled, before it is taken to be immortal."""
+_MAX_CANCELS: Final = 1000
+"""How often a task may catch its cancellation before the run is stuck."""
 
 
 class CrashedError(Exception):
@@ -33,33 +33,33 @@ class CrashedError(Exception):
         self.fault: Final = fault
 
 
-async def lasting(cluster: Cluster, faults: Faults, program: Program[T]) -> T:
-    """What a program returns in the end; it begins anew after each crash, when it was down for a while."""
+async def run_with_restarts(cluster: Cluster, faults: FaultInjector, program: Program[T]) -> T:
+    """Run a program to its end; after each crash it is restarted, once its down time is over."""
     while True:
         try:
-            return await once(cluster, faults, program)
+            return await run_once(cluster, faults, program)
         except CrashedError as crashed:
             await asyncio.sleep(crashed.fault.down)
 
 
-async def once(cluster: Cluster, faults: Faults, program: Program[T]) -> T:
-    """What a program returns; CrashedError if it was ended before. All that it began ends with it."""
+async def run_once(cluster: Cluster, faults: FaultInjector, program: Program[T]) -> T:
+    """Run a program, and return its result; CrashedError if it crashed. Its tasks end with it."""
     process = _Process()
     connection = Connection(cluster, faults, process.kill)
     try:
-        task = process.begin(program(connection))
+        task = process.start(program(connection))
         ends: list[asyncio.Future[Any]] = [task, process.killed]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await process.end()
-        faults.spare(connection)
+        faults.unregister(connection)
     if connection.crashed is not None:
         raise CrashedError(connection.crashed)
     return task.result()
 
 
 class _Process:
-    """A family of tasks, which are told by what they were begun by."""
+    """All tasks that descend from one task."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -68,9 +68,9 @@ class _Process:
         self._loop: Final = loop
         self.killed: Final[asyncio.Future[None]] = loop.create_future()
 
-    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         context = contextvars.copy_context()
-        context.run(FAMILY.set, self)
+        context.run(PROCESS.set, self)
         return self._loop.create_task(work, context=context)
 
     def kill(self) -> None:
@@ -81,14 +81,14 @@ class _Process:
             task.cancel("killed")
 
     async def end(self) -> None:
-        """Kill until nobody is left. No time passes."""
-        for _ in range(_MOST_CANCELS):
+        """Kill until no task is left. No time passes."""
+        for _ in range(_MAX_CANCELS):
             if not self._tasks():
                 return
             self.kill()
             await asyncio.sleep(0)
         names = ", ".join(task.get_name() for task in self._tasks())
-        raise StuckError(f"cancelled {_MOST_CANCELS} times and still at work: {names}")
+        raise StuckError(f"tasks go on after {_MAX_CANCELS} cancellations: {names}")
 
     def _tasks(self) -> list[Task[Any]]:
-        return [task for task in self._loop.tasks() if task.family is self]
+        return [task for task in self._loop.tasks() if task.process is self]

@@ -1,20 +1,20 @@
-"""Schedules: which faults come, and when. They are data: printed, read back, cut down, and run again.
+"""Schedules: which faults occur, and when. They are data: printed, parsed, shrunk, and run again.
 
-A fault comes `at` a time, in seconds of the run, or with the `nth` of the calls that it is `on`:
+A fault occurs `at` a time, in seconds of the run, or with the `nth` of the calls that it is `on`:
 
 | on | counts |
 |---|---|
 | `write` | create, update, patch, patch_status, delete, bind, evict |
 | `read` | get, list |
 | `watch` | watches that are opened |
-| `event` | events that a watch has for its watcher |
+| `event` | events that watches deliver |
 | `bind`, `list`, ... | calls of one verb |
 | `create pods`, `event nodes`, ... | the same, of one resource by its full name |
 
-A fault with a time comes with the first such call from then on. Those that concern everybody (Outage, Crash,
-ClockJump, NodeLoss, and Cut for all watches that are open) come at that very moment.
+A fault with a time occurs with the first such call from then on. Global faults (Outage, Crash, ClockJump,
+NodeLoss, and BreakWatch for all open watches) occur at exactly that time.
 
-Finds what of a schedule is to blame: the fewest faults with which a run still fails.
+`shrink` finds the faults that are to blame: a smallest part of a schedule with which a run still fails.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,27 +31,27 @@ from shoal.cluster.errors import (
     UnavailableError,
 )
 
-VERBS: Final[Mapping[str, str]] = {
+CALL_TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("create", "update", "patch", "patch_status", "delete", "bind", "evict"), "write"),
     **dict.fromkeys(("get", "list"), "read"),
     "watch": "watch",
     "event": "event",
 }
-"""What sort of call each verb is."""
+"""The type of call of each verb."""
 
 _ERRORS: Final = {
     int(error.code): error
     for error in (ConflictError, GoneError, TooManyRequestsError, InternalError, UnavailableError)
 }
-_SORTS: Final = frozenset(VERBS.values())
+_ALL_TYPES: Final = frozenset(CALL_TYPES.values())
 _CONFLICT, _GONE = 409, 410
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fault"):
-    """Something that goes wrong once: `at` a time, or with the `nth` call of those it is `on`."""
+    """A fault that occurs once: `at` a time, or with the `nth` call of those that it is `on`."""
 
-    suits: ClassVar[frozenset[str]] = frozenset({"write"})
-    """Sorts of calls that it can come with."""
+    allowed_on: ClassVar[frozenset[str]] = frozenset({"write"})
+    """Types of calls that it can be on."""
 
     at: float | None = None
     nth: int | None = None
@@ -63,30 +63,30 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
             raise ValueError(f"{type(self).__name__}: {problem}")
 
     @property
-    def sort(self) -> str:
-        """What sort of call it is on."""
-        return VERBS.get(self.verb, self.verb)
+    def call_type(self) -> str:
+        """The type of calls that it is on."""
+        return CALL_TYPES.get(self.verb, self.verb)
 
     @property
     def verb(self) -> str:
-        """The verb that it is on, or the sort if it is on all of that sort."""
+        """The verb that it is on, or the type if it is on all calls of a type."""
         return self.on.partition(" ")[0]
 
     def problem(self) -> str:
-        """What makes no sense about it, if anything."""
+        """What is wrong with its fields; empty if nothing is."""
         if (self.at is None) == (self.nth is None):
-            return "say either `at` or `nth`"
+            return "give either `at` or `nth`"
         if (self.at or 0) < 0 or (self.nth is not None and self.nth < 1):
-            return "`at` is 0 or more, `nth` is 1 or more"
-        if self.sort not in self.suits:
-            return f"cannot be on {self.on!r}, only on {', '.join(sorted(self.suits))}"
+            return "`at` must be at least 0, `nth` at least 1"
+        if self.call_type not in self.allowed_on:
+            return f"cannot be on {self.on!r}, only on {', '.join(sorted(self.allowed_on))}"
         return ""
 
 
 class Refuse(Fault, frozen=True, kw_only=True, tag="refuse"):
-    """The call fails with this code; `applied`: but it was done. A watch that is under way ends with it."""
+    """The call fails with this code; `applied`: after it took effect. An open watch ends with the error."""
 
-    suits: ClassVar[frozenset[str]] = _SORTS
+    allowed_on: ClassVar[frozenset[str]] = _ALL_TYPES
 
     code: int = 503
     applied: bool = False
@@ -94,104 +94,104 @@ class Refuse(Fault, frozen=True, kw_only=True, tag="refuse"):
 
     def problem(self) -> str:
         if self.code not in _ERRORS:
-            return f"`code` is one of {', '.join(map(str, sorted(_ERRORS)))}"
-        if self.sort != "write" and (self.applied or self.code == _CONFLICT):
-            return f"only writes have conflicts, or are applied: not {self.on!r}"
+            return f"`code` must be one of {', '.join(map(str, sorted(_ERRORS)))}"
+        if self.call_type != "write" and (self.applied or self.code == _CONFLICT):
+            return f"only writes can have conflicts or be applied, not {self.on!r}"
         if self.code == _GONE and self.verb not in ("list", "watch", "event"):
-            return f"only a list, a watch or an event can be gone: not {self.on!r}"
+            return f"only a list, a watch or an event can be gone, not {self.on!r}"
         return super().problem()
 
     def error(self) -> ClusterError:
-        """What the caller is told."""
+        """Return the error that the caller gets."""
         error = _ERRORS[self.code]
         return error(f"simulated: {error.reason}", retry_after=self.retry_after)
 
 
 class Slow(Fault, frozen=True, kw_only=True, tag="slow"):
-    """The call takes so long before it has any effect; `answer`: after it. An event, and all later, is late.
+    """The call is delayed before it takes effect; `answer`: after it. An event delays all later ones too.
 
-    Whoever gives up waiting for a write, or crashes, does not take it back.
+    A write takes effect even if its caller gives up waiting, or crashes.
     """
 
-    suits: ClassVar[frozenset[str]] = _SORTS
+    allowed_on: ClassVar[frozenset[str]] = _ALL_TYPES
 
     seconds: float
     answer: bool = False
 
 
-class Twice(Fault, frozen=True, kw_only=True, tag="twice"):
-    """The request arrives twice, the second time so much later; its caller hears one of the answers."""
+class Duplicate(Fault, frozen=True, kw_only=True, tag="twice", rename={"answered_by": "heard"}):
+    """The request arrives twice, the second time some seconds later; its caller gets one of the answers."""
 
     seconds: float = 0.0
-    heard: Literal["first", "second"] = "first"
+    answered_by: Literal["first", "second"] = "first"
 
 
-class Cut(Fault, frozen=True, kw_only=True, tag="cut"):
-    """A watch tells nothing more, and so many seconds later it breaks, or just ends if `clean`.
+class BreakWatch(Fault, frozen=True, kw_only=True, tag="cut"):
+    """A watch delivers nothing more, and some seconds later it fails, or just ends if `clean`.
 
-    With a time, all watches that are open then.
+    With a time, it applies to all watches that are open then.
     """
 
-    suits: ClassVar[frozenset[str]] = frozenset({"event"})
+    allowed_on: ClassVar[frozenset[str]] = frozenset({"event"})
 
     on: str = "event"
     seconds: float = 0.0
     clean: bool = False
 
 
-class Lose(Fault, frozen=True, kw_only=True, tag="lose"):
-    """A watcher is never told of this event, nor that it missed any: what no cluster may do.
+class DropEvent(Fault, frozen=True, kw_only=True, tag="lose"):
+    """An event is not delivered, and the watch goes on: no correct cluster does that.
 
-    It is here so that those who check can be checked.
+    It serves to test the checks.
     """
 
-    suits: ClassVar[frozenset[str]] = frozenset({"event"})
+    allowed_on: ClassVar[frozenset[str]] = frozenset({"event"})
 
     on: str = "event"
 
 
 class Outage(Fault, frozen=True, kw_only=True, tag="outage"):
-    """For so long nobody is answered, nothing is done, and watches that have something to tell break."""
+    """For some seconds all calls fail without effect, and watches with an event to deliver fail."""
 
     seconds: float
 
 
 class Crash(Fault, frozen=True, kw_only=True, tag="crash"):
-    """All processes of Shoal are killed: before the write has any effect, or `after`; `down` for so long."""
+    """All processes of Shoal are killed: before the write takes effect, or `after`; `down` is in seconds."""
 
     after: bool = False
     down: float = 1.0
 
 
 class ClockJump(Fault, frozen=True, kw_only=True, tag="clock"):
-    """The wall clock is set forward by so many seconds, or back."""
+    """The wall clock is set forward by some seconds, or back if negative."""
 
     seconds: float
 
 
 class NodeLoss(Fault, frozen=True, kw_only=True, tag="node"):
-    """A node falls silent for so long: it neither reports nor hears, and what runs on it runs on."""
+    """A node is partitioned for some seconds: it neither reports nor observes, and its pods run on."""
 
     node: str
     seconds: float
 
 
-AnyFault = Refuse | Slow | Twice | Cut | Lose | Outage | Crash | ClockJump | NodeLoss
+AnyFault = Refuse | Slow | Duplicate | BreakWatch | DropEvent | Outage | Crash | ClockJump | NodeLoss
 
 _DECODER: Final = msgspec.json.Decoder(AnyFault)
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """Faults. Its text has one on each line."""
+    """Faults; `str` gives one line of JSON for each."""
 
     faults: tuple[AnyFault, ...] = ()
 
     def __str__(self) -> str:
-        return "".join(f"{shown(fault)}\n" for fault in self.faults)
+        return "".join(f"{format_fault(fault)}\n" for fault in self.faults)
 
 
-def parse(text: str) -> Schedule:
-    """The schedule that a text tells; ValueError says what is wrong with which line."""
+def parse_schedule(text: str) -> Schedule:
+    """Return the schedule of a text; ValueError says which line is wrong, and why."""
     faults = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
@@ -202,16 +202,16 @@ def parse(text: str) -> Schedule:
     return Schedule(tuple(faults))
 
 
-def shown(fault: AnyFault) -> str:
-    """A fault as one line."""
+def format_fault(fault: AnyFault) -> str:
+    """Return a fault as one line of JSON."""
     return msgspec.json.encode(fault).decode()
 
 
-def shrunk(schedule: Schedule, still_fails: Callable[[Schedule], bool]) -> Schedule:
-    """A part of the schedule that still fails, and would not without any one of its faults.
+def shrink(schedule: Schedule, still_fails: Callable[[Schedule], bool]) -> Schedule:
+    """Return a part of the schedule that still fails, and would not without any one of its faults.
 
-    The schedule itself is taken to fail. Large parts are left out first, then ever smaller ones, so that a
-    few faults among many are found in few runs.
+    The schedule itself is assumed to fail. Large parts are removed first, then smaller ones, so that a few
+    faults among many are found in few runs.
     """
     faults, size = schedule.faults, len(schedule.faults)
     while size > 0:
@@ -224,7 +224,7 @@ def shrunk(schedule: Schedule, still_fails: Callable[[Schedule], bool]) -> Sched
 def _without_parts(
     faults: tuple[AnyFault, ...], size: int, still_fails: Callable[[Schedule], bool]
 ) -> tuple[AnyFault, ...]:
-    """What is left when every part of a size has been left out that is not needed."""
+    """Return what is left after removing every part of a size that is not needed."""
     kept: Sequence[AnyFault] = faults
     for start in range(len(faults) - 1, -1, -size):
         first = max(start - size + 1, 0)

@@ -1,4 +1,4 @@
-"""The test kubelet, on every home. Its clock stands still unless a test moves it."""
+"""The simulated kubelet, on every implementation of the port, with a clock that the tests move."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,22 +6,22 @@ from typing import Literal
 
 import pytest_asyncio
 
-from shoal.cluster.port import Cluster, Deletion, Event, Where
+from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
 from shoal.cluster.resources import LEASES, NODES, PODS, Object
 from shoal.simulator.kubelet import (
-    KILLED,
-    LEASES_LIVE_IN,
     NEVER_STARTS,
-    Kubelet,
-    Life,
-    Script,
-    Step,
-    kubelet,
+    NODE_LEASE_NAMESPACE,
+    SIGTERM_EXIT_CODE,
+    PodScript,
+    ScriptSource,
+    ScriptStep,
+    SimulatedKubelet,
     runs_for,
+    simulated_kubelet,
 )
 from tests.conformance.objects import pod, uid_of, unique, version_of
 from tests.conformance.waiting import PATIENCE, Events, exists, until, until_gone
-from tests.simulator.kubelet.clocks import ManualClock
+from tests.simulator.kubelet.manual_clock import ManualClock
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -29,7 +29,7 @@ async def node(cluster: Cluster) -> AsyncIterator[str]:
     """The name of a node, which is removed after the test."""
     name = unique("node")
     yield name
-    await Kubelet(cluster, [name], lambda _: Life(), ManualClock()).remove_nodes()
+    await SimulatedKubelet(cluster, [name], lambda _: PodScript(), ManualClock()).remove_nodes()
 
 
 def phase(wanted: str) -> Callable[[Object], bool]:
@@ -52,42 +52,44 @@ async def bound(
     return made
 
 
-async def ends(events: Events) -> Event[Object]:
-    """The event that tells of an end."""
+async def deletion(events: Events) -> WatchEvent[Object]:
+    """Wait for the DELETED event."""
     async with asyncio.timeout(PATIENCE):
         while (event := await anext(events)).type != "DELETED":
             pass
     return event
 
 
-LIVES = {"short": runs_for(0), "long": Life()}
+SCRIPTS = {"short": runs_for(0), "long": PodScript()}
 
 
-def always(life: Life) -> Script:
-    return lambda _: life
+def always(script: PodScript) -> ScriptSource:
+    return lambda _: script
 
 
 async def test_a_node_is_registered(cluster: Cluster, node: str) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], clock=clock, capacity={"cpu": "3"}, labels={"zone": "z"}) as playing:
+    async with simulated_kubelet(
+        cluster, [node], clock=clock, capacity={"cpu": "3"}, labels={"zone": "z"}
+    ) as kubelet:
         made = await cluster.get(NODES, node)
         assert made["status"]["allocatable"] == {"cpu": "3"}
         assert made["metadata"]["labels"]["zone"] == "z"
         assert ready("True")(made)
-        lease = await cluster.get(LEASES, node, LEASES_LIVE_IN)
+        lease = await cluster.get(LEASES, node, NODE_LEASE_NAMESPACE)
         assert lease["spec"]["holderIdentity"] == node
         clock.advance(10)
         renewed = lease["spec"]["renewTime"]
         await until(
-            cluster, LEASES, node, LEASES_LIVE_IN, holds=lambda its: its["spec"]["renewTime"] > renewed
+            cluster, LEASES, node, NODE_LEASE_NAMESPACE, holds=lambda its: its["spec"]["renewTime"] > renewed
         )
-        await playing.set_ready(node, ready=False)
+        await kubelet.set_ready(node, ready=False)
         assert ready("False")(await cluster.get(NODES, node))
 
 
 async def test_a_pod_runs_and_succeeds(cluster: Cluster, namespace: str, node: str) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], script=always(runs_for(20, creating=5)), clock=clock):
+    async with simulated_kubelet(cluster, [node], script=always(runs_for(20, start_delay=5)), clock=clock):
         await bound(cluster, namespace, node)
         waiting = await until(cluster, PODS, "a", namespace, holds=lambda seen: "startTime" in seen["status"])
         assert waiting["status"]["phase"] == "Pending"
@@ -104,7 +106,9 @@ async def test_a_pod_runs_and_succeeds(cluster: Cluster, namespace: str, node: s
 
 
 async def test_a_pod_fails_with_its_exit_code(cluster: Cluster, namespace: str, node: str) -> None:
-    async with kubelet(cluster, [node], script=always(runs_for(0, exit_code=7)), clock=ManualClock()):
+    async with simulated_kubelet(
+        cluster, [node], script=always(runs_for(0, exit_code=7)), clock=ManualClock()
+    ):
         await bound(cluster, namespace, node)
         ended = await until(cluster, PODS, "a", namespace, holds=phase("Failed"))
     assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
@@ -112,8 +116,8 @@ async def test_a_pod_fails_with_its_exit_code(cluster: Cluster, namespace: str, 
 
 async def test_a_pod_is_not_ready_for_a_while(cluster: Cluster, namespace: str, node: str) -> None:
     clock = ManualClock()
-    life = Life(steps=(Step(10), Step(10, ready=False), Step()))
-    async with kubelet(cluster, [node], script=always(life), clock=clock):
+    script = PodScript(steps=(ScriptStep(10), ScriptStep(10, ready=False), ScriptStep()))
+    async with simulated_kubelet(cluster, [node], script=always(script), clock=clock):
         await bound(cluster, namespace, node)
         for holds in (ready("True"), ready("False"), ready("True")):
             await until(cluster, PODS, "a", namespace, holds=holds)
@@ -122,7 +126,7 @@ async def test_a_pod_is_not_ready_for_a_while(cluster: Cluster, namespace: str, 
 
 async def test_a_pod_is_restarted(cluster: Cluster, namespace: str, node: str) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], script=always(runs_for(10, exit_code=1)), clock=clock):
+    async with simulated_kubelet(cluster, [node], script=always(runs_for(10, exit_code=1)), clock=clock):
         await bound(cluster, namespace, node, restart_policy="OnFailure")
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
         clock.advance(11)
@@ -135,52 +139,54 @@ async def test_a_pod_is_restarted(cluster: Cluster, namespace: str, node: str) -
         )
 
 
-async def test_a_pod_that_is_deleted_ends_after_it_has_died(
-    cluster: Cluster, namespace: str, node: str
-) -> None:
+async def test_a_deleted_pod_ends_after_its_shutdown(cluster: Cluster, namespace: str, node: str) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], script=always(Life(dying=10)), clock=clock) as playing:
+    async with simulated_kubelet(
+        cluster, [node], script=always(PodScript(shutdown=10)), clock=clock
+    ) as kubelet:
         await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
         marked = await cluster.delete(PODS, "a", namespace)
         assert marked is not None
-        await playing.heard_of(marked)
+        await kubelet.observed(marked)
         clock.advance(9)
         assert await exists(cluster, PODS, "a", namespace)
-        where = Where(namespace=namespace)
+        where = Selector(namespace=namespace)
         async with cluster.watch(PODS, where, version=version_of(marked)) as events:
             clock.advance(1)
-            last = (await ends(events)).object
+            last = (await deletion(events)).object
     assert last is not None
-    assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == KILLED
+    assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == SIGTERM_EXIT_CODE
 
 
-async def test_a_pod_ends_with_its_grace_at_the_latest(cluster: Cluster, namespace: str, node: str) -> None:
+async def test_a_deleted_pod_ends_within_its_grace_period(
+    cluster: Cluster, namespace: str, node: str
+) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], script=always(Life(dying=1000)), clock=clock) as playing:
+    async with simulated_kubelet(
+        cluster, [node], script=always(PodScript(shutdown=1000)), clock=clock
+    ) as kubelet:
         await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
         marked = await cluster.delete(PODS, "a", namespace, Deletion(grace=3))
         assert marked is not None
-        await playing.heard_of(marked)
+        await kubelet.observed(marked)
         clock.advance(3)
         await until_gone(cluster, PODS, "a", namespace)
 
 
-async def test_a_pod_that_is_deleted_while_it_starts_ends(
+async def test_a_pod_that_is_deleted_before_its_start_ends(
     cluster: Cluster, namespace: str, node: str
 ) -> None:
-    async with kubelet(cluster, [node], script=always(NEVER_STARTS), clock=ManualClock()):
+    async with simulated_kubelet(cluster, [node], script=always(NEVER_STARTS), clock=ManualClock()):
         await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=lambda seen: "startTime" in seen["status"])
         await cluster.delete(PODS, "a", namespace)
         await until_gone(cluster, PODS, "a", namespace)
 
 
-async def test_two_pods_of_one_name_live_one_after_the_other(
-    cluster: Cluster, namespace: str, node: str
-) -> None:
-    async with kubelet(cluster, [node], clock=ManualClock()):
+async def test_a_recreated_pod_runs_anew(cluster: Cluster, namespace: str, node: str) -> None:
+    async with simulated_kubelet(cluster, [node], clock=ManualClock()):
         first = await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
         await cluster.delete(PODS, "a", namespace, Deletion(grace=0))
@@ -190,61 +196,65 @@ async def test_two_pods_of_one_name_live_one_after_the_other(
     assert uid_of(running) == uid_of(second)
 
 
-async def test_another_kubelet_goes_on_where_one_stopped(cluster: Cluster, namespace: str, node: str) -> None:
+async def test_another_kubelet_continues_after_one_stopped(
+    cluster: Cluster, namespace: str, node: str
+) -> None:
     clock = ManualClock()
-    life = always(runs_for(20))
-    async with kubelet(cluster, [node], script=life, clock=clock):
+    script = always(runs_for(20))
+    async with simulated_kubelet(cluster, [node], script=script, clock=clock):
         await bound(cluster, namespace, node)
         before = await until(cluster, PODS, "a", namespace, holds=phase("Running"))
     clock.advance(15)
-    async with kubelet(cluster, [node], script=life, clock=clock):
+    async with simulated_kubelet(cluster, [node], script=script, clock=clock):
         clock.advance(5)
         after = await until(cluster, PODS, "a", namespace, holds=phase("Succeeded"))
     for field in ("podIP", "startTime"):
         assert after["status"][field] == before["status"][field]
 
 
-async def test_what_has_ended_or_was_deleted_meanwhile_is_left_so(
+async def test_finished_and_deleted_pods_are_handled_after_a_restart(
     cluster: Cluster, namespace: str, node: str
 ) -> None:
     clock = ManualClock()
-    async with kubelet(cluster, [node], script=lambda its: LIVES[its["metadata"]["name"]], clock=clock):
+    async with simulated_kubelet(
+        cluster, [node], script=lambda its: SCRIPTS[its["metadata"]["name"]], clock=clock
+    ):
         await bound(cluster, namespace, node, "short")
         await bound(cluster, namespace, node, "long")
         ended = await until(cluster, PODS, "short", namespace, holds=phase("Succeeded"))
         await until(cluster, PODS, "long", namespace, holds=phase("Running"))
     await cluster.delete(PODS, "long", namespace)
-    async with kubelet(cluster, [node], clock=clock):
+    async with simulated_kubelet(cluster, [node], clock=clock):
         await until_gone(cluster, PODS, "long", namespace)
         await bound(cluster, namespace, node, "next")
         await until(cluster, PODS, "next", namespace, holds=phase("Running"))
         assert await cluster.get(PODS, "short", namespace) == ended
 
 
-async def test_pods_have_addresses_of_their_own(cluster: Cluster, namespace: str, node: str) -> None:
+async def test_pods_have_unique_ips(cluster: Cluster, namespace: str, node: str) -> None:
     clock = ManualClock()
     names = "abcdef"
-    async with kubelet(cluster, [node], clock=clock):
+    async with simulated_kubelet(cluster, [node], clock=clock):
         for name in names[:3]:
             await bound(cluster, namespace, node, name)
             await until(cluster, PODS, name, namespace, holds=phase("Running"))
-    async with kubelet(cluster, [node], clock=clock):
+    async with simulated_kubelet(cluster, [node], clock=clock):
         for name in names[3:]:
             await bound(cluster, namespace, node, name)
             await until(cluster, PODS, name, namespace, holds=phase("Running"))
-    found = await cluster.list(PODS, Where(namespace=namespace))
+    found = await cluster.list(PODS, Selector(namespace=namespace))
     assert len({item["status"]["podIP"] for item in found.items}) == 6
 
 
-async def test_pods_of_other_nodes_are_left_alone(cluster: Cluster, namespace: str, node: str) -> None:
-    async with kubelet(cluster, [node], clock=ManualClock()):
+async def test_pods_of_other_nodes_are_ignored(cluster: Cluster, namespace: str, node: str) -> None:
+    async with simulated_kubelet(cluster, [node], clock=ManualClock()):
         await bound(cluster, namespace, "elsewhere", "other")
         await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
         assert (await cluster.get(PODS, "other", namespace))["status"]["phase"] == "Pending"
 
 
-async def test_real_time_passes_too(cluster: Cluster, namespace: str, node: str) -> None:
-    async with kubelet(cluster, [node], script=always(runs_for(0.01))):
+async def test_the_real_clock(cluster: Cluster, namespace: str, node: str) -> None:
+    async with simulated_kubelet(cluster, [node], script=always(runs_for(0.01))):
         await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Succeeded"))

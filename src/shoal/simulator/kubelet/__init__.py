@@ -1,27 +1,35 @@
-"""Machines without containers: nodes that report, and pods that live by a script, on any home.
+"""A kubelet without containers: nodes that report, and pods that follow a script, on any cluster.
 
-`kubelet` plays the nodes. `machine` is one of them, with its `pod`s; `statuses` is what is written about
-these. `lives` says what becomes of a pod, moment by moment, and `drawing` leaves that to dice.
+`kubelet` runs the nodes; `node` is one of them, with its pods; `statuses` builds what is written about pods;
+`scripts` says what happens to a pod over time, or draws that at random.
 """
 
-from shoal.cluster.node_status import HEARTBEAT, LEASES_LIVE_IN
-from shoal.simulator.kubelet.kubelet import Kubelet, kubelet
-from shoal.simulator.kubelet.lives import NEVER_STARTS, Habits, Life, Script, Step, drawn_lives, runs_for
-from shoal.simulator.kubelet.machine import KILLED, Clock, LoopClock
+from shoal.cluster.node_status import HEARTBEAT_SECONDS, NODE_LEASE_NAMESPACE
+from shoal.simulator.kubelet.kubelet import SimulatedKubelet, simulated_kubelet
+from shoal.simulator.kubelet.node import SIGTERM_EXIT_CODE, Clock, LoopClock
+from shoal.simulator.kubelet.scripts import (
+    NEVER_STARTS,
+    PodScript,
+    ScriptDistribution,
+    ScriptSource,
+    ScriptStep,
+    random_scripts,
+    runs_for,
+)
 
 __all__ = [
-    "HEARTBEAT",
-    "KILLED",
-    "LEASES_LIVE_IN",
+    "HEARTBEAT_SECONDS",
     "NEVER_STARTS",
+    "NODE_LEASE_NAMESPACE",
+    "SIGTERM_EXIT_CODE",
     "Clock",
-    "Habits",
-    "Kubelet",
-    "Life",
     "LoopClock",
-    "Script",
-    "Step",
-    "drawn_lives",
-    "kubelet",
+    "PodScript",
+    "ScriptDistribution",
+    "ScriptSource",
+    "ScriptStep",
+    "SimulatedKubelet",
+    "random_scripts",
     "runs_for",
+    "simulated_kubelet",
 ]

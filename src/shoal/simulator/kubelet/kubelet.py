@@ -1,20 +1,19 @@
-"""A kubelet without containers: plays nodes, and gives their pods the lives that a script says.
+"""The simulated kubelet: runs nodes without containers, whose pods follow scripts.
 
-    async with kubelet(cluster, ["n1", "n2"], script=lambda pod: runs_for(5)) as playing:
+    async with simulated_kubelet(cluster, ["n1", "n2"], script=lambda pod: runs_for(5)) as kubelet:
         await cluster.bind("a", "default", "n1")
-        ...                                     # the pod runs, gets an IP, and succeeds 5 seconds later
-        playing.script = lambda pod: Life()     # for pods that come from now on
-        playing.lose("n1", 300)                 # n1 neither hears nor reports anything for five minutes
+        ...                                          # the pod runs, gets an IP, and succeeds 5 seconds later
+        kubelet.script = lambda pod: PodScript()     # for pods that are bound from now on
+        kubelet.partition("n1", 300)                 # n1 neither observes nor reports for five minutes
 
-It speaks the port and nothing else, so it works wherever objects live: in simulated runs, and beside a real
-API server that has no kubelets. It registers its nodes (capacity, Ready, a Lease that it renews), and does to
-each pod that is bound to one of them what a kubelet does: IP, phase, conditions, container statuses and
-restarts. A pod that is deleted ends after its life's `dying` seconds, or its grace if that is less, and is
-then removed.
+It uses the port only, so it works with every cluster: in simulated runs, and with a real API server that has
+no kubelets. It registers its nodes (capacity, Ready, a Lease that it renews), and does to each pod that is
+bound to one of them what a kubelet does: IP, phase, conditions, container statuses and restarts. A deleted
+pod ends after its script's `shutdown` seconds, or its grace period if that is shorter, and is then removed.
 
-All that it knows of a pod it reads from the pod: it can be stopped at any moment, and another one goes on
-where it was. After the `with` block nobody renews the nodes' leases and nobody tends their pods, as when a
-kubelet dies; `remove_nodes` deletes them. Times come from a clock, which may be one that a test moves.
+All its state is in the objects: it can be stopped at any time, and another one continues. After the `with`
+block the nodes' leases are no longer renewed and their pods no longer updated, as when a kubelet dies;
+`remove_nodes` deletes the nodes. Times come from a clock, which a test may move.
 """
 
 import asyncio
@@ -24,18 +23,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final
 
 from shoal.cluster.errors import ClusterError
-from shoal.cluster.node_status import HEARTBEAT, Nodes, node
+from shoal.cluster.node_status import HEARTBEAT_SECONDS, NodeStatusWriter, ready_node
 from shoal.cluster.object_store import Change, Key, Put
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import PODS, Object
 from shoal.simulator.kubelet import statuses
-from shoal.simulator.kubelet.lives import PodScript, ScriptSource
-from shoal.simulator.kubelet.machine import Clock, LoopClock, SimulatedNode, NodeContext
+from shoal.simulator.kubelet.node import Clock, LoopClock, NodeContext, SimulatedNode
+from shoal.simulator.kubelet.scripts import PodScript, ScriptSource
 
 
 @contextlib.asynccontextmanager
-async def simulated_kubelet(  # noqa: PLR0913 - all have their usual values
+async def simulated_kubelet(  # noqa: PLR0913 - all but two have defaults
     cluster: Cluster,
     nodes: Iterable[str],
     *,
@@ -43,84 +42,84 @@ async def simulated_kubelet(  # noqa: PLR0913 - all have their usual values
     clock: Clock | None = None,
     capacity: Mapping[str, str] = statuses.CAPACITY,
     labels: Mapping[str, str] | None = None,
-    heartbeat: float = HEARTBEAT,
-    pace: ReflectorOptions | None = None,
-) -> AsyncIterator["Kubelet"]:
-    """Play these nodes until the block ends. They are registered, and their pods known, when it begins.
+    heartbeat: float = HEARTBEAT_SECONDS,
+    reflector_options: ReflectorOptions | None = None,
+) -> AsyncIterator["SimulatedKubelet"]:
+    """Run these nodes until the block ends. They are registered, and their pods known, when it begins.
 
-    In a simulated run the clock is a LoopClock of the run's own, and the pace has dice of the run's own.
+    In a simulated run the clock is a LoopClock of the run, and the options have an rng of the run.
     """
     names = list(nodes)
-    playing = SimulatedKubelet(cluster, names, script, clock or LoopClock(time.time))
-    await playing.register(names, capacity, labels or {})
-    async with playing.at_work(heartbeat, pace):
-        yield playing
+    kubelet = SimulatedKubelet(cluster, names, script, clock or LoopClock(time.time))
+    await kubelet.register(names, capacity, labels or {})
+    async with kubelet.running(heartbeat, reflector_options):
+        yield kubelet
 
 
 class SimulatedKubelet:
-    """Plays nodes. `script` may be replaced at any time; pods that have a life keep it."""
+    """Runs nodes. `script` may be replaced at any time; pods that have a script keep it."""
 
     def __init__(self, cluster: Cluster, nodes: Sequence[str], script: ScriptSource, clock: Clock) -> None:
         self._cluster: Final = cluster
         self._clock: Final = clock
-        self._around: Final = NodeContext(cluster, clock, script)
-        self._nodes: Final = Nodes(cluster, clock.now)
-        self._machines: Final = {name: SimulatedNode(name, self._around) for name in sorted(nodes)}
-        self._at: Final[dict[Key, SimulatedNode]] = {}
-        """Who has a pod."""
+        self._context: Final = NodeContext(cluster, clock, script)
+        self._writer: Final = NodeStatusWriter(cluster, clock.now)
+        self._nodes: Final = {name: SimulatedNode(name, self._context) for name in sorted(nodes)}
+        self._node_of: Final[dict[Key, SimulatedNode]] = {}
+        """The node of each pod."""
 
     @property
     def script(self) -> ScriptSource:
-        """What says which life a pod has that comes now."""
-        return self._around.script
+        """The source of scripts for new pods."""
+        return self._context.script
 
     @script.setter
     def script(self, script: ScriptSource) -> None:
-        self._around.script = script
+        self._context.script = script
 
     # --- nodes --------------------------------------------------------------------------------------------
 
     async def register(
         self, names: Iterable[str], capacity: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
-        """Make some of the nodes, or make them ready again if they are there."""
+        """Create some of the nodes, or make existing ones ready again."""
         for name in names:
-            await self._nodes.register(node(name, capacity, labels, self._clock.now()))
+            await self._writer.register(ready_node(name, capacity, labels, self._clock.now()))
 
     async def set_ready(self, name: str, *, ready: bool) -> None:
-        """Say whether a node is ready."""
-        await self._nodes.set_ready(name, ready=ready)
+        """Set the Ready condition of a node."""
+        await self._writer.set_ready(name, ready=ready)
 
     async def remove_nodes(self) -> None:
-        """Delete the nodes and their leases, as if the machines had never been there."""
-        for name in self._machines:
-            await self._nodes.remove(name)
+        """Delete the nodes and their leases."""
+        for name in self._nodes:
+            await self._writer.remove(name)
 
-    def lose(self, name: str, seconds: float) -> None:
-        """Cut a node off: it hears nothing and says nothing for so long, and its pods live on unseen."""
-        machine = self._machines[name]
-        if machine.cut_off(self._clock.now() + seconds):
-            self._around.begin(self._find(machine))
+    def partition(self, name: str, seconds: float) -> None:
+        """Cut a node off from the API server: it neither observes nor writes, and its pods run on."""
+        node = self._nodes[name]
+        if node.partition(self._clock.now() + seconds):
+            self._context.start(self._recover(node))
 
-    async def _find(self, machine: SimulatedNode) -> None:
-        """Wait until a node is back, and let it say that it is well."""
-        await machine.back()
+    async def _recover(self, node: SimulatedNode) -> None:
+        """Wait for the end of a partition, and report the node ready."""
+        await node.recover()
         with contextlib.suppress(ClusterError):
-            await self._nodes.renew(machine.name)
-            await self._nodes.set_ready(machine.name, ready=True)
+            await self._writer.renew_lease(node.name)
+            await self._writer.set_ready(node.name, ready=True)
 
-    async def _heartbeats(self, every: float) -> None:
+    async def _send_heartbeats(self, interval: float) -> None:
         due = self._clock.now()
         while True:
-            due = await self._passed(due + every)
-            for machine in self._machines.values():
-                if not machine.lost:
+            due = await self._sleep_until(due + interval)
+            for node in self._nodes.values():
+                if not node.partitioned:
                     with contextlib.suppress(ClusterError):
-                        await self._nodes.renew(machine.name)
-                        await self._nodes.contradict(machine.name)
+                        await self._writer.renew_lease(node.name)
+                        await self._writer.restore_ready(node.name)
 
-    async def _passed(self, due: float) -> float:
-        """Wait until then, and return when that was: sooner by a clock that is set back meanwhile."""
+    async def _sleep_until(self, due: float) -> float:
+        """Wait until a time, and return it; if the clock is set back meanwhile, return its new time."""
         while (now := self._clock.now()) < due:
             await self._clock.sleep_until(due)
             if self._clock.now() < now:
@@ -130,38 +129,38 @@ class SimulatedKubelet:
     # --- pods ---------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def at_work(
-        self, heartbeat: float = HEARTBEAT, pace: ReflectorOptions | None = None
+    async def running(
+        self, heartbeat: float = HEARTBEAT_SECONDS, reflector_options: ReflectorOptions | None = None
     ) -> AsyncIterator[None]:
         """Follow the pods and renew the leases until the block ends."""
-        reflector = Reflector(self._cluster, PODS, self._hear, options=pace)
-        self._around.begin(reflector.run())
-        self._around.begin(self._heartbeats(heartbeat))
+        reflector = Reflector(self._cluster, PODS, self._handle, options=reflector_options)
+        self._context.start(reflector.run())
+        self._context.start(self._send_heartbeats(heartbeat))
         try:
             await reflector.synced.wait()
             yield
         finally:
-            tasks = list(self._around.tasks)
+            tasks = list(self._context.tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def heard_of(self, thing: Object) -> None:
-        """Come back when the kubelet knows of this version of a pod, or of a later one."""
-        metadata = thing["metadata"]
+    async def observed(self, pod: Object) -> None:
+        """Wait until the kubelet has observed this version of a pod, or a later one."""
+        metadata = pod["metadata"]
         key = metadata["namespace"], metadata["name"]
-        await self._at[key].heard_of(key, int(metadata["resourceVersion"]))
+        await self._node_of[key].observed(key, int(metadata["resourceVersion"]))
 
-    def running(self) -> dict[str, list[str]]:
-        """The uids of the pods that run on each node in truth, also on those that are cut off."""
-        return {name: machine.running() for name, machine in self._machines.items()}
+    def running_pods(self) -> dict[str, list[str]]:
+        """Return the uids of the pods that run on each node in truth, also on partitioned ones."""
+        return {name: node.running_pods() for name, node in self._nodes.items()}
 
-    def _hear(self, changes: Sequence[Change[Object]]) -> None:
+    def _handle(self, changes: Sequence[Change[Object]]) -> None:
         for change in changes:
-            machine = self._at.pop(change.key, None)
+            node = self._node_of.pop(change.key, None)
             if isinstance(change, Put):
-                machine = self._machines.get(change.item["spec"].get("nodeName"))
-            if machine is not None:
+                node = self._nodes.get(change.item["spec"].get("nodeName"))
+            if node is not None:
                 if isinstance(change, Put):
-                    self._at[change.key] = machine
-                machine.hear(change)
+                    self._node_of[change.key] = node
+                node.handle(change)

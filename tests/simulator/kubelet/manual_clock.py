@@ -1,4 +1,4 @@
-"""A clock for machines that the test moves."""
+"""A clock for the simulated kubelet that the test moves."""
 
 import asyncio
 import heapq
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ManualClock:
-    """Stands still until the test moves it. It begins at a full second, as times of Kubernetes are."""
+    """Advances only when the test moves it. It begins at a full second: times of objects have no fractions."""
 
     def __init__(self, start: float = 1_900_000_000.0) -> None:
         self._now = start
@@ -25,7 +25,7 @@ class ManualClock:
         await wake
 
     def advance(self, seconds: float) -> None:
-        """Move on, and wake those whose time has come."""
+        """Let time pass, and end the sleeps that are due."""
         self._now += seconds
         while self._sleepers and self._sleepers[0][0] <= self._now:
             _, _, wake = heapq.heappop(self._sleepers)
