@@ -1,4 +1,4 @@
-"""Pods as processes, from binding to the end, with the restarts of agents that come in between."""
+"""Pods as processes, from binding to deletion, across restarts of the agent."""
 
 import os
 import socket
@@ -12,153 +12,153 @@ from shoal.cluster.errors import StorageError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object, Resource
 from shoal.kubelet.lifecycle import KEPT_RUNS
-from tests.kubelet.running import (
+from tests.kubelet.harness import (
     NODE,
-    OTHER,
-    Scene,
-    agent_on,
+    OTHER_NODE,
+    AgentHarness,
+    agent_harness,
     container,
-    kill_everything,
+    kill_all_containers,
     pod,
-    scene,
-    until,
+    running_agent,
+    wait_for,
 )
 
 T = TypeVar("T")
 
 
-def ended(thing: Object, name: str = "main") -> Object:
-    """How the container of a pod ended."""
-    status = next(one for one in thing["status"]["containerStatuses"] if one["name"] == name)
-    told: Object = status["state"]["terminated"]
-    return told
+def terminated_state(obj: Object, name: str = "main") -> Object:
+    """The terminated state of a container."""
+    status = next(one for one in obj["status"]["containerStatuses"] if one["name"] == name)
+    terminated: Object = status["state"]["terminated"]
+    return terminated
 
 
-ENDS = {
-    "it ends well": ("true", "Succeeded", 0, "Completed"),
-    "it fails": ("exit 3", "Failed", 3, "Error"),
-    "it is killed": ("kill -9 $$$$", "Failed", 137, "Error"),
+EXITS = {
+    "success": ("true", "Succeeded", 0, "Completed"),
+    "failure": ("exit 3", "Failed", 3, "Error"),
+    "killed": ("kill -9 $$$$", "Failed", 137, "Error"),
 }
 
 
-@pytest.mark.parametrize("command, phase, code, reason", ENDS.values(), ids=ENDS)
-async def test_how_a_pod_ends(tmp_path: Path, command: str, phase: str, code: int, reason: str) -> None:
-    async with scene(tmp_path) as on:
-        await on.submit(pod("a", container(command)))
-        done = await on.phase("a", phase)
-        assert (ended(done)["exitCode"], ended(done)["reason"]) == (code, reason)
+@pytest.mark.parametrize("command, phase, code, reason", EXITS.values(), ids=EXITS)
+async def test_exit_of_a_pod(tmp_path: Path, command: str, phase: str, code: int, reason: str) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.submit(pod("a", container(command)))
+        done = await harness.wait_for_phase("a", phase)
+        assert (terminated_state(done)["exitCode"], terminated_state(done)["reason"]) == (code, reason)
 
 
-async def test_a_pod_that_takes_too_long_has_failed(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
-        await on.submit(pod("a", container("sleep 600"), activeDeadlineSeconds=1))
-        done = await on.phase("a", "Failed")
-        assert (done["status"]["reason"], ended(done)["exitCode"]) == ("DeadlineExceeded", 143)
+async def test_a_pod_past_its_active_deadline_fails(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.submit(pod("a", container("sleep 600"), activeDeadlineSeconds=1))
+        done = await harness.wait_for_phase("a", "Failed")
+        assert (done["status"]["reason"], terminated_state(done)["exitCode"]) == ("DeadlineExceeded", 143)
 
 
-async def test_a_command_that_does_not_exist_is_said_and_the_pod_fails(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
-        await on.submit(pod("a", {"name": "main", "image": "x", "command": ["/no/such/program"]}))
-        done = await on.phase("a", "Failed")
-        assert ended(done)["reason"] == "StartError"
-        assert "/no/such/program" in ended(done)["message"]
+async def test_a_missing_command_fails_the_pod_with_a_message(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.submit(pod("a", {"name": "main", "image": "x", "command": ["/no/such/program"]}))
+        done = await harness.wait_for_phase("a", "Failed")
+        assert terminated_state(done)["reason"] == "StartError"
+        assert "/no/such/program" in terminated_state(done)["message"]
 
 
-async def test_init_containers_come_first_and_one_after_another(tmp_path: Path) -> None:
+async def test_init_containers_run_first_and_in_order(tmp_path: Path) -> None:
     log = tmp_path / "order"
     init = [container(f"echo {name} >> {log}") | {"name": name} for name in ("one", "two")]
-    async with scene(tmp_path / "home") as on:
-        await on.submit(pod("a", container(f"echo main >> {log}"), initContainers=init))
-        done = await on.phase("a", "Succeeded")
+    async with agent_harness(tmp_path / "home") as harness:
+        await harness.submit(pod("a", container(f"echo main >> {log}"), initContainers=init))
+        done = await harness.wait_for_phase("a", "Succeeded")
     assert log.read_text().split() == ["one", "two", "main"]
     assert [one["ready"] for one in done["status"]["initContainerStatuses"]] == [True, True]
 
 
-async def test_an_init_container_that_fails_fails_the_pod(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
+async def test_a_failed_init_container_fails_the_pod(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
         init = container("exit 1") | {"name": "first"}
-        await on.submit(pod("a", container("true"), initContainers=[init]))
-        done = await on.phase("a", "Failed")
+        await harness.submit(pod("a", container("true"), initContainers=[init]))
+        done = await harness.wait_for_phase("a", "Failed")
         assert "terminated" not in done["status"]["containerStatuses"][0]["state"]
 
 
-async def test_a_sidecar_is_there_before_the_others_and_ends_after_them(tmp_path: Path) -> None:
+async def test_a_sidecar_starts_before_main_containers_and_stops_after_them(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    beside = container(
+    sidecar = container(
         f"trap 'echo stopped >> {log}; exit 0' TERM; echo up >> {log}; while :; do sleep 0.01; done"
     ) | {"name": "side", "restartPolicy": "Always"}
-    async with scene(tmp_path / "home") as on:
+    async with agent_harness(tmp_path / "home") as harness:
         main = container(f"while ! grep -q up {log}; do sleep 0.01; done; echo main >> {log}")
-        await on.submit(pod("a", main, initContainers=[beside]))
-        await on.phase("a", "Succeeded")
+        await harness.submit(pod("a", main, initContainers=[sidecar]))
+        await harness.wait_for_phase("a", "Succeeded")
     assert log.read_text().split() == ["up", "main", "stopped"]
 
 
-async def test_what_fails_is_started_again_and_waits_longer_each_time(tmp_path: Path) -> None:
+async def test_failed_containers_restart_with_back_off(tmp_path: Path) -> None:
     counter = tmp_path / "counter"
-    async with scene(tmp_path / "home") as on:
+    async with agent_harness(tmp_path / "home") as harness:
         command = f"echo x >> {counter}; test $(wc -l < {counter}) -ge 4"
-        await on.submit(pod("a", container(command), restartPolicy="OnFailure"))
-        done = await on.phase("a", "Succeeded")
+        await harness.submit(pod("a", container(command), restartPolicy="OnFailure"))
+        done = await harness.wait_for_phase("a", "Succeeded")
         status = done["status"]["containerStatuses"][0]
         assert (status["restartCount"], len(counter.read_text().split())) == (3, 4)
         assert status["lastState"]["terminated"]["exitCode"] == 1
-        assert (await on.told("BackOff"))["involvedObject"]["name"] == "a"
+        assert (await harness.wait_for_event("BackOff"))["involvedObject"]["name"] == "a"
 
 
-async def test_a_container_that_fails_for_ever_leaves_only_its_last_turns_on_the_disk(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
-        made = await on.submit(pod("a", container("exit 1"), restartPolicy="Always"))
-        await on.until("a", lambda thing: restarts(thing) >= 2 * KEPT_RUNS)
-        runs = on.directory(made) / "runs" / "main"
-        await on.eventually(lambda: len(list(runs.iterdir())) <= KEPT_RUNS)
-        assert on.agent.find_run("default", "a", previous=True).exit
+async def test_a_crash_looping_container_keeps_only_its_last_runs_on_disk(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        made = await harness.submit(pod("a", container("exit 1"), restartPolicy="Always"))
+        await harness.wait_for_pod("a", lambda obj: restarts(obj) >= 2 * KEPT_RUNS)
+        runs = harness.directory(made) / "runs" / "main"
+        await harness.wait_until(lambda: len(list(runs.iterdir())) <= KEPT_RUNS)
+        assert harness.agent.find_run("default", "a", previous=True).exit
 
 
-def restarts(thing: Object) -> int:
-    return int(thing["status"].get("containerStatuses", [{}])[0].get("restartCount", 0))
+def restarts(obj: Object) -> int:
+    return int(obj["status"].get("containerStatuses", [{}])[0].get("restartCount", 0))
 
 
-async def test_a_pod_that_is_deleted_has_its_grace_and_then_is_gone(tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    async with scene(tmp_path / "home") as on:
-        command = f"trap 'echo bye > {said}; exit 0' TERM; echo > {said}; while :; do sleep 0.01; done"
-        made = await on.submit(pod("a", container(command)))
-        await on.phase("a", "Running")
-        await on.eventually(said.exists)
-        await on.delete("a")
-        await on.gone("a")
-        await on.eventually(lambda: not on.directory(made).exists())
-    assert said.read_text() == "bye\n"
+async def test_a_deleted_pod_has_its_grace_period(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    async with agent_harness(tmp_path / "home") as harness:
+        command = f"trap 'echo bye > {output}; exit 0' TERM; echo > {output}; while :; do sleep 0.01; done"
+        made = await harness.submit(pod("a", container(command)))
+        await harness.wait_for_phase("a", "Running")
+        await harness.wait_until(output.exists)
+        await harness.delete("a")
+        await harness.wait_until_gone("a")
+        await harness.wait_until(lambda: not harness.directory(made).exists())
+    assert output.read_text() == "bye\n"
 
 
 @pytest.mark.parametrize("grace", [0, 1])
-async def test_what_does_not_want_to_end_is_killed(tmp_path: Path, grace: int) -> None:
-    async with scene(tmp_path) as on:
-        made = await on.submit(pod("a", container("trap '' TERM; while :; do sleep 0.01; done")))
-        await on.phase("a", "Running")
-        await on.delete("a", grace)
-        await on.gone("a")
-        await on.eventually(lambda: not on.directory(made).exists())
+async def test_containers_that_ignore_sigterm_are_killed(tmp_path: Path, grace: int) -> None:
+    async with agent_harness(tmp_path) as harness:
+        made = await harness.submit(pod("a", container("trap '' TERM; while :; do sleep 0.01; done")))
+        await harness.wait_for_phase("a", "Running")
+        await harness.delete("a", grace)
+        await harness.wait_until_gone("a")
+        await harness.wait_until(lambda: not harness.directory(made).exists())
 
 
-async def test_a_missing_config_map_is_waited_for(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
+async def test_a_container_waits_for_a_missing_config_map(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
         source = {"configMapKeyRef": {"name": "late", "key": "a"}}
-        wanted = container('test "$A" = "here"', env=[{"name": "A", "valueFrom": source}])
-        await on.submit(pod("a", wanted))
-        waiting = await on.until("a", lambda thing: thing["status"].get("containerStatuses"))
+        main = container('test "$A" = "here"', env=[{"name": "A", "valueFrom": source}])
+        await harness.submit(pod("a", main))
+        waiting = await harness.wait_for_pod("a", lambda obj: obj["status"].get("containerStatuses"))
         state = waiting["status"]["containerStatuses"][0]["state"]["waiting"]
         assert state == {"reason": "CreateContainerConfigError", "message": 'configmap "late" not found'}
         late = {"metadata": {"name": "late", "namespace": "default"}, "data": {"a": "here"}}
-        await on.registry.create(CONFIG_MAPS, late)
-        await on.phase("a", "Succeeded")
+        await harness.registry.create(CONFIG_MAPS, late)
+        await harness.wait_for_phase("a", "Succeeded")
 
 
-async def test_volumes_are_seen_where_they_are_mounted(tmp_path: Path) -> None:
-    async with scene(tmp_path / "home") as on:
+async def test_volumes_are_mounted(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path / "home") as harness:
         data = {"metadata": {"name": "words", "namespace": "default"}, "data": {"a": "hello"}}
-        await on.registry.create(CONFIG_MAPS, data)
+        await harness.registry.create(CONFIG_MAPS, data)
         (tmp_path / "given").mkdir()
         volumes = [
             {"name": "words", "configMap": {"name": "words"}},
@@ -171,49 +171,51 @@ async def test_volumes_are_seen_where_they_are_mounted(tmp_path: Path) -> None:
             {"name": "host", "mountPath": "/given"},
         ]
         command = "cat /words/a > /work/deep/b && cp /work/deep/b /given/c && ! touch /words/d"
-        await on.submit(pod("a", container(command, volumeMounts=mounts), volumes=volumes))
-        await on.phase("a", "Succeeded")
+        await harness.submit(pod("a", container(command, volumeMounts=mounts), volumes=volumes))
+        await harness.wait_for_phase("a", "Succeeded")
     assert (tmp_path / "given" / "c").read_text() == "hello"
 
 
-async def test_a_pod_is_ready_when_its_probe_says_so(tmp_path: Path) -> None:
+async def test_readiness_follows_the_readiness_probe(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     probe = {"exec": {"command": ["test", "-e", str(flag)]}, "periodSeconds": 1, "failureThreshold": 1}
-    async with scene(tmp_path / "home") as on:
-        await on.submit(pod("a", container("sleep 600", readinessProbe=probe)))
-        running = await on.phase("a", "Running")
+    async with agent_harness(tmp_path / "home") as harness:
+        await harness.submit(pod("a", container("sleep 600", readinessProbe=probe)))
+        running = await harness.wait_for_phase("a", "Running")
         assert not running["status"]["containerStatuses"][0]["ready"]
         flag.touch()
-        await on.until("a", lambda thing: thing["status"]["containerStatuses"][0]["ready"])
+        await harness.wait_for_pod("a", lambda obj: obj["status"]["containerStatuses"][0]["ready"])
         flag.unlink()
-        unready = await on.until("a", lambda thing: not thing["status"]["containerStatuses"][0]["ready"])
+        unready = await harness.wait_for_pod(
+            "a", lambda obj: not obj["status"]["containerStatuses"][0]["ready"]
+        )
         assert {one["type"]: one["status"] for one in unready["status"]["conditions"]}["Ready"] == "False"
-        assert "Readiness probe failed" in (await on.told("Unhealthy"))["message"]
+        assert "Readiness probe failed" in (await harness.wait_for_event("Unhealthy"))["message"]
 
 
-async def test_what_does_not_live_is_started_again(tmp_path: Path) -> None:
+async def test_a_failed_liveness_probe_restarts_the_container(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     probe = {"exec": {"command": ["test", "-e", str(flag)]}, "periodSeconds": 1, "failureThreshold": 1}
-    async with scene(tmp_path / "home") as on:
+    async with agent_harness(tmp_path / "home") as harness:
         command = (
             f"test $(ls {tmp_path} | grep -c again) = 1 && touch {flag}; touch {tmp_path}/again; sleep 600"
         )
-        wanted = container(command, livenessProbe=probe)
-        await on.submit(pod("a", wanted, restartPolicy="Always", terminationGracePeriodSeconds=1))
-        again = await on.until("a", lambda thing: restarts(thing) == 1)
+        main = container(command, livenessProbe=probe)
+        await harness.submit(pod("a", main, restartPolicy="Always", terminationGracePeriodSeconds=1))
+        again = await harness.wait_for_pod("a", lambda obj: restarts(obj) == 1)
         assert again["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
 
 
-async def test_every_pod_has_an_address_of_its_own_on_which_all_can_use_one_port(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
+async def test_pods_have_addresses_of_their_own_and_can_share_a_port(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
         serve = "exec python3 -m http.server --bind $SHOAL_POD_IP 8099"
         addresses = set()
         for name in ("a", "b"):
             probe = {"tcpSocket": {"port": 8099}, "periodSeconds": 1, "failureThreshold": 60}
-            await on.submit(pod(name, container(serve, startupProbe=probe)))
+            await harness.submit(pod(name, container(serve, startupProbe=probe)))
         for name in ("a", "b"):
-            up = await on.until(
-                name, lambda thing: thing["status"].get("containerStatuses", [{}])[0].get("ready")
+            up = await harness.wait_for_pod(
+                name, lambda obj: obj["status"].get("containerStatuses", [{}])[0].get("ready")
             )
             addresses.add(up["status"]["podIP"])
         assert len(addresses) == 2
@@ -222,159 +224,161 @@ async def test_every_pod_has_an_address_of_its_own_on_which_all_can_use_one_port
                 pass
 
 
-async def test_who_binds_every_address_is_told_what_to_do(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
-        await on.submit(pod("a", container("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1")))
-        failed = await on.phase("a", "Failed")
-        hint = await on.told("AddressInUse")
+async def test_an_address_in_use_is_explained_by_an_event(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.submit(
+            pod("a", container("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1"))
+        )
+        failed = await harness.wait_for_phase("a", "Failed")
+        hint = await harness.wait_for_event("AddressInUse")
         assert failed["status"]["podIP"] in hint["message"]
 
 
-async def test_names_of_a_service_resolve_also_before_their_pods_start(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
+async def test_names_of_a_service_resolve_before_their_pods_start(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
         service = {"metadata": {"name": "peers", "namespace": "default"}, "spec": {"clusterIP": "None"}}
-        await on.registry.create(SERVICES, service)
-        await on.registry.create(PODS, pod("w1", container("true"), hostname="w1", subdomain="peers"))
+        await harness.registry.create(SERVICES, service)
+        await harness.registry.create(PODS, pod("w1", container("true"), hostname="w1", subdomain="peers"))
         names = ("w1.peers", "w1.peers.default.svc.cluster.local", "w0.peers")
         look = container(" && ".join(f"getent hosts {name}" for name in names))
-        await on.submit(pod("w0", look, hostname="w0", subdomain="peers"))
-        done = await on.phase("w0", "Succeeded")
+        await harness.submit(pod("w0", look, hostname="w0", subdomain="peers"))
+        done = await harness.wait_for_phase("w0", "Succeeded")
         first = done["status"]["podIP"]
-        await on.delete("w0")
-        await on.gone("w0")
-        await on.submit(pod("w0", container("true"), hostname="w0", subdomain="peers"))
-        assert (await on.phase("w0", "Succeeded"))["status"]["podIP"] == first
+        await harness.delete("w0")
+        await harness.wait_until_gone("w0")
+        await harness.submit(pod("w0", container("true"), hostname="w0", subdomain="peers"))
+        assert (await harness.wait_for_phase("w0", "Succeeded"))["status"]["podIP"] == first
 
 
-# --- agents that come and go -------------------------------------------------------------------------------
+# --- restarts of the agent ---------------------------------------------------------------------------------
 
 
-async def test_another_agent_finds_what_runs_and_what_ended_meanwhile(tmp_path: Path) -> None:
+async def test_a_new_agent_adopts_containers_that_ended_meanwhile(tmp_path: Path) -> None:
     home, log, go = tmp_path / "home", tmp_path / "log", tmp_path / "go"
     async with Registry() as registry:
         try:
-            async with agent_on(registry, home) as on:
+            async with running_agent(registry, home) as harness:
                 command = f"echo x >> {log}; while ! test -e {go}; do sleep 0.01; done; exit 7"
-                await on.submit(pod("a", container(command)))
-                await on.phase("a", "Running")
+                await harness.submit(pod("a", container(command)))
+                await harness.wait_for_phase("a", "Running")
             go.touch()
-            async with agent_on(registry, home) as on:
-                done = await on.phase("a", "Failed")
+            async with running_agent(registry, home) as harness:
+                done = await harness.wait_for_phase("a", "Failed")
         finally:
-            await kill_everything(home)
-    assert ended(done)["exitCode"] == 7
+            await kill_all_containers(home)
+    assert terminated_state(done)["exitCode"] == 7
     assert log.read_text() == "x\n"
 
 
-async def test_a_pod_that_went_while_nobody_looked_is_ended(tmp_path: Path) -> None:
+async def test_a_pod_deleted_while_no_agent_runs_is_cleaned_up(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with Registry() as registry:
         try:
-            async with agent_on(registry, home) as on:
-                made = await on.submit(pod("a", container("sleep 600")))
-                await on.phase("a", "Running")
+            async with running_agent(registry, home) as harness:
+                made = await harness.submit(pod("a", container("sleep 600")))
+                await harness.wait_for_phase("a", "Running")
             await registry.delete(PODS, "a", "default", Deletion(grace=0))
-            async with agent_on(registry, home) as on:
-                await on.eventually(lambda: not on.directory(made).exists())
+            async with running_agent(registry, home) as harness:
+                await harness.wait_until(lambda: not harness.directory(made).exists())
         finally:
-            await kill_everything(home)
+            await kill_all_containers(home)
 
 
-async def test_what_has_ended_and_lost_its_directory_is_not_run_again(tmp_path: Path) -> None:
+async def test_a_container_whose_directory_is_lost_is_not_run_again(tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "log"
     async with Registry() as registry:
-        async with agent_on(registry, home) as on:
-            made = await on.submit(pod("a", container(f"echo x >> {log}; sleep 600")))
-            await on.phase("a", "Running")
-            await on.eventually(log.exists)
-        await kill_everything(home)
-        async with agent_on(registry, home) as on:
-            done = await on.phase("a", "Failed")
+        async with running_agent(registry, home) as harness:
+            made = await harness.submit(pod("a", container(f"echo x >> {log}; sleep 600")))
+            await harness.wait_for_phase("a", "Running")
+            await harness.wait_until(log.exists)
+        await kill_all_containers(home)
+        async with running_agent(registry, home) as harness:
+            done = await harness.wait_for_phase("a", "Failed")
     assert made["metadata"]["uid"] == done["metadata"]["uid"]
-    assert ended(done)["exitCode"] == 137
+    assert terminated_state(done)["exitCode"] == 137
     assert log.read_text() == "x\n"
 
 
 # --- nodes -------------------------------------------------------------------------------------------------
 
 
-async def test_nodes_say_what_they_have_and_that_they_live(tmp_path: Path) -> None:
-    async with scene(tmp_path, NODE, OTHER) as on:
-        nodes = {one["metadata"]["name"]: one for one in (await on.registry.list(NODES)).items}
+async def test_nodes_report_capacity_and_leases(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path, NODE, OTHER_NODE) as harness:
+        nodes = {one["metadata"]["name"]: one for one in (await harness.registry.list(NODES)).items}
         assert nodes.keys() == {"n1", "n2"}
         assert nodes["n1"]["status"]["capacity"] == {"cpu": "8", "memory": "8Gi", "pods": "110"}
-        leases = (await on.registry.list(LEASES)).items
+        leases = (await harness.registry.list(LEASES)).items
         assert {one["spec"]["holderIdentity"] for one in leases} == {"n1", "n2"}
 
 
-async def test_a_node_that_nobody_knew_how_it_was_says_that_it_is_ready(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
+async def test_an_unknown_ready_condition_is_corrected(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
         unknown = {"type": "Ready", "status": "Unknown"}
-        await on.registry.patch_status(NODES, "n1", patch={"status": {"conditions": [unknown]}})
-        async with on.registry.watch(NODES) as events:
+        await harness.registry.patch_status(NODES, "n1", patch={"status": {"conditions": [unknown]}})
+        async with harness.registry.watch(NODES) as events:
             async for event in events:
                 if event.object and event.object["status"]["conditions"][0]["status"] == "True":
                     return
 
 
-async def test_nodes_of_an_earlier_agent_are_removed_when_their_pods_have_ended(tmp_path: Path) -> None:
+async def test_nodes_of_an_earlier_agent_are_drained_and_removed(tmp_path: Path) -> None:
     async with Registry() as registry:
         try:
-            async with agent_on(registry, tmp_path, NODE, OTHER) as on:
-                await on.submit(pod("a", container("sleep 600"), terminationGracePeriodSeconds=1), "n2")
-                await on.phase("a", "Running")
-            async with agent_on(registry, tmp_path, NODE) as on:
-                await on.gone("a")
-                await until(lambda: _is_alone(on))
+            async with running_agent(registry, tmp_path, NODE, OTHER_NODE) as harness:
+                await harness.submit(pod("a", container("sleep 600"), terminationGracePeriodSeconds=1), "n2")
+                await harness.wait_for_phase("a", "Running")
+            async with running_agent(registry, tmp_path, NODE) as harness:
+                await harness.wait_until_gone("a")
+                await wait_for(lambda: _has_only_n1(harness))
         finally:
-            await kill_everything(tmp_path)
+            await kill_all_containers(tmp_path)
 
 
-async def _is_alone(on: Scene) -> bool:
-    return [one["metadata"]["name"] for one in (await on.registry.list(NODES)).items] == ["n1"]
+async def _has_only_n1(harness: AgentHarness) -> bool:
+    return [one["metadata"]["name"] for one in (await harness.registry.list(NODES)).items] == ["n1"]
 
 
-async def _stop(on: Scene, how: str | None) -> None:
-    patch = {"metadata": {"annotations": {"shoal.io/stopped": how}}}
-    await on.registry.patch(NODES, "n1", patch=patch)
+async def _stop(harness: AgentHarness, mode: str | None) -> None:
+    patch = {"metadata": {"annotations": {"shoal.io/stopped": mode}}}
+    await harness.registry.patch(NODES, "n1", patch=patch)
 
 
-async def test_a_node_without_power_runs_nothing_and_says_nothing(tmp_path: Path) -> None:
+async def test_a_node_without_power_runs_no_containers_and_reports_nothing(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    async with scene(tmp_path / "home") as on:
-        await on.submit(pod("a", container(f"echo $$$$ > {pid}; exec sleep 600")))
-        await on.phase("a", "Running")
-        await on.eventually(lambda: pid.exists() and pid.read_text())
-        await _stop(on, "power")
-        await on.eventually(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
-        assert (await on.registry.get(PODS, "a", "default"))["status"]["phase"] == "Running"
-        await _stop(on, None)
-        assert ended(await on.phase("a", "Failed"))["exitCode"] in (137, 143)
+    async with agent_harness(tmp_path / "home") as harness:
+        await harness.submit(pod("a", container(f"echo $$$$ > {pid}; exec sleep 600")))
+        await harness.wait_for_phase("a", "Running")
+        await harness.wait_until(lambda: pid.exists() and pid.read_text())
+        await _stop(harness, "power")
+        await harness.wait_until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+        assert (await harness.registry.get(PODS, "a", "default"))["status"]["phase"] == "Running"
+        await _stop(harness, None)
+        assert terminated_state(await harness.wait_for_phase("a", "Failed"))["exitCode"] in (137, 143)
 
 
-async def test_a_node_that_is_cut_off_runs_on_and_ends_what_was_given_up(tmp_path: Path) -> None:
+async def test_a_node_without_network_cleans_up_deleted_pods_when_it_returns(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    async with scene(tmp_path / "home") as on:
-        made = await on.submit(pod("a", container(f"echo $$$$ > {pid}; exec sleep 600")))
-        await on.phase("a", "Running")
-        await on.eventually(lambda: pid.exists() and pid.read_text())
-        await _stop(on, "network")
-        await on.registry.delete(PODS, "a", "default", Deletion(grace=0))
-        await on.submit(pod("b", container("true")), NODE.name)
+    async with agent_harness(tmp_path / "home") as harness:
+        made = await harness.submit(pod("a", container(f"echo $$$$ > {pid}; exec sleep 600")))
+        await harness.wait_for_phase("a", "Running")
+        await harness.wait_until(lambda: pid.exists() and pid.read_text())
+        await _stop(harness, "network")
+        await harness.registry.delete(PODS, "a", "default", Deletion(grace=0))
+        await harness.submit(pod("b", container("true")), NODE.name)
         os.kill(int(pid.read_text()), 0)
-        await _stop(on, None)
-        await on.eventually(lambda: not on.directory(made).exists())
-        await on.phase("b", "Succeeded")
+        await _stop(harness, None)
+        await harness.wait_until(lambda: not harness.directory(made).exists())
+        await harness.wait_for_phase("b", "Succeeded")
 
 
-async def test_a_node_that_somebody_deleted_is_made_again(tmp_path: Path) -> None:
-    async with scene(tmp_path) as on:
-        await on.registry.delete(NODES, "n1")
-        await until(lambda: _is_alone(on))
+async def test_a_deleted_node_is_registered_again(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.registry.delete(NODES, "n1")
+        await wait_for(lambda: _has_only_n1(harness))
 
 
 class FullDisk(Registry):
-    """Refuses nodes for as long as its disk is full."""
+    """A registry that rejects new nodes while `full`."""
 
     full = True
 
@@ -384,8 +388,8 @@ class FullDisk(Registry):
         return await super().create(resource, body, dry_run=dry_run)
 
 
-async def test_a_node_that_cannot_be_made_is_made_when_it_can(tmp_path: Path) -> None:
-    async with FullDisk() as registry, agent_on(registry, tmp_path) as on:
+async def test_a_node_that_could_not_be_registered_is_registered_later(tmp_path: Path) -> None:
+    async with FullDisk() as registry, running_agent(registry, tmp_path) as harness:
         assert not (await registry.list(NODES)).items
         registry.full = False
-        await until(lambda: _is_alone(on))
+        await wait_for(lambda: _has_only_n1(harness))

@@ -1,4 +1,4 @@
-"""Volumes: what is in them at first, and where containers see them."""
+"""Volumes: their contents, and mounts of containers."""
 
 import base64
 import os
@@ -19,10 +19,10 @@ KEYS: Object = {"kind": "Secret", "data": {"k": base64.b64encode(b"hush").decode
 SOURCES = {LocalReference("ConfigMap", "words"): WORDS, LocalReference("Secret", "keys"): KEYS}
 
 
-def pod(*wanted: Object, **spec: object) -> Object:
+def pod(*manifest: Object, **spec: object) -> Object:
     metadata = {"name": "p", "namespace": "ns", "uid": "u", "labels": {"b": 'say "x"', "a": "1"}}
     container = {"name": "main", "resources": {"limits": {"memory": "2Mi"}}}
-    return {"metadata": metadata, "spec": {"containers": [container], "volumes": list(wanted), **spec}}
+    return {"metadata": metadata, "spec": {"containers": [container], "volumes": list(manifest), **spec}}
 
 
 def named(**kind: object) -> Object:
@@ -35,19 +35,19 @@ MEMORY = {
     "resourceFieldRef": {"containerName": "main", "resource": "limits.memory", "divisor": "1Mi"},
 }
 CONTENTS: dict[str, tuple[Object, dict[str, bytes]]] = {
-    "nothing": (named(emptyDir={}), {}),
+    "an empty directory": (named(emptyDir={}), {}),
     "a config map": (named(configMap={"name": "words"}), {"a": b"1", "b": b"2", "c": b"\x00\x01"}),
-    "some of it elsewhere": (
+    "selected keys at other paths": (
         named(configMap={"name": "words", "items": [{"key": "a", "path": "x/y"}]}),
         {"x/y": b"1"},
     ),
-    "one that need not be there": (named(configMap={"name": "none", "optional": True}), {}),
+    "an optional config map": (named(configMap={"name": "none", "optional": True}), {}),
     "a secret": (named(secret={"secretName": "keys"}), {"k": b"hush"}),
     "fields of the pod": (
         named(downwardAPI={"items": [LABELS, MEMORY]}),
         {"labels": b'a="1"\nb="say \\"x\\""', "in/memory": b"2"},
     ),
-    "all together": (
+    "a projected volume": (
         named(
             projected={
                 "sources": [
@@ -63,14 +63,14 @@ CONTENTS: dict[str, tuple[Object, dict[str, bytes]]] = {
 
 
 @pytest.mark.parametrize("volume, files", CONTENTS.values(), ids=CONTENTS)
-def test_what_is_in_a_volume(tmp_path: Path, volume: Object, files: dict[str, bytes]) -> None:
+def test_contents_of_a_volume(tmp_path: Path, volume: Object, files: dict[str, bytes]) -> None:
     volumes.make_volumes(pod(volume), tmp_path, LOCATION, SOURCES)
     root = tmp_path / "v"
     found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert found == files
 
 
-def test_modes_are_those_of_the_item_the_volume_or_the_usual_one(tmp_path: Path) -> None:
+def test_file_modes_come_from_the_item_the_volume_or_the_default(tmp_path: Path) -> None:
     items = [{"key": "a", "path": "a", "mode": 0o400}, {"key": "b", "path": "b"}]
     volumes.make_volumes(
         pod(named(configMap={"name": "words", "items": items, "defaultMode": 0o640})),
@@ -84,29 +84,29 @@ def test_modes_are_those_of_the_item_the_volume_or_the_usual_one(tmp_path: Path)
 @pytest.mark.parametrize(
     "target", [{"name": "none"}, {"name": "words", "items": [{"key": "z", "path": "z"}]}]
 )
-def test_what_must_be_there_and_is_not_is_said(tmp_path: Path, target: Object) -> None:
+def test_missing_references_are_errors(tmp_path: Path, target: Object) -> None:
     with pytest.raises(ConfigError):
         volumes.make_volumes(pod(named(configMap=target)), tmp_path, LOCATION, SOURCES)
 
 
-def test_what_a_container_left_in_a_volume_stays(tmp_path: Path) -> None:
-    wanted = pod(named(emptyDir={}))
-    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
+def test_files_of_containers_are_kept(tmp_path: Path) -> None:
+    manifest = pod(named(emptyDir={}))
+    volumes.make_volumes(manifest, tmp_path, LOCATION, SOURCES)
     (tmp_path / "v" / "mine").touch()
-    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
+    volumes.make_volumes(manifest, tmp_path, LOCATION, SOURCES)
     assert (tmp_path / "v" / "mine").exists()
 
 
-def test_everybody_may_write_where_nothing_is_written_for_them(tmp_path: Path) -> None:
-    wanted = pod(named(emptyDir={}), {"name": "w", "configMap": {"name": "words"}})
-    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
+def test_only_empty_directories_are_world_writable(tmp_path: Path) -> None:
+    manifest = pod(named(emptyDir={}), {"name": "w", "configMap": {"name": "words"}})
+    volumes.make_volumes(manifest, tmp_path, LOCATION, SOURCES)
     mount = {"name": "v", "mountPath": "/a", "subPath": "part"}
-    volumes.container_mounts(wanted, {"volumeMounts": [mount]}, tmp_path, {})
+    volumes.container_mounts(manifest, {"volumeMounts": [mount]}, tmp_path, {})
     modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "v", tmp_path / "v/part", tmp_path / "w")]
     assert modes == [0o777, 0o777, 0o755]
 
 
-def test_a_file_is_written_to_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:
+def test_writes_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / ".k.new").symlink_to(tmp_path / "elsewhere")
     volumes.make_volumes(pod(named(secret={"secretName": "keys"})), tmp_path, LOCATION, SOURCES)
@@ -114,45 +114,43 @@ def test_a_file_is_written_to_where_it_belongs_and_nowhere_else(tmp_path: Path) 
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_group_has_what_it_was_given_and_what_is_made_in_it(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change groups")
+def test_fs_group_owns_volumes_and_new_files(tmp_path: Path) -> None:
     secret = {"secretName": "keys", "defaultMode": 0o400}
-    wanted = pod(named(emptyDir={}), {"name": "w", "secret": secret}, securityContext={"fsGroup": 1234})
-    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
+    manifest = pod(named(emptyDir={}), {"name": "w", "secret": secret}, securityContext={"fsGroup": 1234})
+    volumes.make_volumes(manifest, tmp_path, LOCATION, SOURCES)
     (tmp_path / "v" / "mine").touch()
-    volumes.make_volumes(wanted, tmp_path, LOCATION, SOURCES)
-    given, mine = [tmp_path / "v", tmp_path / "w", tmp_path / "w/k"], tmp_path / "v" / "mine"
-    assert {path.stat().st_gid for path in given} == {1234}
+    volumes.make_volumes(manifest, tmp_path, LOCATION, SOURCES)
+    owned, mine = [tmp_path / "v", tmp_path / "w", tmp_path / "w/k"], tmp_path / "v" / "mine"
+    assert {path.stat().st_gid for path in owned} == {1234}
     assert (tmp_path / "w/k").stat().st_mode & 0o777 == 0o440
-    assert mine.stat().st_gid == 1234, "the directory is the group's, and so is what is made in it"
+    assert mine.stat().st_gid == 1234, "new files inherit the group of the directory"
 
 
 HOST_PATHS = {
     "anything": ("none", "", True),
     "a directory": ("directory", "Directory", True),
     "no directory": ("file", "Directory", False),
-    "a directory that is made": ("new/deep", "DirectoryOrCreate", True),
+    "a directory that is created": ("new/deep", "DirectoryOrCreate", True),
     "a file in the way": ("file", "DirectoryOrCreate", False),
     "a file": ("file", "File", True),
     "no file": ("none", "File", False),
-    "a file that is made": ("new", "FileOrCreate", True),
+    "a file that is created": ("new", "FileOrCreate", True),
     "no socket": ("file", "Socket", False),
     "a device": ("/dev/null", "CharDevice", True),
 }
 
 
-@pytest.mark.parametrize("path, kind, fine", HOST_PATHS.values(), ids=HOST_PATHS)
-def test_paths_of_the_host_are_what_they_are_said_to_be(
-    tmp_path: Path, path: str, kind: str, *, fine: bool
-) -> None:
+@pytest.mark.parametrize("path, kind, valid", HOST_PATHS.values(), ids=HOST_PATHS)
+def test_host_path_types_are_checked(tmp_path: Path, path: str, kind: str, *, valid: bool) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
-    wanted = pod(named(hostPath={"path": str(tmp_path / path), "type": kind}))
-    if fine:
-        volumes.make_volumes(wanted, tmp_path, LOCATION, {})
+    manifest = pod(named(hostPath={"path": str(tmp_path / path), "type": kind}))
+    if valid:
+        volumes.make_volumes(manifest, tmp_path, LOCATION, {})
         return
     with pytest.raises(MountError):
-        volumes.make_volumes(wanted, tmp_path, LOCATION, {})
+        volumes.make_volumes(manifest, tmp_path, LOCATION, {})
 
 
 def test_mounts(tmp_path: Path) -> None:
@@ -160,11 +158,11 @@ def test_mounts(tmp_path: Path) -> None:
     mounts = [
         {"name": "v", "mountPath": "/a", "readOnly": True},
         {"name": "v", "mountPath": "/b", "subPath": "part"},
-        {"name": "v", "mountPath": "/c", "subPathExpr": "$(WHO)/x"},
+        {"name": "v", "mountPath": "/c", "subPathExpr": "$(NAME)/x"},
         {"name": "h", "mountPath": "/d"},
     ]
-    wanted = pod(named(emptyDir={}), {"name": "h", "hostPath": {"path": "/data"}})
-    found = volumes.container_mounts(wanted, {"volumeMounts": mounts}, tmp_path, {"WHO": "me"})
+    manifest = pod(named(emptyDir={}), {"name": "h", "hostPath": {"path": "/data"}})
+    found = volumes.container_mounts(manifest, {"volumeMounts": mounts}, tmp_path, {"NAME": "me"})
     assert found == [
         Mount(str(tmp_path / "v"), "/a", read_only=True),
         Mount(str(tmp_path / "v" / "part"), "/b"),
@@ -173,10 +171,10 @@ def test_mounts(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("inner", ["../out", "link/x", "/etc"])
-def test_a_part_of_a_volume_is_no_way_out_of_it(tmp_path: Path, inner: str) -> None:
+@pytest.mark.parametrize("sub_path", ["../out", "link/x", "/etc"])
+def test_a_sub_path_cannot_leave_its_volume(tmp_path: Path, sub_path: str) -> None:
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "link").symlink_to("/")
-    mount = {"name": "v", "mountPath": "/a", "subPath": inner}
+    mount = {"name": "v", "mountPath": "/a", "subPath": sub_path}
     with pytest.raises(MountError):
         volumes.container_mounts(pod(named(emptyDir={})), {"volumeMounts": [mount]}, tmp_path, {})

@@ -1,4 +1,4 @@
-"""Containers for tests: what they are like unless a test says otherwise, and what is left of them."""
+"""Containers for tests: default specs, waiting, and clean-up."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ from shoal.kubelet.shim import process
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 POD = f"11111111-2222-3333-4444-{os.getpid():012}"
-"""A pod of this process's: others run the same tests beside us."""
-LIMIT = 60.0
-"""Seconds after which a test gives up waiting; nothing waits that long when all is well."""
+"""A pod name per process: the same tests may run in parallel."""
+TIMEOUT = 60.0
+"""Seconds after which a wait fails."""
 
 
 def container(*argv: str, **fields: object) -> ContainerSpec:
@@ -33,49 +33,49 @@ def python(script: str, **fields: object) -> ContainerSpec:
 
 
 @asynccontextmanager
-async def opened(home: Path) -> AsyncIterator[Runtime]:
-    """A runtime that leaves nothing behind, whatever the test has left running."""
+async def clean_runtime(home: Path) -> AsyncIterator[Runtime]:
+    """A runtime whose pods are all removed at the end, even if the test fails."""
     async with open_runtime(home) as runtime:
         try:
             yield runtime
         finally:
             for pod in runtime.pods():
-                await clear(runtime, pod)
+                await remove_pod(runtime, pod)
 
 
-async def clear(runtime: Runtime, pod: str) -> None:
+async def remove_pod(runtime: Runtime, pod: str) -> None:
     for run in runtime.runs(pod):
         run.stop(0)
         await run.wait()
     await runtime.remove(pod)
 
 
-async def text(run: Run) -> str:
+async def log_text(run: Run) -> str:
     return b"".join([piece async for piece in run.log.read()]).decode()
 
 
-async def ready(run: Run) -> None:
-    """Wait until it has written something."""
+async def wait_for_output(run: Run) -> None:
+    """Wait until a run has written to its log."""
     async for _ in run.log.read(follow=True):
         return
 
 
-async def output(runtime: Runtime, spec: ContainerSpec) -> str:
-    """Run it to its end; what it wrote."""
+async def run_output(runtime: Runtime, spec: ContainerSpec) -> str:
+    """Run a container to its end; return its log."""
     run = await runtime.start(spec)
     await run.wait()
-    return await text(run)
+    return await log_text(run)
 
 
-async def eventually(holds: Callable[[], object]) -> None:
-    """Wait for something that nobody tells us of."""
-    async with asyncio.timeout(LIMIT):
-        while not holds():  # noqa: ASYNC110 - nobody sets an event for us
+async def wait_until(holds: Callable[[], object]) -> None:
+    """Poll until a condition holds."""
+    async with asyncio.timeout(TIMEOUT):
+        while not holds():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
-def alive(pod: str = POD) -> list[int]:
-    """Processes of a pod, wherever they hide."""
+def living_processes(pod: str = POD) -> list[int]:
+    """All processes of a pod, found by their environment."""
     return [
         pid for pid in process.list_pids() if (stat := process.stat(pid)) and stat.alive and _is_of(pid, pod)
     ]

@@ -1,4 +1,4 @@
-"""The shim's own parts: what it loads, and what it writes for others to read."""
+"""Parts of the shim: its imports, its JSON encoder, and the parser of /proc."""
 
 import json
 import subprocess
@@ -26,11 +26,11 @@ SLOW = {
     "subprocess",
     "asyncio",
 }
-"""Modules that take longer to import than a shim has time."""
+"""Modules that take too long to import."""
 
 
 @pytest.mark.parametrize("module", ["supervision", "command", "mounts"])
-def test_only_what_is_quick_to_load_is_loaded(module: str) -> None:
+def test_the_shim_imports_only_fast_modules(module: str) -> None:
     script = (
         f"import sys; sys.path.append({str(SOURCE)!r}); import shoal.kubelet.shim.{module}; "
         "print(*sys.modules)"
@@ -49,12 +49,12 @@ VALUES = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=F
 
 
 @given(fields=st.dictionaries(st.text(), VALUES | st.lists(st.text())))
-def test_what_is_written_is_json(fields: dict[str, str | float | list[str] | None]) -> None:
+def test_encoded_records_are_json(fields: dict[str, str | float | list[str] | None]) -> None:
     assert json.loads(encode_json(fields)) == fields
 
 
 @given(name=st.text(st.characters(exclude_characters="\n", codec="utf-8")))
-def test_a_process_may_be_called_anything(name: str) -> None:
+def test_process_names_may_contain_anything(name: str) -> None:
     numbers = " ".join(str(number) for number in range(4, 53))
     stat = ProcessStat(f"7 ({name}) S {numbers}")
     assert (stat.state, stat.parent, stat.session, stat.started) == ("S", 4, 6, 22)

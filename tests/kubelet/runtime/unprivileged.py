@@ -1,7 +1,7 @@
-"""A daemon of an ordinary user: starts some containers and prints what came of them.
+"""A daemon of an ordinary user: starts containers and prints the results.
 
-`python -m tests.kubelet.runtime.nobody [--confined] HOME`, started by root: it becomes nobody first.
-Confined, it may not even make a user namespace: the system forbids that to whoever is in a chroot.
+`python -m tests.kubelet.runtime.unprivileged [--confined] HOME`, started as root: it switches to the user
+nobody first. With `--confined` it cannot create user namespaces: the kernel forbids that in a chroot.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ import msgspec
 
 from shoal.kubelet.runtime import Mount, open_runtime
 from shoal.kubelet.shim import system
-from tests.kubelet.runtime.containers import clear, shell, text
+from tests.kubelet.runtime.containers import log_text, remove_pod, shell
 
 NOBODY = 65534
 
 
-def open_the_way(path: Path) -> None:
-    """Let others reach a directory, in this mount namespace only: an interpreter may lie anywhere."""
+def make_reachable(path: Path) -> None:
+    """Make a directory reachable for other users, in this mount namespace only."""
     for closed in reversed([above for above in path.parents if not above.stat().st_mode & 0o001]):
         kept = os.open(path, os.O_PATH)
         system.mount("shoal-test", str(closed), "tmpfs", 0, "mode=755")
@@ -41,7 +41,7 @@ def become_nobody() -> None:
     os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-async def live(home: Path) -> dict[str, object]:
+async def run_containers(home: Path) -> dict[str, object]:
     home.joinpath("volume").mkdir()
     home.joinpath("volume", "file").touch()
     specs = {
@@ -53,16 +53,16 @@ async def live(home: Path) -> dict[str, object]:
         "itself": shell("id -u", container="itself", user=NOBODY),
     }
     async with open_runtime(home) as runtime:
-        found: dict[str, object] = {"abilities": runtime.features}
+        results: dict[str, object] = {"features": runtime.features}
         for name, spec in specs.items():
             run = await runtime.start(spec)
             end = await run.wait()
-            found[name] = [end.code, end.message or await text(run)]
+            results[name] = [end.code, end.message or await log_text(run)]
         inside = await runtime.start(shell("sleep 999", attempt=1, mounts=specs["mounted"].mounts))
         if inside.pid:
-            found["executed"] = (await (await inside.execute(["ls", "/no-such"])).stdout.read()).decode()
-        await clear(runtime, inside.spec.pod)
-        return found
+            results["executed"] = (await (await inside.execute(["ls", "/no-such"])).stdout.read()).decode()
+        await remove_pod(runtime, inside.spec.pod)
+        return results
 
 
 def main(home: Path, *, confined: bool) -> None:
@@ -71,11 +71,11 @@ def main(home: Path, *, confined: bool) -> None:
     system.unshare(system.CLONE_NEWNS)
     system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
     for place in {Path(sys.executable).resolve().parent.parent, Path(sys.prefix), home}:
-        open_the_way(place)
+        make_reachable(place)
     if confined:
         confine(home.parent / "root")
     become_nobody()
-    sys.stdout.write(msgspec.json.encode(asyncio.run(live(home))).decode())
+    sys.stdout.write(msgspec.json.encode(asyncio.run(run_containers(home))).decode())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Another command in a container: where it runs, what it reads and writes, and how it ends."""
+"""Commands in running containers: environment, streams, terminals and exit codes."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ import uvloop
 
 from shoal.kubelet.runtime import Mount, Run, Runtime
 from shoal.kubelet.shim import process
-from tests.kubelet.runtime.containers import alive, eventually, opened, shell
+from tests.kubelet.runtime.containers import clean_runtime, living_processes, shell, wait_until
 
 SPEC = shell("sleep 999", cwd="/usr", env={"PATH": "/usr/bin:/bin", "NAME": "value"})
 
 
 class Case(NamedTuple):
-    """A command, and what comes of it."""
+    """A command with its expected output and exit code."""
 
     argv: list[str]
     stdout: bytes = b""
@@ -29,26 +29,26 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "its exit code is returned": Case(["sh", "-c", "exit 3"], code=3),
-    "a signal is 128 and its number": Case(["sh", "-c", "kill -9 $$"], code=137),
-    "both streams are read": Case(["sh", "-c", "echo a; echo b >&2"], b"a\n", b"b\n"),
-    "it has the directory and the environment": Case(["sh", "-c", "pwd; echo $NAME"], b"/usr\nvalue\n"),
-    "it reads what is written to it": Case(["cat"], b"x" * 300_000, stdin=b"x" * 300_000),
-    "nothing is to be read otherwise": Case(["cat"]),
-    "it has no terminal": Case(["sh", "-c", "test -t 0 || echo none"], b"none\n"),
-    "a command that is not there": Case(
+    "exit code": Case(["sh", "-c", "exit 3"], code=3),
+    "a signal is 128 plus its number": Case(["sh", "-c", "kill -9 $$"], code=137),
+    "both streams": Case(["sh", "-c", "echo a; echo b >&2"], b"a\n", b"b\n"),
+    "directory and environment of the container": Case(["sh", "-c", "pwd; echo $NAME"], b"/usr\nvalue\n"),
+    "input": Case(["cat"], b"x" * 300_000, stdin=b"x" * 300_000),
+    "no input by default": Case(["cat"]),
+    "no terminal by default": Case(["sh", "-c", "test -t 0 || echo none"], b"none\n"),
+    "a missing command": Case(
         ["no-such"], stderr=b'exec: "no-such": executable file not found in $PATH\n', code=127
     ),
-    "a file that is no command": Case(
+    "a file that is not executable": Case(
         ["/etc/passwd"], stderr=b'exec: "/etc/passwd": permission denied\n', code=126
     ),
-    "who keeps its pipes open does not keep us": Case(["sh", "-c", "sleep 999 & echo a"], b"a\n"),
+    "a background process that holds the pipes": Case(["sh", "-c", "sleep 999 & echo a"], b"a\n"),
 }
 
 
 async def check(run: Run, case: Case) -> None:
     execution = await run.execute(case.argv, stdin=case.stdin is not None)
-    reading = asyncio.gather(execution.stdout.read(), drained(execution.stderr))
+    reading = asyncio.gather(execution.stdout.read(), read_all(execution.stderr))
     if case.stdin is not None:
         assert execution.stdin
         await execution.stdin.write(case.stdin)
@@ -61,9 +61,9 @@ async def test_command(runtime: Runtime, case: Case) -> None:
     await check(await runtime.start(SPEC), case)
 
 
-def test_all_of_them_on_the_loop_that_the_daemon_has(tmp_path: Path) -> None:
+def test_all_cases_on_uvloop(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with opened(tmp_path) as runtime:
+        async with clean_runtime(tmp_path) as runtime:
             run = await runtime.start(SPEC)
             for case in CASES.values():
                 await check(run, case)
@@ -72,11 +72,13 @@ def test_all_of_them_on_the_loop_that_the_daemon_has(tmp_path: Path) -> None:
     uvloop.run(scenario())
 
 
-async def drained(reader: asyncio.StreamReader | None) -> bytes:
+async def read_all(reader: asyncio.StreamReader | None) -> bytes:
     return await reader.read() if reader else b""
 
 
-async def test_it_sees_what_the_container_sees(runtime: Runtime, tmp_path: Path) -> None:
+async def test_a_command_has_the_mounts_and_cgroups_of_the_container(
+    runtime: Runtime, tmp_path: Path
+) -> None:
     if not runtime.features.mounts:
         pytest.skip("no mounts here")
     tmp_path.joinpath("hosts").write_text("1.2.3.4 there\n")
@@ -87,7 +89,7 @@ async def test_it_sees_what_the_container_sees(runtime: Runtime, tmp_path: Path)
     assert await execution.stdout.read() == b"1.2.3.4 there\nsame\n"
 
 
-async def test_a_terminal(runtime: Runtime) -> None:
+async def test_terminal(runtime: Runtime) -> None:
     await check_terminal(await runtime.start(SPEC))
 
 
@@ -105,18 +107,18 @@ async def check_terminal(run: Run) -> None:
         await execution.stdin.write(b"late")
 
 
-async def test_the_interrupt_key_interrupts(runtime: Runtime) -> None:
+async def test_the_interrupt_key_sends_sigint(runtime: Runtime) -> None:
     run = await runtime.start(SPEC)
-    script = "trap 'echo told; exit 5' INT; echo up; while :; do sleep 0.01; done"
+    script = "trap 'echo interrupted; exit 5' INT; echo up; while :; do sleep 0.01; done"
     execution = await run.execute(["sh", "-c", script], tty=True)
     assert execution.stdin
     assert await execution.stdout.readline() == b"up\r\n"
     await execution.stdin.write(b"\x03")
-    assert b"told" in await execution.stdout.read()
+    assert b"interrupted" in await execution.stdout.read()
     assert await execution.wait() == 5
 
 
-async def test_a_command_that_writes_without_end_waits_for_who_reads(runtime: Runtime) -> None:
+async def test_endless_output_is_not_buffered_without_limit(runtime: Runtime) -> None:
     run = await runtime.start(SPEC)
     execution = await run.execute(["yes"])
     await execution.stdout.readline()
@@ -127,7 +129,7 @@ async def test_a_command_that_writes_without_end_waits_for_who_reads(runtime: Ru
     assert await execution.wait() == 137
 
 
-async def test_it_ends_with_its_container(runtime: Runtime) -> None:
+async def test_a_command_ends_with_its_container(runtime: Runtime) -> None:
     run = await runtime.start(SPEC)
     execution = await run.execute(["sh", "-c", "echo up; exec sleep 999"])
     await execution.stdout.readline()
@@ -137,7 +139,7 @@ async def test_it_ends_with_its_container(runtime: Runtime) -> None:
     await run.wait()
     with pytest.raises(ProcessLookupError):
         await run.execute(["true"])
-    await eventually(lambda: not alive())
+    await wait_until(lambda: not living_processes())
 
 
 DAEMON = """
@@ -154,13 +156,13 @@ asyncio.run(main())
 """
 
 
-async def test_it_dies_with_the_daemon(runtime: Runtime, tmp_path: Path) -> None:
+async def test_a_command_dies_with_the_daemon(runtime: Runtime, tmp_path: Path) -> None:
     run = await runtime.start(SPEC)
     command = [sys.executable, "-c", DAEMON, str(tmp_path / "home"), run.spec.pod]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:  # noqa: ASYNC220, S603 - our own program
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:  # noqa: ASYNC220, S603 - a program of ours
         assert daemon.stdout
         pid = int(await asyncio.to_thread(daemon.stdout.readline))
         assert process.stat(pid)
         os.kill(daemon.pid, signal.SIGKILL)
-    await eventually(lambda: (stat := process.stat(pid)) is None or not stat.alive)
+    await wait_until(lambda: (stat := process.stat(pid)) is None or not stat.alive)
     assert run.exit is None

@@ -1,4 +1,4 @@
-"""What is to become of a pod: tables of what is known and what is judged, and what always holds."""
+"""Decisions about pods: tables of observations with expected decisions, and invariants."""
 
 import math
 from typing import Any
@@ -28,7 +28,7 @@ NOW = 1_000_000.0
 
 
 def ended(code: int = 0, attempt: int = 0, *, ago: float = 1.0, lasted: float = 1.0) -> ContainerRun:
-    """A turn that is over."""
+    """A run that has ended."""
     finished = NOW - ago
     exit_ = ExitStatus(code, None, finished - lasted, finished, "Error" if code else "Completed")
     return ContainerRun(attempt, finished - lasted, exit_)
@@ -41,7 +41,7 @@ def running(attempt: int = 0) -> ContainerRun:
 def pod(
     *mains: str, init: tuple[str, ...] = (), policy: str = "Never", deadline: int | None = None
 ) -> Object:
-    """A pod by the names of its containers; a name with a plus is a sidecar's."""
+    """A pod with containers of these names; a plus marks a sidecar."""
     inits = [
         {"name": name.rstrip("+")} | ({"restartPolicy": "Always"} if "+" in name else {}) for name in init
     ]
@@ -56,24 +56,24 @@ def pod(
     }
 
 
-def deleted(thing: Object) -> Object:
-    return {**thing, "metadata": {**thing["metadata"], "deletionTimestamp": "2020-01-01T00:00:00Z"}}
+def deleted(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": "2020-01-01T00:00:00Z"}}
 
 
-def observation(thing: Object, **more: Any) -> PodObservation:  # noqa: ANN401 - as a Seen has them
-    return PodObservation(pod=thing, now=NOW, **more)
+def observation(obj: Object, **more: Any) -> PodObservation:  # noqa: ANN401 - fields of PodObservation
+    return PodObservation(pod=obj, now=NOW, **more)
 
 
 ALWAYS, FAILURE = "Always", "OnFailure"
 LONG_AGO: Object = {"status": {"startTime": "1970-01-01T00:00:00Z"}}
 
 CASES: dict[str, tuple[PodObservation, str, list[str], list[str]]] = {
-    "nothing has begun": (observation(pod()), "Pending", ["m"], []),
-    "all begin together": (observation(pod("a", "b")), "Pending", ["a", "b"], []),
-    "one runs": (observation(pod(), runs={"m": [running()]}), "Running", [], []),
-    "it ended well": (observation(pod(), runs={"m": [ended()]}), "Succeeded", [], []),
-    "it failed": (observation(pod(), runs={"m": [ended(1)]}), "Failed", [], []),
-    "one of two failed, the other runs": (
+    "no container has started": (observation(pod()), "Pending", ["m"], []),
+    "all containers start together": (observation(pod("a", "b")), "Pending", ["a", "b"], []),
+    "running": (observation(pod(), runs={"m": [running()]}), "Running", [], []),
+    "succeeded": (observation(pod(), runs={"m": [ended()]}), "Succeeded", [], []),
+    "failed": (observation(pod(), runs={"m": [ended(1)]}), "Failed", [], []),
+    "one of two failed, the other is running": (
         observation(pod("a", "b"), runs={"a": [ended(1)], "b": [running()]}),
         "Running",
         [],
@@ -85,78 +85,83 @@ CASES: dict[str, tuple[PodObservation, str, list[str], list[str]]] = {
         [],
         [],
     ),
-    "what failed begins again at once": (
+    "a failed container restarts at once": (
         observation(pod(policy=FAILURE), runs={"m": [ended(1)]}),
         "Running",
         ["m"],
         [],
     ),
-    "what ended well does not": (
+    "a succeeded container does not restart": (
         observation(pod(policy=FAILURE), runs={"m": [ended()]}),
         "Succeeded",
         [],
         [],
     ),
-    "unless it always does": (observation(pod(policy=ALWAYS), runs={"m": [ended()]}), "Running", ["m"], []),
-    "the second time it waits": (
+    "unless its restart policy is Always": (
+        observation(pod(policy=ALWAYS), runs={"m": [ended()]}),
+        "Running",
+        ["m"],
+        [],
+    ),
+    "the second restart waits": (
         observation(pod(policy=FAILURE), runs={"m": [ended(1, ago=30), ended(1, 1)]}),
         "Running",
         [],
         [],
     ),
-    "the first init container begins": (observation(pod(init=("i", "j"))), "Pending", ["i"], []),
+    "the first init container starts": (observation(pod(init=("i", "j"))), "Pending", ["i"], []),
     "then the second": (observation(pod(init=("i", "j")), runs={"i": [ended()]}), "Pending", ["j"], []),
-    "then the others": (
+    "then the main containers": (
         observation(pod(init=("i", "j")), runs={"i": [ended()], "j": [ended()]}),
         "Pending",
         ["m"],
         [],
     ),
-    "while one initializes the others wait": (
+    "main containers wait for init containers": (
         observation(pod(init=("i",)), runs={"i": [running()]}),
         "Pending",
         [],
         [],
     ),
-    "an init container that fails": (observation(pod(init=("i",)), runs={"i": [ended(1)]}), "Failed", [], []),
-    "an init container that fails beside a sidecar that has ended": (
+    "a failed init container": (observation(pod(init=("i",)), runs={"i": [ended(1)]}), "Failed", [], []),
+    "a failed init container beside an ended sidecar": (
         observation(pod(init=("s+", "i")), runs={"s": [ended()], "i": [ended(1)]}),
         "Failed",
         [],
         [],
     ),
-    "an init container that is tried again": (
+    "a failed init container that restarts": (
         observation(pod(init=("i",), policy=FAILURE), runs={"i": [ended(1)]}),
         "Pending",
         ["i"],
         [],
     ),
-    "an init container that ended well, in a pod that always restarts": (
+    "a succeeded init container in a pod with restart policy Always": (
         observation(pod(init=("i",), policy=ALWAYS), runs={"i": [ended()]}),
         "Pending",
         ["m"],
         [],
     ),
-    "a sidecar begins first": (observation(pod(init=("s+",))), "Pending", ["s"], []),
-    "the others follow when it has started": (
+    "a sidecar starts first": (observation(pod(init=("s+",))), "Pending", ["s"], []),
+    "main containers start after the sidecar": (
         observation(pod(init=("s+",)), runs={"s": [running()]}),
         "Pending",
         ["m"],
         [],
     ),
-    "and not before": (
+    "but not before its startup probe succeeds": (
         observation(pod(init=("s+",)), runs={"s": [running()]}, health={"s": ContainerHealth(started=False)}),
         "Pending",
         [],
         [],
     ),
-    "a sidecar that ended begins again beside the others": (
+    "an ended sidecar restarts beside main containers": (
         observation(pod(init=("s+",)), runs={"s": [ended()], "m": [running()]}),
         "Running",
         ["s"],
         [],
     ),
-    "sidecars stop when the others are done": (
+    "sidecars stop when main containers have ended": (
         observation(pod(init=("s+",)), runs={"s": [running()], "m": [ended()]}),
         "Running",
         [],
@@ -168,55 +173,55 @@ CASES: dict[str, tuple[PodObservation, str, list[str], list[str]]] = {
         [],
         [],
     ),
-    "what is ailing is stopped": (
+    "an unhealthy container is stopped": (
         observation(
             pod(policy=ALWAYS),
             runs={"m": [running()]},
-            health={"m": ContainerHealth(unhealthy_reason="sick")},
+            health={"m": ContainerHealth(unhealthy_reason="liveness")},
         ),
         "Running",
         [],
         ["m"],
     ),
-    "what was deleted is stopped": (
+    "a deleted pod is stopped": (
         observation(deleted(pod()), runs={"m": [running()]}),
         "Running",
         [],
         ["m"],
     ),
-    "sidecars last": (
+    "sidecars are stopped last": (
         observation(deleted(pod(init=("s+",))), runs={"m": [running()], "s": [running()]}),
         "Running",
         [],
         ["m"],
     ),
-    "what was deleted before it began never begins": (observation(deleted(pod())), "Failed", [], []),
-    "what was deleted and done is done": (
+    "a pod deleted before its start never starts": (observation(deleted(pod())), "Failed", [], []),
+    "a deleted pod whose containers succeeded has succeeded": (
         observation(deleted(pod()), runs={"m": [ended()]}),
         "Succeeded",
         [],
         [],
     ),
-    "what has ended stays so": (
+    "a finished pod stays finished": (
         observation(pod() | {"status": {"phase": "Succeeded"}}, runs={"m": [ended(1)]}),
         "Succeeded",
         [],
         [],
     ),
-    "past its deadline": (
+    "past the active deadline": (
         observation(pod(deadline=1) | LONG_AGO, runs={"m": [running()]}),
         "Running",
         [],
         ["m"],
     ),
-    "what stands in the way is waited for": (
-        observation(pod(), start_failures={"m": StartFailure("Why", "because", NOW + 1)}),
+    "a start failure is waited for": (
+        observation(pod(), start_failures={"m": StartFailure("Reason", "message", NOW + 1)}),
         "Pending",
         [],
         [],
     ),
-    "and tried again": (
-        observation(pod(), start_failures={"m": StartFailure("Why", "because", NOW)}),
+    "and retried": (
+        observation(pod(), start_failures={"m": StartFailure("Reason", "message", NOW)}),
         "Pending",
         ["m"],
         [],
@@ -225,46 +230,46 @@ CASES: dict[str, tuple[PodObservation, str, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("known, phase, start, stop", CASES.values(), ids=CASES)
-def test_cases(known: PodObservation, phase: str, start: list[str], stop: list[str]) -> None:
+def test_decisions(known: PodObservation, phase: str, start: list[str], stop: list[str]) -> None:
     decision = decide(known)
     assert (decision.phase, decision.start, list(decision.stop)) == (phase, start, stop)
 
 
-def test_a_deadline_is_looked_at_in_time_and_said() -> None:
+def test_the_active_deadline_is_checked_in_time_and_reported() -> None:
     decision = decide(observation(pod(deadline=100), runs={"m": [running()]}))
     assert decision.recheck_at == NOW - 1 + 100
-    over = decide(observation(pod(deadline=1) | LONG_AGO, runs={"m": [ended(143)]}))
-    assert (over.phase, over.reason) == ("Failed", "DeadlineExceeded")
+    overdue = decide(observation(pod(deadline=1) | LONG_AGO, runs={"m": [ended(143)]}))
+    assert (overdue.phase, overdue.reason) == ("Failed", "DeadlineExceeded")
 
 
-def test_what_ended_in_time_has_not_missed_its_deadline() -> None:
+def test_a_pod_that_ended_before_its_deadline_has_not_exceeded_it() -> None:
     decision = decide(observation(pod(deadline=10), runs={"m": [ended(ago=100)]}))
     assert (decision.phase, decision.reason) == ("Succeeded", "")
 
 
-WAITS = {
-    "once": ([ended(1)], 0.0),
-    "twice": ([ended(1), ended(1, 1)], 10.0),
-    "three times": ([ended(1), ended(1, 1), ended(1, 2)], 20.0),
-    "often": ([ended(1, n) for n in range(30)], 300.0),
-    "after a calm time": ([ended(1), ended(1, 1), ended(1, 2, lasted=601)], 0.0),
-    "after a calm time and one more": ([ended(1, 1, lasted=601), ended(1, 2)], 10.0),
+DELAYS = {
+    "one failure": ([ended(1)], 0.0),
+    "two failures": ([ended(1), ended(1, 1)], 10.0),
+    "three failures": ([ended(1), ended(1, 1), ended(1, 2)], 20.0),
+    "many failures": ([ended(1, n) for n in range(30)], 300.0),
+    "after a long run": ([ended(1), ended(1, 1), ended(1, 2, lasted=601)], 0.0),
+    "one failure after a long run": ([ended(1, 1, lasted=601), ended(1, 2)], 10.0),
 }
 
 
-@pytest.mark.parametrize("runs, wait", WAITS.values(), ids=WAITS)
-def test_how_long_what_fails_waits(runs: list[ContainerRun], wait: float) -> None:
-    assert restart_delay(runs, RestartOptions()) == wait
+@pytest.mark.parametrize("runs, delay", DELAYS.values(), ids=DELAYS)
+def test_restart_delay(runs: list[ContainerRun], delay: float) -> None:
+    assert restart_delay(runs, RestartOptions()) == delay
 
 
 @given(st.lists(st.sampled_from([1.0, 601.0]), max_size=20))
-def test_the_turns_that_are_remembered_tell_how_long_it_waits(lasted: list[float]) -> None:
+def test_the_kept_runs_suffice_to_compute_the_delay(lasted: list[float]) -> None:
     runs = [ended(1, attempt, lasted=seconds) for attempt, seconds in enumerate(lasted)]
-    for ended_ones in (KEPT_RUNS - 1, KEPT_RUNS):  # while the last one runs, and after its end
-        assert restart_delay(runs[-ended_ones:], RestartOptions()) == restart_delay(runs, RestartOptions())
+    for count in (KEPT_RUNS - 1, KEPT_RUNS):  # while the last run is running, and after it has ended
+        assert restart_delay(runs[-count:], RestartOptions()) == restart_delay(runs, RestartOptions())
 
 
-def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
+def test_back_off_is_reported_and_rechecked_when_it_ends() -> None:
     known = observation(pod(policy=FAILURE), runs={"m": [ended(1, ago=30), ended(2, 1, ago=4)]})
     decision = decide(known)
     assert decision.waiting["m"][0] == "CrashLoopBackOff"
@@ -274,7 +279,7 @@ def test_who_waits_says_why_and_is_looked_at_when_the_wait_is_over() -> None:
     assert (state["lastState"]["terminated"]["exitCode"], state["restartCount"]) == (2, 1)
 
 
-# --- what always holds -------------------------------------------------------------------------------------
+# --- invariants --------------------------------------------------------------------------------------------
 
 NAMES = ("i", "s", "m", "n")
 run = st.one_of(st.just(running()), st.builds(ended, st.sampled_from([0, 1])))
@@ -293,14 +298,14 @@ known = st.builds(
 
 
 @given(known)
-def test_what_runs_is_not_started_and_what_does_not_is_not_stopped(one: PodObservation) -> None:
+def test_running_containers_are_not_started_and_others_are_not_stopped(one: PodObservation) -> None:
     decision = decide(one)
     assert not any(one.is_running(name) for name in decision.start)
     assert all(one.is_running(name) for name in decision.stop)
 
 
 @given(known)
-def test_a_pod_that_has_ended_runs_nothing_and_starts_nothing(one: PodObservation) -> None:
+def test_a_finished_pod_runs_nothing_and_starts_nothing(one: PodObservation) -> None:
     decision = decide(one)
     mains = ("m", "n")
     if decision.phase in FINISHED_PHASES:
@@ -309,13 +314,13 @@ def test_a_pod_that_has_ended_runs_nothing_and_starts_nothing(one: PodObservatio
 
 
 @given(known)
-def test_what_never_restarts_is_never_run_twice(one: PodObservation) -> None:
+def test_restart_policy_never_never_runs_a_container_twice(one: PodObservation) -> None:
     if one.pod["spec"]["restartPolicy"] == "Never":
         assert not any(one.last(name) for name in decide(one).start if name != "s")
 
 
 @given(known)
-def test_every_container_has_one_state_and_what_was_judged_is_what_is_said(one: PodObservation) -> None:
+def test_every_container_has_one_state_and_the_status_matches_the_decision(one: PodObservation) -> None:
     decision = decide(one)
     status = build_pod_status(one, decision, "127.1.0.1")
     every = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
@@ -327,7 +332,7 @@ def test_every_container_has_one_state_and_what_was_judged_is_what_is_said(one: 
 
 
 @given(known)
-def test_who_is_told_the_same_says_the_same(one: PodObservation) -> None:
+def test_the_status_is_stable(one: PodObservation) -> None:
     decision = decide(one)
     status = build_pod_status(one, decision, "127.1.0.1")
     after = observation(one.pod | {"status": status}, runs=one.runs, health=one.health)
@@ -335,7 +340,7 @@ def test_who_is_told_the_same_says_the_same(one: PodObservation) -> None:
         assert build_pod_status(after, decide(after), "127.1.0.1") == status
 
 
-def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of() -> None:
+def test_other_conditions_are_kept_and_transition_times_change_only_with_the_status() -> None:
     before = pod() | {
         "status": {
             "conditions": [
@@ -352,16 +357,16 @@ def test_conditions_of_others_stay_and_times_change_only_with_what_they_are_of()
     assert found["ContainersReady"]["lastTransitionTime"] != "then"
 
 
-def test_readiness_gates_are_waited_for() -> None:
-    thing = pod()
-    thing["spec"]["readinessGates"] = [{"conditionType": "mine"}]
-    known = observation(thing, runs={"m": [running()]})
+def test_readiness_gates_delay_ready() -> None:
+    obj = pod()
+    obj["spec"]["readinessGates"] = [{"conditionType": "mine"}]
+    known = observation(obj, runs={"m": [running()]})
     found = {one["type"]: one for one in build_pod_status(known, decide(known), "")["conditions"]}
     assert (found["ContainersReady"]["status"], found["Ready"]["status"]) == ("True", "False")
     assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
 
 
-# --- what was lost -----------------------------------------------------------------------------------------
+# --- lost runs ---------------------------------------------------------------------------------------------
 
 
 def told(state: Object, **more: object) -> Object:
@@ -379,9 +384,9 @@ TRACES: dict[str, tuple[Object, int]] = {
 }
 
 
-@pytest.mark.parametrize("thing, code", TRACES.values(), ids=TRACES)
-def test_what_was_said_to_have_begun_has_begun(thing: Object, code: int) -> None:
-    (run,) = container_runs(thing, {}, NOW)["m"]
+@pytest.mark.parametrize("obj, code", TRACES.values(), ids=TRACES)
+def test_what_was_said_to_have_begun_has_begun(obj: Object, code: int) -> None:
+    (run,) = container_runs(obj, {}, NOW)["m"]
     assert run.exit
     assert (run.attempt, run.exit.code) == (2, code)
 

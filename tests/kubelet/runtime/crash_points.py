@@ -1,8 +1,8 @@
-"""A small daemon that dies while it starts a container, each time at another point.
+"""A small daemon that is killed while it starts a container, each time at another point.
 
-`python -m tests.kubelet.runtime.crashing DIRECTORY POINT...`: each point is tried by a fork that has
-everything imported already, in a home of its own. A point is a call of the system that Python tells auditors
-of: a directory made, a file opened or renamed, a lock taken, a process spawned.
+`python -m tests.kubelet.runtime.crash_points DIRECTORY POINT...`: each point is tried in a fork,
+after all imports, in a home of its own. A point is a system call that Python reports to audit hooks: a
+directory created, a file opened or renamed, a lock taken, a process spawned.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from shoal.kubelet.runtime import ContainerSpec, open_runtime
 from tests.kubelet.runtime.containers import shell
 
 NEVER = 10**9
-CODE = 5
+EXIT_CODE = 5
 
 
 def spec(home: Path) -> ContainerSpec:
-    """A container that tells how often it ran."""
-    return shell(f"echo ran >> {home}/ran; exit {CODE}", pod=f"pod-{home.name}")
+    """A container that records how often it ran."""
+    return shell(f"echo ran >> {home}/ran; exit {EXIT_CODE}", pod=f"pod-{home.name}")
 
 
 class Countdown:
@@ -34,12 +34,12 @@ class Countdown:
     def __call__(self, event: str, _: object) -> None:
         if self.armed and event.startswith(("os.", "open", "fcntl.")):
             if self.passed == self._point:
-                self.armed = False  # killing is told of too
+                self.armed = False  # `os.kill` is audited too
                 os.kill(os.getpid(), signal.SIGKILL)
             self.passed += 1
 
 
-async def live(home: Path, countdown: Countdown) -> None:
+async def run_daemon(home: Path, countdown: Countdown) -> None:
     async with open_runtime(home) as runtime:
         countdown.armed = True
         run = await runtime.start(spec(home))
@@ -55,7 +55,7 @@ def main(directory: Path, points: list[int]) -> None:
         if child == 0:
             countdown = Countdown(point)
             sys.addaudithook(countdown)
-            asyncio.run(live(directory / str(point), countdown))
+            asyncio.run(run_daemon(directory / str(point), countdown))
             sys.stdout.write(f"{countdown.passed}\n")
             sys.stdout.flush()
             os._exit(0)

@@ -1,4 +1,4 @@
-"""Addresses of host names, and the hosts files that tell them."""
+"""Addresses of host names, and hosts files."""
 
 from pathlib import Path
 
@@ -24,32 +24,32 @@ NAMES = st.builds(
 
 
 @given(st.lists(NAMES))
-def test_every_name_has_an_address_of_its_own_and_keeps_it(names: list[HostName]) -> None:
+def test_every_name_has_a_stable_address_of_its_own(names: list[HostName]) -> None:
     addresses = AddressAllocator(Path("/nowhere/addresses.json"))
-    given = {name: addresses.allocate(name) for name in names}
-    assert len(set(given.values())) == len(given)
-    assert {name: addresses.allocate(name) for name in reversed(names)} == given
-    for address in given.values():
+    allocated = {name: addresses.allocate(name) for name in names}
+    assert len(set(allocated.values())) == len(allocated)
+    assert {name: addresses.allocate(name) for name in reversed(names)} == allocated
+    for address in allocated.values():
         first, network, *_, last = map(int, address.split("."))
         assert (first, network in range(1, 255), last in (0, 255)) == (127, True, False)
 
 
-def test_addresses_are_the_same_after_a_restart(tmp_path: Path) -> None:
+def test_addresses_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "addresses.json"
     before = AddressAllocator(path)
-    given = [before.allocate(HostName("ns", str(i))) for i in range(300)]
+    allocated = [before.allocate(HostName("ns", str(i))) for i in range(300)]
     before.save(before.encode())
     after = AddressAllocator(path)
-    assert [after.allocate(HostName("ns", str(i))) for i in range(300)] == given
+    assert [after.allocate(HostName("ns", str(i))) for i in range(300)] == allocated
 
 
-def test_two_names_that_want_the_same_address_do_not_get_it() -> None:
+def test_names_with_the_same_preferred_address_get_different_ones() -> None:
     addresses = AddressAllocator(Path("/nowhere/addresses.json"))
-    given = {addresses.allocate(HostName("ns", str(i))) for i in range(5000)}
-    assert len(given) == 5000
+    allocated = {addresses.allocate(HostName("ns", str(i))) for i in range(5000)}
+    assert len(allocated) == 5000
 
 
-def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
+def test_an_unreadable_file_counts_as_empty(tmp_path: Path) -> None:
     path = tmp_path / "addresses.json"
     path.write_text("{")
     home, other = AddressAllocator(path), AddressAllocator(tmp_path / "none.json")
@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
     )
 
 
-def test_homes_that_run_at_once_have_networks_of_their_own(tmp_path: Path) -> None:
+def test_concurrent_homes_have_networks_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "addresses.json"
     homes = [AddressAllocator(path) for _ in range(20)]
     assert len({network(home) for home in homes}) == len(homes)
@@ -67,14 +67,14 @@ def test_homes_that_run_at_once_have_networks_of_their_own(tmp_path: Path) -> No
     homes[7].save(homes[7].encode())
     homes.clear()
     others = [AddressAllocator(path), AddressAllocator(path)]
-    assert [network(home) for home in others] == [chosen, chosen], "what has addresses keeps its network"
+    assert [network(home) for home in others] == [chosen, chosen], "a home with addresses keeps its network"
 
 
 def network(home: AddressAllocator) -> str:
     return home.allocate(HostName("ns", "a")).split(".")[1]
 
 
-def test_lines() -> None:
+def test_hosts_lines() -> None:
     inside = "a.svc.ns a.svc.ns.svc a.svc.ns.svc.cluster.local"
     assert hosts_line(HostName("ns", "a", "svc"), "1", "ns", ("p",)) == f"1 a.svc p {inside}\n"
     assert hosts_line(HostName("ns", "a", "svc"), "1", "other", ("p",)) == f"1 {inside}\n"
@@ -83,8 +83,8 @@ def test_lines() -> None:
 
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(["1", "2", ""]))))
-def test_a_file_resolves_all_names_that_there_are(steps: list[tuple[HostName, str]]) -> None:
-    import tempfile  # noqa: PLC0415 - hypothesis has no directory for each example
+def test_a_hosts_file_resolves_all_current_names(steps: list[tuple[HostName, str]]) -> None:
+    import tempfile  # noqa: PLC0415 - tmp_path is shared by all examples
 
     with tempfile.TemporaryDirectory() as directory:
         hosts = HostsFiles(Path(directory), "127.0.0.1 localhost")
@@ -111,7 +111,7 @@ def test_a_file_resolves_all_names_that_there_are(steps: list[tuple[HostName, st
         assert first["localhost"] == "127.0.0.1"
 
 
-# --- who has a name ----------------------------------------------------------------------------------------
+# --- owners of names ---------------------------------------------------------------------------------------
 
 
 def pod(name: str, **spec: object) -> Put[Object]:
@@ -131,13 +131,13 @@ SERVICE: Change[Object] = Put(("ns", "svc"), "1", {})
 
 
 async def resolvable_names(service: NameService) -> set[str]:
-    """All that resolves."""
+    """All names in the hosts file."""
     path = service.hosts_file("ns")
     await service.flush()
     return {name for text in path.read_text().splitlines() for name in text.split()[1:]}
 
 
-async def test_a_pod_that_is_made_again_has_its_address_as_long_as_its_service_is_there(
+async def test_a_recreated_pod_keeps_its_address_while_its_service_exists(
     tmp_path: Path,
 ) -> None:
     service = NameService(tmp_path, "")
@@ -155,7 +155,7 @@ async def test_a_pod_that_is_made_again_has_its_address_as_long_as_its_service_i
     assert {"w.svc", "w-2"} <= await resolvable_names(after)
 
 
-async def test_names_are_given_up_when_nobody_has_them(tmp_path: Path) -> None:
+async def test_names_without_owner_are_released(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
     service.on_service_changes([SERVICE])
     service.on_pod_changes([pod("w", subdomain="svc"), pod("loose")])
@@ -165,7 +165,7 @@ async def test_names_are_given_up_when_nobody_has_them(tmp_path: Path) -> None:
     assert AddressAllocator(tmp_path / "addresses.json").names() == []
 
 
-async def test_the_indices_to_come_of_a_job_resolve(tmp_path: Path) -> None:
+async def test_names_of_expected_pods_of_a_job_resolve(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
     service.on_job_changes([job("train", 2)])
     assert {"train-0.svc", "train-1.svc.ns.svc.cluster.local"} <= await resolvable_names(service)
@@ -183,14 +183,14 @@ def test_peers_are_the_hosts_of_the_same_service(tmp_path: Path) -> None:
     assert service.peers(pod("loose").item) == {}
 
 
-async def test_names_to_come_leave_addresses_for_pods_that_are_there(tmp_path: Path) -> None:
+async def test_expected_names_leave_addresses_for_existing_pods(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
     service.on_job_changes([job(f"train-{i}", 10_000) for i in range(20)])
     service.on_pod_changes([pod(f"p-{i}") for i in range(10_000)])
     assert len({service.address(pod(f"p-{i}").item) for i in range(10_000)}) == 10_000
 
 
-async def test_who_comes_when_every_address_is_taken_is_no_trouble_for_others(
+async def test_exhausted_addresses_do_not_affect_existing_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(name_service, "_LAST_HOST", 100)
@@ -203,14 +203,14 @@ async def test_who_comes_when_every_address_is_taken_is_no_trouble_for_others(
     assert service.address(many[-1].item)
 
 
-async def test_pods_of_one_host_name_and_no_service_have_addresses_of_their_own(tmp_path: Path) -> None:
+async def test_pods_with_the_same_host_name_and_no_service_have_different_addresses(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
     both = [pod("a", hostname="w"), pod("b", hostname="w")]
     service.on_pod_changes(both)
     assert len({service.address(one.item) for one in both}) == 2
 
 
-async def test_who_uses_the_hosts_network_has_its_address(tmp_path: Path) -> None:
+async def test_a_pod_on_the_host_network_has_the_host_address(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
     made = pod("a", hostNetwork=True)
     service.on_pod_changes([made])

@@ -1,4 +1,4 @@
-"""An agent at work on a registry in memory, with real processes; pods are bound by the test."""
+"""An agent on a registry in memory, with real processes; tests bind the pods."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,11 @@ from shoal.kubelet.runtime import open_runtime
 
 T = TypeVar("T")
 
-LONG = 60.0
-"""Seconds after which what has not come will not come."""
-QUICK = RestartOptions(backoff=Backoff(0.05, 0.2), reset_after=600.0, retry_delay=0.05)
+TIMEOUT = 60.0
+"""Seconds after which a wait fails."""
+FAST_RESTART = RestartOptions(backoff=Backoff(0.05, 0.2), reset_after=600.0, retry_delay=0.05)
 NODE = LocalNode(name="n1", cpu=8000, memory=2**33)
-OTHER = LocalNode(name="n2", cpu=8000, memory=2**33)
+OTHER_NODE = LocalNode(name="n2", cpu=8000, memory=2**33)
 
 
 def container(command: str, **more: object) -> Object:
@@ -35,83 +35,78 @@ def pod(name: str, *containers: Object, **spec: object) -> Object:
     }
 
 
-async def until(look: Callable[[], Awaitable[T]]) -> T:
-    """What is found when one looks, as soon as it is something."""
-    async with asyncio.timeout(LONG):
+async def wait_for(poll: Callable[[], Awaitable[T]]) -> T:
+    """Poll until the result is true; return it."""
+    async with asyncio.timeout(TIMEOUT):
         while True:
-            if found := await look():
+            if found := await poll():
                 return found
             await asyncio.sleep(0.01)
 
 
-class Scene:
-    """The registry, the agent, and what a test does with them."""
+class AgentHarness:
+    """The registry and the agent, with operations for tests."""
 
     def __init__(self, registry: Registry, agent: Agent, home: Path) -> None:
         self.registry, self.agent, self.home = registry, agent, home
 
-    async def submit(self, thing: Object, node: str = NODE.name) -> Object:
-        made = await self.registry.create(PODS, thing)
+    async def submit(self, obj: Object, node: str = NODE.name) -> Object:
+        made = await self.registry.create(PODS, obj)
         await self.registry.bind(made["metadata"]["name"], "default", node)
         return made
 
-    async def until(self, name: str, holds: Callable[[Object], object]) -> Object:
-        """The pod, as soon as something holds for it."""
-        async with asyncio.timeout(LONG):
+    async def wait_for_pod(self, name: str, holds: Callable[[Object], object]) -> Object:
+        """Wait until a predicate holds for a pod; return the pod."""
+        async with asyncio.timeout(TIMEOUT):
             async with self.registry.watch(PODS) as events:
                 async for event in events:
-                    thing = event.object
-                    if (
-                        thing
-                        and thing["metadata"]["name"] == name
-                        and event.type != "DELETED"
-                        and holds(thing)
-                    ):
-                        return thing
+                    obj = event.object
+                    if obj and obj["metadata"]["name"] == name and event.type != "DELETED" and holds(obj):
+                        return obj
         raise AssertionError("the watch ended")
 
-    async def phase(self, name: str, phase: str) -> Object:
-        return await self.until(name, lambda thing: thing.get("status", {}).get("phase") == phase)
+    async def wait_for_phase(self, name: str, phase: str) -> Object:
+        return await self.wait_for_pod(name, lambda obj: obj.get("status", {}).get("phase") == phase)
 
-    async def gone(self, name: str) -> None:
+    async def wait_until_gone(self, name: str) -> None:
         async def is_gone() -> bool:
             return all(one["metadata"]["name"] != name for one in (await self.registry.list(PODS)).items)
 
-        await until(is_gone)
+        await wait_for(is_gone)
 
-    async def eventually(self, holds: Callable[[], object]) -> None:
+    async def wait_until(self, holds: Callable[[], object]) -> None:
         async def holds_now() -> object:
             return holds()
 
-        await until(holds_now)
+        await wait_for(holds_now)
 
-    async def told(self, reason: str) -> Object:
-        """An Event of this reason, once there is one."""
+    async def wait_for_event(self, reason: str) -> Object:
+        """Wait for an Event of a reason."""
 
         async def found() -> list[Object]:
             return [one for one in (await self.registry.list(EVENTS)).items if one["reason"] == reason]
 
-        return (await until(found))[0]
+        return (await wait_for(found))[0]
 
     async def delete(self, name: str, grace: int | None = None) -> None:
         await self.registry.delete(PODS, name, "default", Deletion(grace=grace))
 
-    def directory(self, thing: Object) -> Path:
-        return self.home / "pods" / str(thing["metadata"]["uid"])
+    def directory(self, obj: Object) -> Path:
+        return self.home / "pods" / str(obj["metadata"]["uid"])
 
 
 @contextlib.asynccontextmanager
-async def agent_on(
-    registry: Registry, home: Path, *machines: LocalNode, restart: RestartOptions = QUICK
-) -> AsyncIterator[Scene]:
-    """An agent at work; what runs goes on when the block ends."""
+async def running_agent(
+    registry: Registry, home: Path, *nodes: LocalNode, restart: RestartOptions = FAST_RESTART
+) -> AsyncIterator[AgentHarness]:
+    """A running agent; containers continue to run after the block."""
     async with open_runtime(home) as runtime:
-        agent = Agent(registry, runtime, home, machines or (NODE,), restart=restart, heartbeat=0.2)
+        agent = Agent(registry, runtime, home, nodes or (NODE,), restart=restart, heartbeat=0.2)
         task = asyncio.create_task(agent.run())
         try:
-            async with asyncio.timeout(LONG):
+            async with asyncio.timeout(TIMEOUT):
                 await agent.ready.wait()
-            yield Scene(registry, agent, home)
+            yield AgentHarness(registry, agent, home)
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -119,17 +114,19 @@ async def agent_on(
 
 
 @contextlib.asynccontextmanager
-async def scene(home: Path, *machines: LocalNode, restart: RestartOptions = QUICK) -> AsyncIterator[Scene]:
-    """A home of its own; nothing runs any more at the end."""
+async def agent_harness(
+    home: Path, *nodes: LocalNode, restart: RestartOptions = FAST_RESTART
+) -> AsyncIterator[AgentHarness]:
+    """An agent on a home of its own; all containers are killed at the end."""
     async with Registry() as registry:
         try:
-            async with agent_on(registry, home, *machines, restart=restart) as made:
+            async with running_agent(registry, home, *nodes, restart=restart) as made:
                 yield made
         finally:
-            await kill_everything(home)
+            await kill_all_containers(home)
 
 
-async def kill_everything(home: Path) -> None:
+async def kill_all_containers(home: Path) -> None:
     async with open_runtime(home) as runtime:
         runs = [run for uid in runtime.pods() for run in runtime.runs(uid) if run.exit is None]
         for run in runs:

@@ -1,4 +1,4 @@
-"""What cannot be run here is refused when it is submitted, with the path of every field."""
+"""Pods that cannot run on this machine are rejected at submission, with field paths."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from shoal.embedded.store import with_pod_validation
 from shoal.kubelet.admission import pod_validator, validate_pods
 from shoal.kubelet.runtime import RuntimeFeatures
 
-ALL = RuntimeFeatures(mounts=True, cgroups="v2", users=True, notes=[])
-NOTHING = RuntimeFeatures(mounts=False, cgroups="", users=False, notes=["no user namespaces"])
-HERE = "not supported in the embedded home"
+ALL_FEATURES = RuntimeFeatures(mounts=True, cgroups="v2", users=True, notes=[])
+NO_FEATURES = RuntimeFeatures(mounts=False, cgroups="", users=False, notes=["no user namespaces"])
+UNSUPPORTED = "not supported in the embedded home"
 FIRST = "spec.containers[0]"
 
 
@@ -31,19 +31,19 @@ def volume(**kind: object) -> Object:
 
 
 def errors_of(
-    obj: Object, features: RuntimeFeatures = ALL, user: int = 0, kind: str = PODS.kind
+    obj: Object, features: RuntimeFeatures = ALL_FEATURES, user: int = 0, kind: str = PODS.kind
 ) -> dict[str, str]:
     """Error messages by field path."""
     validate = pod_validator(lambda: features, user)
     return {error.path: error.message for error in validate_pods(obj, validate, kind)}
 
 
-FINE: dict[str, Object] = {
+VALID: dict[str, Object] = {
     "a command": pod(),
-    "an image that nobody has": pod(container(image="registry.example/none:1")),
+    "an image that does not exist": pod(container(image="registry.example/none:1")),
     "args too": pod(container(args=["-x"])),
     "ports": pod(container(ports=[{"containerPort": 80, "protocol": "UDP"}])),
-    "a working directory": pod(container(workingDir="/tmp")),  # noqa: S108 - a path like any other
+    "a working directory": pod(container(workingDir="/tmp")),  # noqa: S108 - any path
     "an empty directory": volume(emptyDir={}),
     "a directory of the host": volume(hostPath={"path": "/data"}),
     "a projected volume": volume(projected={"sources": [{"configMap": {"name": "a"}}]}),
@@ -55,51 +55,59 @@ FINE: dict[str, Object] = {
     ),
     "a sidecar": pod(initContainers=[container(restartPolicy="Always")]),
     "another user, as root": pod(securityContext={"runAsUser": 1000, "fsGroup": 5}),
-    "what says nothing": pod(
+    "fields set to false": pod(
         container(tty=False, stdin=False), hostPID=False, securityContext={"privileged": False}
     ),
 }
 
 
-@pytest.mark.parametrize("thing", FINE.values(), ids=FINE)
-def test_what_can_be_run_is_let_in(thing: Object) -> None:
-    assert errors_of(thing) == {}
+@pytest.mark.parametrize("obj", VALID.values(), ids=VALID)
+def test_valid_pods_are_admitted(obj: Object) -> None:
+    assert errors_of(obj) == {}
 
 
-REFUSED: dict[str, tuple[Object, str, str]] = {
+INVALID: dict[str, tuple[Object, str, str]] = {
     "no command": (pod({"name": "a"}), f"{FIRST}.command", "Required value"),
-    "a terminal": (pod(container(tty=True)), f"{FIRST}.tty", HERE),
-    "input": (pod(container(stdin=True)), f"{FIRST}.stdin", HERE),
-    "devices": (pod(container(volumeDevices=[{}])), f"{FIRST}.volumeDevices", HERE),
-    "a hook": (pod(container(lifecycle={"preStop": {"exec": {}}})), f"{FIRST}.lifecycle.preStop", HERE),
-    "a probe by gRPC": (pod(container(livenessProbe={"grpc": {"port": 1}})), f"{FIRST}.livenessProbe", HERE),
+    "a terminal": (pod(container(tty=True)), f"{FIRST}.tty", UNSUPPORTED),
+    "input": (pod(container(stdin=True)), f"{FIRST}.stdin", UNSUPPORTED),
+    "devices": (pod(container(volumeDevices=[{}])), f"{FIRST}.volumeDevices", UNSUPPORTED),
+    "a hook": (
+        pod(container(lifecycle={"preStop": {"exec": {}}})),
+        f"{FIRST}.lifecycle.preStop",
+        UNSUPPORTED,
+    ),
+    "a probe by gRPC": (
+        pod(container(livenessProbe={"grpc": {"port": 1}})),
+        f"{FIRST}.livenessProbe",
+        UNSUPPORTED,
+    ),
     "privileges": (
         pod(container(securityContext={"privileged": True})),
         f"{FIRST}.securityContext.privileged",
-        HERE,
+        UNSUPPORTED,
     ),
     "a container with a restart policy": (
         pod(container(restartPolicy="Never")),
         f"{FIRST}.restartPolicy",
-        HERE,
+        UNSUPPORTED,
     ),
-    "processes of the host": (pod(hostPID=True), "spec.hostPID", HERE),
-    "a full name": (pod(setHostnameAsFQDN=True), "spec.setHostnameAsFQDN", HERE),
+    "processes of the host": (pod(hostPID=True), "spec.hostPID", UNSUPPORTED),
+    "a full name": (pod(setHostnameAsFQDN=True), "spec.setHostnameAsFQDN", UNSUPPORTED),
     "a long name": (pod(hostname="a" * 64), "spec.hostname", "no more than 63"),
     "a claim": (
         volume(persistentVolumeClaim={"claimName": "a"}),
         "spec.volumes[0].persistentVolumeClaim",
-        HERE,
+        UNSUPPORTED,
     ),
     "a token": (
         volume(projected={"sources": [{"serviceAccountToken": {"path": "a"}}]}),
         "spec.volumes[0].projected.sources[0].serviceAccountToken",
-        HERE,
+        UNSUPPORTED,
     ),
     "an unknown field": (
         pod(container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.none"}}}])),
         f"{FIRST}.env[0].valueFrom.fieldRef.fieldPath",
-        HERE,
+        UNSUPPORTED,
     ),
     "an unknown resource": (
         pod(
@@ -108,7 +116,7 @@ REFUSED: dict[str, tuple[Object, str, str]] = {
             )
         ),
         f"{FIRST}.env[0].valueFrom.resourceFieldRef.resource",
-        HERE,
+        UNSUPPORTED,
     ),
     "root that must not be root": (
         pod(securityContext={"runAsNonRoot": True}),
@@ -123,16 +131,16 @@ REFUSED: dict[str, tuple[Object, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("thing, path, says", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_run_is_refused_by_its_path(thing: Object, path: str, says: str) -> None:
-    errors = errors_of(thing)
+@pytest.mark.parametrize("obj, path, message", INVALID.values(), ids=INVALID)
+def test_invalid_pods_are_rejected_with_the_field_path(obj: Object, path: str, message: str) -> None:
+    errors = errors_of(obj)
     assert errors.keys() == {path}
-    assert says in errors[path]
+    assert message in errors[path]
 
 
-def test_everything_is_said_at_once() -> None:
-    thing = pod({"name": "a"}, container(tty=True), hostIPC=True, volumes=[{"name": "v", "nfs": {}}])
-    assert errors_of(thing).keys() == {
+def test_all_errors_are_reported_at_once() -> None:
+    obj = pod({"name": "a"}, container(tty=True), hostIPC=True, volumes=[{"name": "v", "nfs": {}}])
+    assert errors_of(obj).keys() == {
         "spec.containers[0].command",
         "spec.containers[1].tty",
         "spec.hostIPC",
@@ -140,20 +148,20 @@ def test_everything_is_said_at_once() -> None:
     }
 
 
-def test_who_is_not_root_cannot_be_somebody_else() -> None:
-    thing = pod(
+def test_running_as_another_user_needs_root() -> None:
+    obj = pod(
         container(securityContext={"runAsUser": 7, "runAsGroup": 8}), securityContext={"runAsUser": 1000}
     )
-    assert errors_of(thing, user=1000).keys() == {
+    assert errors_of(obj, user=1000).keys() == {
         f"{FIRST}.securityContext.runAsUser",
         f"{FIRST}.securityContext.runAsGroup",
     }
 
 
-def test_where_nothing_can_be_mounted_only_paths_of_the_host_are_let_in() -> None:
+def test_without_mounts_only_paths_of_the_host_are_admitted() -> None:
     mounts = [{"name": "same", "mountPath": "/data"}, {"name": "other", "mountPath": "/data"}]
     volumes = [{"name": "same", "hostPath": {"path": "/data"}}, {"name": "other", "emptyDir": {}}]
-    errors = errors_of(pod(container(volumeMounts=mounts), volumes=volumes), NOTHING)
+    errors = errors_of(pod(container(volumeMounts=mounts), volumes=volumes), NO_FEATURES)
     assert errors.keys() == {f"{FIRST}.volumeMounts[1]"}
     assert "no user namespaces" in errors[f"{FIRST}.volumeMounts[1]"]
 
@@ -186,20 +194,20 @@ JOBS_OF: dict[str, tuple[Resource[Any], Object, str]] = {
 
 
 @pytest.mark.parametrize("resource, spec, path", JOBS_OF.values(), ids=JOBS_OF)
-def test_jobs_are_refused_for_their_templates(resource: Resource[Any], spec: Object, path: str) -> None:
+def test_jobs_are_rejected_for_their_pod_templates(resource: Resource[Any], spec: Object, path: str) -> None:
     assert errors_of({"metadata": {"name": "a"}, "spec": spec}, kind=resource.kind).keys() == {path}
 
 
-async def test_a_registry_refuses_what_is_new_and_leaves_alone_what_is_there() -> None:
-    able = [ALL]
-    rules = with_pod_validation(strategies(), pod_validator(lambda: able[0], 0))
+async def test_a_registry_rejects_new_pods_and_leaves_existing_ones_alone() -> None:
+    features = [ALL_FEATURES]
+    validating = with_pod_validation(strategies(), pod_validator(lambda: features[0], 0))
     mounts = [{"name": "v", "mountPath": "/data"}]
-    thing = pod(container(volumeMounts=mounts), volumes=[{"name": "v", "emptyDir": {}}])
-    async with Registry(strategies=rules) as registry:
-        await registry.create(PODS, thing)
-        able[0] = NOTHING
+    obj = pod(container(volumeMounts=mounts), volumes=[{"name": "v", "emptyDir": {}}])
+    async with Registry(strategies=validating) as registry:
+        await registry.create(PODS, obj)
+        features[0] = NO_FEATURES
         with pytest.raises(InvalidError) as refused:
-            await registry.create(PODS, thing | {"metadata": {"name": "b"}})
+            await registry.create(PODS, obj | {"metadata": {"name": "b"}})
         assert [cause.path for cause in refused.value.causes] == ["spec.containers[0].volumeMounts[0]"]
         await registry.patch(PODS, "a", "default", patch={"metadata": {"labels": {"a": "b"}}})
         await registry.patch_status(PODS, "a", "default", patch={"status": {"phase": "Running"}})
