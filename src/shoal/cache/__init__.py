@@ -1,5 +1,5 @@
-"""From objects to what the engine plans, and back.
+"""The cache: objects of a cluster, indexed, and kept in the form that the engine plans.
 
-The World holds the objects of one cluster as compact records. Each kind turns itself into a Workload here,
-so the engine knows no kinds, and whoever talks to a cluster needs not know the engine.
+The World holds the objects as compact records; a SnapshotBuilder turns them into Snapshots, incrementally.
+How a job of some kind becomes a workload is the business of its JobKind (`shoal.kinds`).
 """

@@ -1,18 +1,17 @@
-"""Assumptions: what was decided counts at once, until the cluster tells of it or it is known to have failed.
+"""Assumptions: decided writes count at once, until the watch confirms them or they are known to have failed.
 
-A scheduler that has just bound a pod must not offer its room again, although the watch says for a while that
-the pod has no node. So whatever is told of an object is seen through the assumptions about it, and each of
-them ends
+A scheduler that has just bound a pod must not use the same room again, although the watch still shows the pod
+without a node. So every object that arrives is seen through the assumptions about it. An assumption ends
 
-- when it is *answered*: what is told says so, or says otherwise, or is about another object of that name. A
-  pod gets a node once and begins to leave once, so being told of neither is no answer, it is just old news. A
-  job's status can be written again and again: there an answer is whatever is told with the version of the
-  write, or a later one (`written` says which that is, as soon as it is known);
+- when it is *confirmed*: an event shows the write, or a different one, or a recreated object of the name. A
+  pod is bound once and deleted once, so an event without either is merely old. A job's status can be written
+  many times: there, any event with the version of the write or a later one confirms it (`written` sets that
+  version as soon as it is known);
 - when its object is gone;
-- when it is *forgotten*, because the write has failed.
+- when it is *forgotten*, because the write failed.
 
-There is no time after which an assumption ends by itself: whoever makes a write learns how it went, and a
-watch that has stopped is no reason to give the same room away twice.
+Assumptions have no timeout: the component that makes a write learns its result, and a stalled watch is no
+reason to give the same room away twice.
 """
 
 from collections.abc import Callable, Hashable
@@ -25,32 +24,32 @@ from shoal.cache.changes import Key
 from shoal.kinds.pods import PodRecord
 
 _NEVER: Final = 0
-"""The version of what no watch has told; all others are greater."""
+"""Version of an object that no watch event has shown; all others are greater."""
 
 
 class Assumption(msgspec.Struct, eq=False, kw_only=True):
-    """One decision about one object."""
+    """One decided write of one object."""
 
     kind: str
     key: Key
     change: Callable[[Any], Any]
-    """What the object becomes by it."""
+    """Applies the write to the object."""
     is_answered: Callable[[Any, int], bool]
-    """Whether it has an answer in what is told, and its version."""
+    """Whether an object with its version confirms the write."""
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What was told last of an object."""
+    """The last state of an object from the watch."""
 
     thing: Any
     version: int
 
 
 class Assumptions:
-    """All decisions that have no answer yet, and what was told of the objects that they are about."""
+    """All unconfirmed writes, and the last watched state of their objects."""
 
     def __init__(self) -> None:
-        """Assume nothing."""
+        """Start without assumptions."""
         self._made: dict[Hashable, list[Assumption]] = {}
         self._told: dict[Hashable, _Told] = {}
 
@@ -58,21 +57,21 @@ class Assumptions:
         return sum(map(len, self._made.values()))
 
     def seen(self, kind: str, key: Key, thing: Any, version: int = _NEVER) -> Any:  # noqa: ANN401 - of any kind
-        """What to make of an object that is told of: with what is assumed about it."""
+        """The object of a watch event with all its assumptions applied."""
         if (kind, key) not in self._made:
             return thing
         self._told[kind, key] = _Told(thing, version)
         return self._with_assumptions(kind, key)
 
     def make(self, assumption: Assumption, thing: Any) -> Any:  # noqa: ANN401
-        """Assume something about an object as it was seen last: what it is now."""
+        """Add an assumption to the last seen object; return the result."""
         place = assumption.kind, assumption.key
         self._told.setdefault(place, _Told(thing, _NEVER))
         self._made.setdefault(place, []).append(assumption)
         return self._with_assumptions(*place)
 
     def review(self, assumption: Assumption, *, forget: bool = False) -> Any | None:  # noqa: ANN401
-        """What an object is now that more is known of an assumption; None if that had ended before."""
+        """The object after an assumption was confirmed or forgotten; None if it had ended before."""
         place = assumption.kind, assumption.key
         if assumption not in self._made.get(place, ()):
             return None
@@ -81,7 +80,7 @@ class Assumptions:
         return self._with_assumptions(*place)
 
     def drop(self, kind: str, key: Key) -> None:
-        """Assume nothing more about an object that is gone."""
+        """Drop all assumptions about a removed object."""
         self._made.pop((kind, key), None)
         self._told.pop((kind, key), None)
 
@@ -97,7 +96,7 @@ class Assumptions:
 
 
 def bound(pod: PodRecord, node: str) -> Assumption:
-    """A pod gets a node."""
+    """The assumption that a pod is bound to a node."""
 
     def is_answered(told: PodRecord, _: int) -> bool:
         return bool(told.node) or told.leaving or told.finished or told.uid != pod.uid
@@ -111,7 +110,7 @@ def bound(pod: PodRecord, node: str) -> Assumption:
 
 
 def leaving(pod: PodRecord) -> Assumption:
-    """A pod is sent away."""
+    """The assumption that a pod is being deleted."""
     return Assumption(
         kind="Pod",
         key=pod.key,
@@ -121,7 +120,7 @@ def leaving(pod: PodRecord) -> Assumption:
 
 
 def marked(pod: PodRecord, changes: dict[str, Any]) -> Assumption:
-    """A pod is nominated for a node, or no longer, or says since when its gang is broken."""
+    """The assumption that fields of a pod are changed: its nomination, or since when its gang is broken."""
     return Assumption(
         kind="Pod",
         key=pod.key,
@@ -131,7 +130,7 @@ def marked(pod: PodRecord, changes: dict[str, Any]) -> Assumption:
 
 
 def restated(job: Any, changes: dict[str, Any]) -> Assumption:  # noqa: ANN401 - a job of any kind
-    """A job gets another status."""
+    """The assumption that status fields of a job are changed."""
     meta = job.metadata
 
     def change(told: Any) -> Any:  # noqa: ANN401
@@ -146,6 +145,6 @@ def restated(job: Any, changes: dict[str, Any]) -> Assumption:  # noqa: ANN401 -
 
 
 def known_to_be_written(assumption: Assumption, version: int) -> None:
-    """An assumption has an answer in whatever is told with this version or a later one."""
+    """Let any event with this version or a later one confirm an assumption."""
     before = assumption.is_answered
     assumption.is_answered = lambda told, seen: seen >= version or before(told, seen)

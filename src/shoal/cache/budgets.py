@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets as budgets: how many pods of each may go now."""
+"""PodDisruptionBudgets for the engine: how many pods of each may be evicted now."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -12,7 +12,7 @@ from shoal.engine.workload import AffinityTerm
 
 
 class _Count(msgspec.Struct, eq=False):
-    """A budget whose status does not say what it allows, and how many of its pods are there."""
+    """A budget without `status.disruptionsAllowed`, and the number of its pods on nodes."""
 
     budget: PodDisruptionBudget
     term: AffinityTerm
@@ -24,10 +24,10 @@ class _Count(msgspec.Struct, eq=False):
 
 
 class DisruptionBudgets:
-    """What every budget allows: what its status says, else what its pods that are there allow."""
+    """What every budget allows: by its status, else computed from its pods on nodes."""
 
     def __init__(self) -> None:
-        """Begin without budgets."""
+        """Start without budgets."""
         self._said: dict[Key, Budget] = {}
         self._counts: dict[Key, _Count] = {}
 
@@ -35,33 +35,35 @@ class DisruptionBudgets:
         self,
         keys: Iterable[Key],
         budgets: Mapping[Key, PodDisruptionBudget],
-        all: Callable[[], Iterable[Occupant]],
+        occupants: Callable[[], Iterable[Occupant]],
     ) -> None:
-        """Follow budgets that have changed."""
+        """Apply changed budgets; `occupants` returns all pods on nodes."""
         for key in keys:
             self._said.pop(key, None)
             self._counts.pop(key, None)
             if key in budgets:
-                self._take(key, budgets[key], all)
+                self._add(key, budgets[key], occupants)
 
     def count(self, occupants: Iterable[Occupant], change: int) -> None:
-        """Pods have come, or have gone."""
+        """Count pods that were added to nodes (`change` 1) or removed (-1)."""
         for counted in self._counts.values():
             counted.count(occupants, change)
 
     def budgets(self) -> tuple[Budget, ...]:
-        """All budgets, by name."""
+        """All budgets, ordered by namespace and name."""
         found = self._said | {key: Budget(one.term, _allowed(one)) for key, one in self._counts.items()}
         return tuple(found[key] for key in sorted(found))
 
-    def _take(self, key: Key, budget: PodDisruptionBudget, all: Callable[[], Iterable[Occupant]]) -> None:
+    def _add(
+        self, key: Key, budget: PodDisruptionBudget, occupants: Callable[[], Iterable[Occupant]]
+    ) -> None:
         term = AffinityTerm("", budget.spec.selector, frozenset([key[0]]))
         said = budget.status.disruptions_allowed
         if said is not None:
             self._said[key] = Budget(term, said)
             return
         self._counts[key] = _Count(budget, term)
-        self._counts[key].count(all(), 1)
+        self._counts[key].count(occupants(), 1)
 
 
 def _allowed(counted: _Count) -> int:

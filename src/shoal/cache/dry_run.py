@@ -1,7 +1,7 @@
-"""Rehearsal: plan, do as planned, and plan again, on a world of records.
+"""Dry run: plan, apply the plan to a world of records, and plan again (`shoal plan --cycles`).
 
-It is what `--cycles` does: a placed task runs, a victim is gone (and waits again under its name if somebody
-controls it), pods that were terminating are gone, and the clock moves on.
+A placed task runs. A victim is gone; it is pending again under its name if it has a controller. Terminating
+pods are gone, and the clock advances.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
 def world_of(views: Iterable[Object], now: float | None = None) -> World:
-    """A world of these objects, at a time; by default the newest that they tell of."""
+    """A world of these objects at a time; by default the newest time in the objects."""
     objects = list(views)
     world = World(newest(objects) if now is None else now)
     world.put(*objects)
@@ -39,16 +39,16 @@ def world_of(views: Iterable[Object], now: float | None = None) -> World:
 
 
 def newest(views: Iterable[Object]) -> float:
-    """The latest time that the objects tell of: what they know of now."""
+    """The latest time in the objects."""
     return max((time.timestamp() for view in views for time in _times(view)), default=0.0)
 
 
 def run_cycles(
     world: World, config: SchedulerConfig, *, cycles: int = 1, step: float = 30, policy: Policy | None = None
 ) -> list[CycleResult]:
-    """Run up to `cycles` cycles, and no more after one that is stable. The world changes.
+    """Run up to `cycles` cycles, and stop after one that changes nothing. The world is changed.
 
-    `policy` is asked about elastic jobs where the configuration names another than the engine's own.
+    `policy` sizes elastic jobs where the configuration names a policy other than the engine's own.
     """
     return list(_steps(world, config, cycles, step, policy))
 
@@ -69,7 +69,7 @@ def _steps(
 
 
 def _apply(world: World, made: BuiltSnapshot, plan: Plan) -> None:
-    """Make it so."""
+    """Apply a plan to the world."""
     names = made.snapshot.nodes.names
     for key in [key for key, pod in world.pods.items() if pod.leaving]:
         world.remove("Pod", key)
@@ -85,7 +85,7 @@ def _apply(world: World, made: BuiltSnapshot, plan: Plan) -> None:
 
 
 def _record(world: World, resize: Resize, now: float) -> None:
-    """Write down a change of size."""
+    """Add a scale record."""
     workload = resize.workload
     record = ScaleRecord(
         time=_moment(now),
@@ -95,7 +95,7 @@ def _record(world: World, resize: Resize, now: float) -> None:
     )
     known = world.jobs[workload.kind][workload.namespace, workload.name].status
     records = (*getattr(known, "scale_records", ()), record)
-    _restate(world, workload, scale_records=records[-_MOST_RECORDS:])
+    _set_status(world, workload, scale_records=records[-_MOST_RECORDS:])
 
 
 def _run(world: World, pod: PodRecord, node: str) -> None:
@@ -103,7 +103,7 @@ def _run(world: World, pod: PodRecord, node: str) -> None:
 
 
 def _run_allocated(world: World, made: BuiltSnapshot, workload: Workload) -> None:
-    """Allocated pods run, and from then on it is the pods that say where they are."""
+    """Let allocated pods run; from then on the pods say where they are."""
     for task in workload.tasks:
         pod = made.pod(workload, task)
         if task.column != NO_NODE and not pod.node:
@@ -121,7 +121,7 @@ def _evict(world: World, pod: PodRecord) -> None:
 
 
 def _note(world: World, made: BuiltSnapshot, plan: Plan) -> None:
-    """Write down for whom room is kept, and who lost a part since when."""
+    """Write nominations, and since when gangs are broken."""
     nominations: defaultdict[Workload, dict[str, str]] = defaultdict(dict)
     for kept in plan.nominations:
         nominations[kept.workload][kept.task.name] = made.snapshot.nodes.names[kept.column]
@@ -130,7 +130,7 @@ def _note(world: World, made: BuiltSnapshot, plan: Plan) -> None:
         broken = None if workload in evicted else verdict.broken
         if workload.kind in world.jobs:
             since = None if broken is None else _moment(broken)
-            _restate(world, workload, nominations=nominations[workload], broken_since=since)
+            _set_status(world, workload, nominations=nominations[workload], broken_since=since)
             continue
         for pod in (made.pod(workload, task) for task in workload.tasks):
             nominated = nominations[workload].get(pod.name, "")
@@ -139,19 +139,19 @@ def _note(world: World, made: BuiltSnapshot, plan: Plan) -> None:
                 world.keep(replace(known, nominated=nominated, broken_since=broken))
 
 
-def _restate(world: World, workload: Workload, **changes: Any) -> None:  # noqa: ANN401 - fields of any status
+def _set_status(world: World, workload: Workload, **changes: Any) -> None:  # noqa: ANN401 - fields of any status
     key = workload.namespace, workload.name
     job = world.jobs[workload.kind][key]
     world.put(replace(job, status=replace(job.status, **changes)))
 
 
 def _moment(seconds: float) -> datetime:
-    """A time as objects have it; beyond what a calendar has, its end."""
+    """A time as objects have it, limited to what a datetime can hold."""
     return datetime.fromtimestamp(min(max(seconds, _FIRST), _LAST), UTC)
 
 
 def _times(view: Object) -> Iterator[datetime]:
-    """Times that an object tells of."""
+    """All times in an object."""
     meta, status = view.metadata, getattr(view, "status", None)
     named = ("broken_since", "start_time", "completion_time", "completion_timestamp")
     conditions = getattr(status, "conditions", ())

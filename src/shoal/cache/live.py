@@ -1,14 +1,14 @@
-"""A World that follows a cluster: what reflectors hear is read straight into what the World keeps.
+"""LiveWorld: a World that reflectors keep up to date.
 
     reflectors = Reflectors(cluster)
     live = LiveWorld(reflectors, World(time.time()))
     task = asyncio.create_task(reflectors.run())  # cancel it to stop
     await live.synced()
 
-Pods and nodes are many and change often. They are read in one step from text to view, and of a pod only its
-record is kept (`podreader`). An object that is not right is read a second time, thoroughly, to know all that
-is wrong with it; it is left out, and does not stop the others. A kind that the cluster does not have, because
-its CRD is not installed, is as good as one without objects, and is asked for again now and then.
+Pods and nodes are numerous and change often: they are decoded in one step from text to a typed view, and of a
+pod only the record is kept (`pod_reader`). An invalid object is decoded a second time to find all its errors;
+it is left out and does not stop the others. A kind whose CRD is not installed counts as a kind without
+objects, and is listed again from time to time.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,18 +53,18 @@ def followed() -> tuple[Resource[Object], ...]:
 _DECODERS: Final[dict[type[View], msgspec.json.Decoder[Any]]] = {
     view: msgspec.json.Decoder(view, dec_hook=custom) for view in (core.Pod, core.Node)
 }
-"""For what is many and changes often."""
+"""Decoders for the kinds that are numerous and change often."""
 
 
 Texts = dict[tuple[str, Key], bytes]
-"""Whole objects in JSON, by kind and key: what a World has forgotten of them."""
+"""Whole objects as JSON text, by kind and key; a World keeps only part of them."""
 
 
 class LiveWorld:
-    """A World that listens to reflectors, which may have others who listen."""
+    """A World that follows reflectors, which may have other handlers too."""
 
     def __init__(self, reflectors: Reflectors, world: World, *, texts: Texts | None = None) -> None:
-        """Listen from the first list on. In `texts`, if there are any, objects are kept as they were told."""
+        """Follow from the first list on. `texts`, if given, collects whole objects."""
         self.world: Final = world
         self.reflectors: Final = reflectors
         self._all: Final[dict[str, EventHandler[Any]]] = {
@@ -72,12 +72,12 @@ class LiveWorld:
         }
 
     async def synced(self) -> None:
-        """Wait until everything has been told once."""
+        """Wait until every resource has been listed once."""
         await self.reflectors.synced()
 
     @property
     def unreadable(self) -> dict[tuple[str, Key], str]:
-        """Objects that are left out, by kind and key, and what is wrong with each."""
+        """Invalid objects by kind and key, and what is wrong with each."""
         found = ((kind, listener.undecodable) for kind, listener in self._all.items())
         return {(kind, key): problem for kind, problems in found for key, problem in problems.items()}
 
@@ -92,7 +92,7 @@ def _listen(
 
 
 async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
-    """Read everything into a world, once: what is left out, and what is wrong with each."""
+    """Read all objects into a world once; return the invalid ones and what is wrong with each."""
     left_out: list[tuple[str, str]] = []
     for resource in followed():
         read = as_entries(resource.read_as(reader(resource, world)))
@@ -110,7 +110,7 @@ async def read_once(cluster: Cluster, world: World) -> list[tuple[str, str]]:
 
 
 def reader(resource: Resource[Any], world: World) -> Decode[Any]:
-    """How objects of a resource are read for a world."""
+    """The decoder of a resource for a world."""
     kind = kinds.by_name()[resource.api_version, resource.kind]
     if kind.view is core.Pod:
         return PodReader(world, partial(_read, kind))
@@ -118,7 +118,7 @@ def reader(resource: Resource[Any], world: World) -> Decode[Any]:
 
 
 def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]]], None]:
-    """How a world is told of changes of one kind."""
+    """The handler that applies changes of one kind to a world."""
 
     def take(changes: Sequence[Change[View | PodRecord]]) -> None:
         for change in changes:
@@ -133,14 +133,14 @@ def sink(kind: str, world: World) -> Callable[[Sequence[Change[View | PodRecord]
 
 
 def _keeping(read: Decode[Any]) -> Decode[tuple[Any, bytes]]:
-    """Read an object, and keep its text beside what was made of it."""
+    """Decode an object, and keep its text beside the result."""
     return lambda text: (read(text), bytes(text))
 
 
 def _kept(
     kind: str, tell: Callable[[Sequence[Change[Any]]], None], texts: Texts
 ) -> Callable[[Sequence[Change[tuple[Any, bytes]]]], None]:
-    """Tell a world of changes, and keep the texts at the same moment."""
+    """Apply changes to a world, and keep the texts in step."""
 
     def take(changes: Sequence[Change[tuple[Any, bytes]]]) -> None:
         for change in changes:
@@ -155,7 +155,7 @@ def _kept(
 
 
 def _read(kind: Kind, text: Text) -> Any:  # noqa: ANN401 - the view of the kind
-    """An object as its view; InvalidObjectError with everything that is wrong otherwise."""
+    """Decode an object; InvalidObjectError has everything that is wrong with it."""
     decoder = _DECODERS.get(kind.view)
     if decoder:
         try:

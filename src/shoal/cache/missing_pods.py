@@ -1,10 +1,10 @@
-"""Expectations: the pods that batch Jobs are still to make.
+"""Missing pods: the pods that batch Jobs are still to create, for planning ahead.
 
-They have names that are free. Where two Jobs may want the same one, the Job whose own name comes first has
-the choice, so that it does not matter in which order they were told of.
+They get free names. Where two Jobs could use the same name, the Job whose own name sorts first gets it, so
+that the result does not depend on the order of events.
 
-A scheduler at work expects those of gangs only, so that it is known how large a gang will be. Others are
-served when they are there: room for them could be written down nowhere.
+The live scheduler plans ahead for gangs only, so that the size of a gang is known. Other pods are placed once
+they exist: there is no object in which room for them could be reserved.
 """
 
 import heapq
@@ -17,28 +17,28 @@ from shoal.kinds.base import job_kinds
 from shoal.kinds.pods import PodRecord
 
 _SUFFIXES: Final = 2
-"""How many numbers a Job may put behind its own name to make that of a pod."""
+"""How many numbers may follow the name of a Job in the name of its pod."""
 
 
 class MissingPods:
-    """Pods that are to come, by their names."""
+    """Pods that are still to be created, by name."""
 
     def __init__(self, world: World, *, gangs_only: bool = False) -> None:
-        """Expect nobody yet, and of pods that are in no gang, if only those of gangs matter, nobody ever."""
+        """Start empty. With `gangs_only` the pods of Jobs without a gang are left out."""
         self._world, self._gangs_only = world, gangs_only
         self.pods: dict[Key, PodRecord] = {}
         self._names: dict[Key, list[Key]] = {}
 
     def of(self, job: Key) -> list[PodRecord]:
-        """The pods that a Job is still to make."""
+        """The pods that a Job is still to create."""
         return [self.pods[key] for key in self._names.get(job, ())]
 
     def update(
         self, jobs: Iterable[Key], made: Callable[[Key], list[PodRecord]], is_present: Callable[[Key], bool]
     ) -> dict[Key, PodRecord | None]:
-        """Look at some Jobs again; the pods whose expectation changed, as they were expected before.
+        """Compute the missing pods of some Jobs again; return those that changed, with their old records.
 
-        `made` are the pods of a Job that there are, `is_present` tells of any name whether it is taken.
+        `made` returns the existing pods of a Job, `is_present` whether a pod of a name exists.
         """
         queue, before = sorted(set(jobs)), dict[Key, PodRecord | None]()
         while queue:
@@ -56,7 +56,7 @@ class MissingPods:
         is_present: Callable[[Key], bool],
         before: dict[Key, PodRecord | None],
     ) -> Iterator[Key]:
-        """Name the pods of a Job anew; yields the names that it takes up or gives up."""
+        """Name the missing pods of a Job again; yield names that it starts or stops using."""
         old = {key: self.pods.pop(key) for key in self._names.pop(job, ()) if self._holder(key) == job}
         for key, pod in old.items():
             before.setdefault(key, pod)
@@ -71,7 +71,7 @@ class MissingPods:
     def _wanted(
         self, job: Key, made: list[PodRecord], is_present: Callable[[Key], bool]
     ) -> dict[Key, PodRecord]:
-        """The pods that a Job wants; one may have the name of a pod of its that failed."""
+        """The missing pods of a Job; one may reuse the name of a failed pod of the same Job."""
         found: dict[Key, PodRecord] = {}
         if not self._matters(job):
             return found
@@ -90,7 +90,7 @@ class MissingPods:
         return found
 
     def _matters(self, key: Key) -> bool:
-        """Whether pods of a Job are expected."""
+        """Whether missing pods of a Job are planned."""
         job = self._world.batch_jobs.get(key)
         if job is None or not self._gangs_only:
             return job is not None
@@ -102,7 +102,7 @@ class MissingPods:
 
 
 def possible_jobs(key: Key) -> Iterator[Key]:
-    """Jobs that could give a pod this name: it is theirs with numbers behind it."""
+    """Jobs that could name a pod so: `<job>-<number>` or `<job>-<number>-<number>`."""
     namespace, name = key
     for _ in range(_SUFFIXES):
         name, dash, number = name.rpartition("-")

@@ -1,9 +1,8 @@
-"""Occupancy: who is on which node and what that comes to, kept up to date node by node.
+"""NodeTable: the nodes of a World as the engine's arrays, and Occupancy: the sums of pods on each node.
 
-Floor: the nodes of a world as columns, in their pools, kept up to date.
-
-A node that says again what it has said costs nothing, and one that is told of anew only its own column.
-Columns are laid out anew when a node comes or goes or changes its pool; rows, when a resource does.
+Both are updated incrementally. A heartbeat that changes nothing costs nothing, a changed node costs its own
+column. Columns are laid out again when a node is added or removed or changes its pool; rows, when the set of
+resources changes.
 """
 
 from collections import Counter
@@ -26,14 +25,14 @@ from shoal.engine.resources import STANDARD_RESOURCES, Amounts, ResourceLayout, 
 from shoal.engine.workload import NO_NODE, Shape
 
 Guest = tuple[Occupant, bool]
-"""Somebody on a node, and whether it is ours to schedule."""
+"""A pod (or reserved room) on a node, and whether Shoal schedules it."""
 
 
 class NodeUsage:
-    """Everybody who is on nodes, as one iterates over them."""
+    """All occupants of all nodes; a view that copies nothing."""
 
     def __init__(self, columns: Iterable[tuple[Occupant, ...]]) -> None:
-        """Those of each column are kept as they are."""
+        """`columns` has the occupants of each column."""
         self._columns = tuple(columns)
 
     def __iter__(self) -> Iterator[Occupant]:
@@ -41,10 +40,10 @@ class NodeUsage:
 
 
 class Occupancy:
-    """Sums over pods, for every node and for all of them."""
+    """Sums of requests and limits over the occupants of each node, and of all nodes."""
 
     def __init__(self, allowances: DisruptionBudgets) -> None:
-        """Begin with empty nodes; `allowances` are told who comes and goes."""
+        """Start with empty nodes; `allowances` counts added and removed pods."""
         self._allowances = allowances
         self.used: Amounts = np.zeros((0, 0), dtype=np.int64)
         self.system: Amounts = self.used
@@ -56,34 +55,34 @@ class Occupancy:
 
     @property
     def all(self) -> NodeUsage:
-        """All who are on nodes."""
+        """All occupants."""
         return NodeUsage(self._columns)
 
     @property
     def terminating(self) -> tuple[Occupant, ...]:
-        """Those whose pods are terminating."""
+        """Occupants that are terminating pods."""
         columns = (self._columns[column] for column in sorted(self._terminating))
         return tuple(occupant for there in columns for occupant in there if occupant.terminating)
 
     @property
     def has_anti_affinity(self) -> bool:
-        """Whether anybody keeps others away."""
+        """Whether any occupant has required pod anti-affinity."""
         return bool(self._guards)
 
     @property
     def limits(self) -> dict[str, int]:
-        """What all pods on ready nodes may come to use."""
+        """The sum of limits over all pods on ready nodes."""
         return dict(+self._limits)
 
     def clear(self, nodes: Nodes) -> None:
-        """Begin again with empty nodes, for columns or rows that are others."""
+        """Start again with empty nodes, after columns or rows were laid out again."""
         for column in range(len(self._columns)):
             self._set(column, (), ready=False)
         self.used, self.system = np.zeros_like(nodes.alloc), np.zeros_like(nodes.alloc)
         self._columns, self._ready = [()] * len(nodes.names), [False] * len(nodes.names)
 
     def update(self, nodes: Nodes, columns: Sequence[int], guests: Callable[[int], Iterable[Guest]]) -> None:
-        """Look again at some columns."""
+        """Sum up some columns again."""
         found = {column: list(guests(column)) for column in columns}
         for column, there in found.items():
             self._set(column, tuple(guest for guest, _ in there), ready=bool(nodes.ready[column]))
@@ -116,7 +115,7 @@ def _mark(columns: set[int], column: int, there: bool) -> None:  # noqa: FBT001 
 
 
 class NodeTableChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What was laid out anew.
+    """What changed in the layout of nodes.
 
     `nodes` have come, are gone, or are told of otherwise than before. `columns` says where each column is
     now, if any of them may be elsewhere. `rows` are others, and `pools`, or not.
@@ -129,10 +128,10 @@ class NodeTableChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeTable:
-    """Nodes, pools, and which resources anybody has or wants."""
+    """Nodes, pools, and the resources that nodes offer or workloads request."""
 
     def __init__(self, world: World) -> None:
-        """Begin without nodes."""
+        """Start without nodes."""
         self._world = world
         self._facts: dict[str, NodeRecord] = {}
         self._wanted: Counter[str] = Counter()
@@ -143,12 +142,12 @@ class NodeTable:
         self.pools: tuple[snapshot.Pool, ...] = ()
 
     def want(self, shapes: Iterable[Shape], change: int) -> None:
-        """Somebody comes to ask for these shapes, or does so no longer."""
+        """Count requests for shapes that were added (`change` 1) or removed (-1)."""
         for shape in shapes:
             self._need(shape.requests, change)
 
     def update(self, changes: Mapping[str, set[Key]]) -> None:
-        """Follow what has changed about nodes and pools."""
+        """Apply changed nodes and pools."""
         if changes["Pool"]:
             self.membership, self._repooled = PoolMembership(dict(self._world.pools)), True
         names = self._world.nodes.keys() | self._facts.keys() if changes["Pool"] else _names(changes["Node"])
@@ -159,7 +158,7 @@ class NodeTable:
                 self._tell(name, facts)
 
     def lay_out(self) -> NodeTableChanges:
-        """Make nodes and pools of all that was told."""
+        """Lay out nodes and pools after all updates."""
         before, layout = self.nodes, ResourceLayout(self._wanted)
         rows = layout.names != before.layout.names
         if self._moved or rows:
@@ -187,7 +186,7 @@ class NodeTable:
             self._moved = True
 
     def _need(self, resources: Iterable[str], change: int) -> None:
-        """Count who has or wants resources that not everybody has."""
+        """Count users of resources that not every node has: each needs a row."""
         for name in resources:
             if name not in STANDARD_RESOURCES:
                 self._wanted[name] += change

@@ -1,4 +1,4 @@
-"""Population: the pods of a world that count, and whose they are, kept up to date."""
+"""PodIndex: the pods of a World by node, owner and gang, without those on lost nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,14 +17,14 @@ from shoal.kinds.pods import PodRecord, is_owned_by
 T = TypeVar("T")
 
 Owner = tuple[str, str, str]
-"""Kind, namespace and name of who made a pod."""
+"""Kind, namespace and name of the controller of a pod."""
 
 
 class PodChanges(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What an update has come to.
+    """The result of an update.
 
-    `pods` are those that count otherwise than before: as they were and as they are (None: not at all).
-    `nodes` came to be alive, or no longer are. Pods of `jobs` got a job of ours, or lost it.
+    `pods` has the old and the new record of every changed pod (None: absent). `nodes` were lost or found
+    again. The pods of `jobs` gained or lost an owner that is planned as a workload.
     """
 
     pods: dict[Key, tuple[PodRecord | None, PodRecord | None]]
@@ -33,10 +33,10 @@ class PodChanges(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class PodIndex:
-    """Pods that exist, without those that went down with their node, and those batch Jobs will make."""
+    """Existing pods, without those on lost nodes, and the pods that batch Jobs are still to create."""
 
     def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
-        """Begin with nobody: the first update counts all. Only those of gangs may be expected."""
+        """Start empty; the first update adds all. `gangs_only`: see MissingPods."""
         self._world, self._config = world, config
         self.alive: set[str] = set()
         self._silent: dict[str, float] = {}
@@ -52,11 +52,11 @@ class PodIndex:
         return self.is_present(key) or key in self._expected.pods
 
     def get(self, key: Key) -> PodRecord | None:
-        """The pod of a name: one that is to come before one that has failed."""
+        """The pod of a name; a missing pod takes precedence over a failed one."""
         return self._expected.pods.get(key) or (self._known[key] if self.is_present(key) else None)
 
     def is_present(self, key: Key) -> bool:
-        """Whether a pod exists and counts."""
+        """Whether a pod exists, and not on a lost node."""
         return key in self._known and key not in self._gone
 
     def all(self) -> dict[Key, PodRecord]:
@@ -65,18 +65,18 @@ class PodIndex:
         return present | self._expected.pods
 
     def on(self, node: str) -> list[PodRecord]:
-        """Pods that take room on a node; none on one that is lost."""
+        """Pods that occupy a node; none if the node is lost."""
         if node not in self.alive:
             return []
         return [self._known[key] for key in sorted(self._bound.get(node, ()))]
 
     def of(self, kind: str, meta: ObjectMeta) -> list[PodRecord]:
-        """The pods that an object of a kind made, by name."""
+        """The pods that an object controls, ordered by name."""
         keys = sorted(self._owned.get((kind, meta.namespace, meta.name), ()))
         return [pod for key in keys if is_owned_by(pod := self._known[key], kind, meta)]
 
     def claiming(self, owner: Owner) -> Iterator[PodRecord]:
-        """Pods that say that they were made by an owner, whether it knows of them or not."""
+        """Pods whose owner reference names an owner, whether it exists or not."""
         yield from (self._known[key] for key in self._owned.get(owner, ()))
         if owner[0] == "Job":
             yield from self._expected.of(owner[1:])
@@ -87,25 +87,28 @@ class PodIndex:
         return [pod for pod in found if pod and self.is_loose(pod)]
 
     def is_loose(self, pod: PodRecord) -> bool:
-        """Whether a pod is ours to schedule and belongs to no job of ours; one that is leaving is not."""
+        """Whether Shoal schedules a pod on its own.
+
+        It has no owner that is a workload, and is not leaving.
+        """
         ours = self._config.schedules(pod.pod_class.scheduler)
         return not pod.leaving and ours and not self.has_job(pod)
 
     def is_ours(self, pod: PodRecord) -> bool:
-        """Whether a pod is ours to schedule; one of our jobs' pods that names no scheduler is."""
+        """Whether Shoal schedules a pod; a pod of our jobs that names no scheduler counts."""
         scheduler = pod.pod_class.scheduler
         return self._config.schedules(scheduler) or (not scheduler and self.has_job(pod))
 
     def has_job(self, pod: PodRecord) -> bool:
-        """Whether a job that we plan as a whole made a pod."""
+        """Whether a pod is controlled by a job that is planned as one workload."""
         if pod.owner is None or pod.owner.kind not in self._world.jobs:
             return False
         job = self._world.jobs[pod.owner.kind].get((pod.namespace, pod.owner.name))
         return job is not None and is_owned_by(pod, pod.owner.kind, job.metadata)
 
     def update(self, changes: Mapping[str, set[Key]], now: float) -> PodChanges:
-        """Follow what has changed, and the time."""
-        turned = self._turn({name for _, name in changes["Node"]}, now)
+        """Apply changed objects, and the time: a node that is silent for too long is lost."""
+        turned = self._update_alive({name for _, name in changes["Node"]}, now)
         bound = {key for node in turned for key in self._bound.get(node, ())}
         moved = {key: self._count(key) for key in changes["Pod"] | bound}
         before = {key: self._expected.pods.get(key) or pod for key, pod in moved.items()}
@@ -118,8 +121,8 @@ class PodIndex:
             self._regroup(key, *pair)
         return PodChanges(pods=pods, nodes=turned, jobs=list(self._adopt(changes)))
 
-    def _turn(self, changed: set[str], now: float) -> set[str]:
-        """See which nodes are alive now and were not, or the other way round."""
+    def _update_alive(self, changed: set[str], now: float) -> set[str]:
+        """Find the nodes that were lost, or found again."""
         for name in changed:
             node = self._world.nodes.get(name)
             since = silent_since(node) if node else None
@@ -136,7 +139,7 @@ class PodIndex:
         return turned
 
     def _count(self, key: Key) -> PodRecord | None:
-        """Count a pod anew; what it counted as before."""
+        """Index a pod again; return its old record."""
         before, old = self._present(key), self._known.pop(key, None)
         self._gone.discard(key)
         if old and old.node:
@@ -158,7 +161,7 @@ class PodIndex:
             self._owned[_owner(pod)].add(key)
 
     def _counts(self, pod: PodRecord) -> bool:
-        """Whether a pod is there: it has ended, or has a live node, or waits for one."""
+        """Whether a pod is present: it has ended, or is on a live node, or waits for a node."""
         if pod.finished:
             return True
         return pod.node in self.alive if pod.node else not pod.leaving
@@ -167,7 +170,7 @@ class PodIndex:
         return self._known[key] if self.is_present(key) else None
 
     def _concerned(self, moved: Mapping[Key, PodRecord | None]) -> Iterator[Key]:
-        """Batch Jobs that made pods that have changed, or could want their names."""
+        """Batch Jobs that own changed pods, or could use their names."""
         for key, before in moved.items():
             for pod in (before, self._present(key)):
                 if pod and pod.owner and pod.owner.kind == "Job":
@@ -185,7 +188,7 @@ class PodIndex:
             self._gangs[after.namespace, after.pod_class.gang].add(key)
 
     def _adopt(self, changes: Mapping[str, set[Key]]) -> Iterator[Owner]:
-        """See which jobs have come, are gone, or are others of the same name."""
+        """Jobs that were added, removed, or deleted and recreated."""
         for kind in self._world.jobs:
             for key in changes[kind]:
                 job, owner = self._world.jobs[kind].get(key), (kind, *key)
@@ -200,7 +203,7 @@ class PodIndex:
 
 
 def silent_since(node: Node) -> float | None:
-    """Since when a node has not been heard of; None if it is, or nobody knows."""
+    """Since when the Ready condition of a node has been Unknown; None if it is not."""
     ready = node.ready
     if ready is None or ready.status != "Unknown" or ready.last_transition_time is None:
         return None
@@ -208,7 +211,7 @@ def silent_since(node: Node) -> float | None:
 
 
 def all_pods(world: World, config: SchedulerConfig, now: float) -> dict[Key, PodRecord]:
-    """All pods of a world that count, and those that are to come."""
+    """All present and missing pods of a world."""
     pods = PodIndex(world, config)
     pods.update(world.follow().take(), now)
     return pods.all()
@@ -219,7 +222,7 @@ def _owner(pod: PodRecord) -> Owner:
 
 
 def _discard(index: dict[T, set[Key]], place: T, key: Key) -> None:
-    """Take a key out of an index, and what is left empty."""
+    """Remove a key from an index, and an entry that becomes empty."""
     keys = index[place]
     keys.discard(key)
     if not keys:

@@ -1,4 +1,4 @@
-"""Names of pods that are still to be made: who may have which, and which numbers of a row are taken."""
+"""Names of pods that are still to be created: which workload may use which, and which numbers are taken."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -8,23 +8,23 @@ from shoal.cache.changes import Key
 from shoal.kinds.workload_spec import Seniority, WorkloadKey
 
 NumberedPrefix = tuple[str, str]
-"""A namespace, and what the names of numbered pods begin with."""
+"""A namespace and the common prefix of the names of numbered pods."""
 
 
 class NumberIndex:
-    """Names that end in numbers, by what comes before those."""
+    """Numbers at the end of names, by namespace and prefix."""
 
     def __init__(self) -> None:
-        """Begin without names."""
+        """Start empty."""
         self._numbers: defaultdict[NumberedPrefix, set[int]] = defaultdict(set)
 
     def add(self, key: Key) -> None:
-        """Take a name in."""
+        """Add a name."""
         for row, number in numbered_prefixes(key):
             self._numbers[row].add(number)
 
     def discard(self, key: Key) -> None:
-        """Let go of a name."""
+        """Remove a name."""
         for row, number in numbered_prefixes(key):
             self._numbers[row].discard(number)
             if not self._numbers[row]:
@@ -35,7 +35,7 @@ class NumberIndex:
 
 
 def numbered_prefixes(key: Key) -> Iterator[tuple[NumberedPrefix, int]]:
-    """The row and the number of a name, if it has such: `job-trainer-` and 3."""
+    """The prefix and the number of a name that ends in a number: `job-trainer-` and 3."""
     namespace, name = key
     prefix, dash, text = name.rpartition("-")
     number = small_number(text)
@@ -44,13 +44,13 @@ def numbered_prefixes(key: Key) -> Iterator[tuple[NumberedPrefix, int]]:
 
 
 class NameClaims:
-    """Who may have a name that several want: nobody if there is such a pod, else the one who is senior.
+    """Resolves names that several workloads want: no one if such a pod exists, else the oldest workload.
 
-    A party claims its names in order, and no more of them once one is refused.
+    A workload claims its names in order, and stops at the first name that it is refused.
     """
 
     def __init__(self, is_taken: Callable[[Key], bool]) -> None:
-        """`is_taken` knows the pods that there are."""
+        """`is_taken` returns whether a pod of a name exists."""
         self._is_taken = is_taken
         self._wishes: dict[WorkloadKey, tuple[Seniority, tuple[Key, ...]]] = {}
         self._wanting: dict[Key, tuple[WorkloadKey, ...]] = {}
@@ -61,77 +61,79 @@ class NameClaims:
         self._refused: dict[WorkloadKey, Key] = {}
         self.rows = NumberIndex()
 
-    def wish(self, entry: WorkloadKey, seniority: Seniority, names: Iterable[Key]) -> None:
-        """A party wants these names, and no others any more."""
-        self.withdraw(entry)
+    def wish(self, workload: WorkloadKey, seniority: Seniority, names: Iterable[Key]) -> None:
+        """Replace the names that a workload wants."""
+        self.withdraw(workload)
         wanted = tuple(dict.fromkeys(names))
         if wanted:
-            self._wishes[entry] = seniority, wanted
+            self._wishes[workload] = seniority, wanted
         for key in wanted:
-            self._want(key, [*self._wanting.get(key, ()), entry])
+            self._want(key, [*self._wanting.get(key, ()), workload])
 
-    def withdraw(self, entry: WorkloadKey) -> None:
-        """A party wants nothing any more; what it has is free when all is settled."""
-        _, names = self._wishes.pop(entry, (None, ()))
+    def withdraw(self, workload: WorkloadKey) -> None:
+        """Remove all wishes of a workload; its names are free after the next `settle`."""
+        _, names = self._wishes.pop(workload, (None, ()))
         for key in names:
-            others = [other for other in self._wanting[key] if other != entry]
+            others = [other for other in self._wanting[key] if other != workload]
             self._relieved.update(others)
             self._want(key, others)
 
     def wanting(self, key: Key) -> tuple[WorkloadKey, ...]:
-        """Who wants a name."""
+        """The workloads that want a name."""
         return self._wanting.get(key, ())
 
-    def refused(self, entry: WorkloadKey) -> Key | None:
-        """The first name that a party may not have."""
-        return self._refused.get(entry)
+    def refused(self, workload: WorkloadKey) -> Key | None:
+        """The first name that a workload is refused."""
+        return self._refused.get(workload)
 
-    def holds(self, entry: WorkloadKey, key: Key) -> bool:
-        """Whether a name is a party's to give."""
-        return self._holders.get(key) == entry
+    def holds(self, workload: WorkloadKey, key: Key) -> bool:
+        """Whether a workload may use a name."""
+        return self._holders.get(key) == workload
 
-    def settle(self, entries: Iterable[WorkloadKey]) -> tuple[set[WorkloadKey], set[Key]]:
-        """Let parties claim again, with all who want what another wants too, or no longer does.
+    def settle(self, workloads: Iterable[WorkloadKey]) -> tuple[set[WorkloadKey], set[Key]]:
+        """Let workloads claim again, with all that compete for a name, or did.
 
-        Tells whose first refusal is another now, and which names have another holder.
+        Return the workloads whose first refused name changed, and the names whose holder changed.
         """
-        rivals = {entry for key in self._contested for entry in self._wanting[key]}
-        claimants, self._relieved = {*entries, *rivals, *self._relieved}, set()
-        refused = {entry: self._refused.pop(entry, None) for entry in claimants}
+        rivals = {workload for key in self._contested for workload in self._wanting[key]}
+        claimants, self._relieved = {*workloads, *rivals, *self._relieved}, set()
+        refused = {workload: self._refused.pop(workload, None) for workload in claimants}
         held = self._release(claimants)
-        ordered = sorted((self._wishes[entry][0], entry) for entry in claimants if entry in self._wishes)
-        for _, entry in ordered:
-            self._claim(entry)
-        given = {key for _, entry in ordered for key in self._held[entry]}
+        ordered = sorted(
+            (self._wishes[workload][0], workload) for workload in claimants if workload in self._wishes
+        )
+        for _, workload in ordered:
+            self._claim(workload)
+        given = {key for _, workload in ordered for key in self._held[workload]}
         changed = {key for key in held.keys() | given if held.get(key) != self._holders.get(key)}
-        return {entry for entry, key in refused.items() if key != self._refused.get(entry)}, changed
+        return {workload for workload, key in refused.items() if key != self._refused.get(workload)}, changed
 
-    def _claim(self, entry: WorkloadKey) -> None:
-        held = self._held[entry] = []
-        for key in self._wishes[entry][1]:
+    def _claim(self, workload: WorkloadKey) -> None:
+        held = self._held[workload] = []
+        for key in self._wishes[workload][1]:
             if self._is_taken(key) or key in self._holders:
-                self._refused[entry] = key
+                self._refused[workload] = key
                 return
             held.append(key)
-            self._holders[key] = entry
+            self._holders[key] = workload
             self.rows.add(key)
 
-    def _release(self, entries: set[WorkloadKey]) -> dict[Key, WorkloadKey]:
-        """Take back what parties hold; it is told by name."""
+    def _release(self, workloads: set[WorkloadKey]) -> dict[Key, WorkloadKey]:
+        """Release the names of workloads; return the old holder of each."""
         released = {}
-        for entry in entries:
-            for key in self._held.pop(entry, ()):
-                released[key] = entry
+        for workload in workloads:
+            for key in self._held.pop(workload, ()):
+                released[key] = workload
                 del self._holders[key]
                 self.rows.discard(key)
         return released
 
-    def _want(self, key: Key, entries: list[WorkloadKey]) -> None:
-        if entries:
-            self._wanting[key] = tuple(entries)
+    def _want(self, key: Key, workloads: list[WorkloadKey]) -> None:
+        if workloads:
+            self._wanting[key] = tuple(workloads)
         else:
             del self._wanting[key]
-        if len(entries) > 1:
+        if len(workloads) > 1:
             self._contested.add(key)
         else:
             self._contested.discard(key)

@@ -1,8 +1,8 @@
-"""Reads pods straight into records. What was worked out once for a text is not worked out again.
+"""PodReader: decodes pods from JSON straight into records, with a cache of what follows from their specs.
 
-Nearly all that a pod says it has in common with others of its job, and with itself as it was told of last:
-what it asks for, its labels, its annotations. To read and check that, and to work out what it comes to, takes
-most of the time. So these parts are compared as text first, unread: all of the spec but the node.
+A pod has most of its text in common with the other pods of its job, and with its own earlier versions: spec,
+labels, annotations. Decoding and checking these takes most of the time, so they are compared as raw text
+first (all of the spec but the node); only an unknown text is decoded.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ from shoal.cluster.resources import Decode, Text
 from shoal.kinds.pods import PodRecord, PodTraits, build_record, record_of, traits_of
 
 _KEPT: Final = 4096
-"""Of how many texts it is remembered what they come to."""
+"""Size of the decode cache: number of texts."""
 
 
 class _Metadata(Stamp, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class _Metadata(Stamp, frozen=True, kw_only=True):
 
 
 class _Outline(View, frozen=True, kw_only=True):
-    """A pod of which only that is read in which it may differ from others that are alike."""
+    """A pod of which only the fields are decoded in which similar pods differ."""
 
     metadata: _Metadata
     spec: msgspec.Raw
@@ -46,19 +46,19 @@ _SPECS: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(
         rename="camel",
     )
 )
-"""All that is read of a spec, as text; the node is first."""
+"""Decodes the node of a spec, and keeps every other field that is read as raw text."""
 
 
 class PodReader:
-    """Reads pods for a world."""
+    """Decodes pods for a World."""
 
     def __init__(self, world: World, thorough: Decode[Pod], keep: int = _KEPT) -> None:
-        """`thorough` reads and checks a whole pod; what the last `keep` texts come to is remembered."""
+        """`thorough` decodes and checks a whole pod; `keep` is the size of the decode cache."""
         self._world, self._thorough, self._keep = world, thorough, keep
         self._known: Final[dict[bytes, PodTraits]] = {}
 
     def __call__(self, text: Text) -> PodRecord:
-        """The record of a pod; InvalidObjectError if it is not right."""
+        """The record of a pod; InvalidObjectError if the pod is invalid."""
         try:
             outline = _OUTLINES.decode(text)
             node, *parts = msgspec.structs.astuple(_SPECS.decode(outline.spec))
@@ -72,7 +72,7 @@ class PodReader:
         return build_record(meta, node, outline.status, known, self._world.now)
 
     def _read(self, text: Text, key: bytes) -> PodRecord:
-        """Read a pod thoroughly, and remember what it comes to."""
+        """Decode and check a whole pod, and cache what follows from its text."""
         pod = self._thorough(text)
         found = self._known[key] = traits_of(pod, self._world.pod_classes)
         if len(self._known) > self._keep:

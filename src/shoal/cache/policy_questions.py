@@ -1,7 +1,7 @@
-"""Asking a policy: what it is told of a world, and what becomes of its answers.
+"""Questions to an elastic policy about a snapshot, and what becomes of its answers.
 
-Whatever a policy does, there is an Advice: what it raises, and what is no allocation, is written down as the
-reason why its answer is not followed.
+Whatever a policy does, there is a result: an exception, and an answer that is not an allocation, become the
+reason why the answer is not followed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,15 +22,15 @@ from shoal.policies.registry import PolicyDiedError, PolicyError
 
 
 def ask_policy(policy: Policy, world: World, snapshot: Snapshot) -> PolicyAnswers:
-    """What a policy wants for the workloads whose size it decides on."""
+    """The answers of a policy for the workloads whose size it decides."""
     asked = policy_questions(world, snapshot)
     return asked.put_to(policy) if asked else PolicyAnswers()
 
 
 class PolicyQuestions(msgspec.Struct, frozen=True):
-    """What a policy is asked: plain data, which whoever waits for the answers may take elsewhere.
+    """The questions to a policy: plain data that can be sent to a thread or process.
 
-    `previous` are the nodes that jobs have, rank by rank; jobs without any are new.
+    `previous` has the node of each rank of running jobs; jobs without an entry are new.
     """
 
     jobs: dict[str, JobInfo]
@@ -38,19 +38,19 @@ class PolicyQuestions(msgspec.Struct, frozen=True):
     previous: dict[str, list[str]]
 
     def put_to(self, policy: Policy) -> PolicyAnswers:
-        """What a policy answers, new jobs first."""
-        minutes, fresh = _AnswerCollector(), dict(self.nodes)
+        """Ask a policy, about new jobs first; return its answers."""
+        collector, fresh = _AnswerCollector(), dict(self.nodes)
         for job in (job for key, job in self.jobs.items() if key not in self.previous):
-            minutes.take_one(job.key, partial(policy.allocate, job, fresh))
-            _take(fresh, job, minutes.allocations.get(job.key, ()))
+            collector.ask_one(job.key, partial(policy.allocate, job, fresh))
+            _take(fresh, job, collector.allocations.get(job.key, ()))
         if self.previous:
             running = {key: self.jobs[key] for key in self.previous}
-            minutes.take_all(self.previous, partial(policy.optimize, running, self.nodes, self.previous))
-        return PolicyAnswers(allocations=minutes.allocations, refusals=minutes.refusals)
+            collector.ask_all(self.previous, partial(policy.optimize, running, self.nodes, self.previous))
+        return PolicyAnswers(allocations=collector.allocations, refusals=collector.refusals)
 
 
 def policy_questions(world: World, snapshot: Snapshot) -> PolicyQuestions | None:
-    """What there is to ask of a policy; None if there is no workload whose size it decides on."""
+    """The questions of a snapshot; None if there is no workload whose size a policy decides."""
     sized_by_policy = [(w, w.growth) for w in snapshot.elastic if w.growth and _is_asked_about(w, snapshot)]
     if not sized_by_policy:
         return None
@@ -62,7 +62,10 @@ def policy_questions(world: World, snapshot: Snapshot) -> PolicyQuestions | None
 
 
 def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:
-    """Whether a policy decides: not on a minimum that is broken, nor on who borrows or has begun to end."""
+    """Whether a policy decides the size.
+
+    Not of broken gangs, borrowers, or jobs that have begun to finish.
+    """
     if not workload.growth or not workload.growth.sized_by_policy or workload.held or workload.done:
         return False
     span = snapshot.pools[workload.pool].span
@@ -70,7 +73,7 @@ def _is_asked_about(workload: Workload, snapshot: Snapshot) -> bool:
 
 
 def _take(nodes: dict[str, NodeInfo], job: JobInfo, names: Iterable[str]) -> None:
-    """Let the next job see what this one is to get."""
+    """Subtract what a job is to get from the free amounts that the next job sees."""
     for name in names:
         if name in nodes:
             left = {r: n - job.resources.get(r, 0) for r, n in nodes[name].free.items()}
@@ -78,21 +81,21 @@ def _take(nodes: dict[str, NodeInfo], job: JobInfo, names: Iterable[str]) -> Non
 
 
 class _AnswerCollector:
-    """What was answered, and why some of it cannot be; a policy that died is not asked again."""
+    """Collects answers, and reasons for refusing some. A policy that died is not asked again."""
 
-    _death = ""
+    _cause_of_death = ""
 
     def __init__(self) -> None:
         self.allocations: dict[str, tuple[str, ...]] = {}
         self.refusals: dict[str, str] = {}
 
-    def take_one(self, key: str, question: Callable[[], object]) -> None:
-        """Ask about one job; an empty answer is no opinion."""
+    def ask_one(self, key: str, question: Callable[[], object]) -> None:
+        """Ask about one job; an empty answer means no opinion."""
         answer = self._answer([key], question)
         if key not in self.refusals and answer not in ([], ()):
             self._note(key, answer)
 
-    def take_all(self, keys: Iterable[str], question: Callable[[], object]) -> None:
+    def ask_all(self, keys: Iterable[str], question: Callable[[], object]) -> None:
         """Ask about several jobs at once."""
         answer = self._answer(keys, question)
         for key in keys:
@@ -101,11 +104,11 @@ class _AnswerCollector:
 
     def _answer(self, keys: Iterable[str], question: Callable[[], object]) -> object:
         try:
-            if not self._death:
+            if not self._cause_of_death:
                 return question()
-            failure = self._death
+            failure = self._cause_of_death
         except PolicyDiedError as problem:
-            failure = self._death = str(problem)
+            failure = self._cause_of_death = str(problem)
         except PolicyError as problem:
             failure = str(problem)
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises, the cycle goes on
@@ -139,7 +142,7 @@ def _job_info(workload: Workload, growth: Growth, world: World, snapshot: Snapsh
 
 
 def _open_nodes(workload: Workload, growth: Growth, snapshot: Snapshot) -> tuple[str, ...]:
-    """The nodes at home that a workload may use."""
+    """Names of the nodes in the home pool that a workload may use."""
     nodes, rules, span = snapshot.nodes, growth.series.shape.nodes, snapshot.pools[workload.pool].span
     mask = nodes.ready & nodes.schedulable & nodes.selected(rules) & nodes.tolerated(rules)
     return tuple(nodes.names[column] for column in range(span.start, span.stop) if mask[column])
@@ -162,6 +165,6 @@ def _amounts(table: Amounts, column: int, names: Iterable[str]) -> dict[str, int
 
 
 def _ranks(workload: Workload, names: tuple[str, ...]) -> list[str]:
-    """The node of each rank; "" for one that has none."""
+    """The node of each rank; "" for a rank without node."""
     nodes = {task.number: names[task.column] for task in workload.placed}
     return [nodes.get(rank, "") for rank in range(max(nodes) + 1)]

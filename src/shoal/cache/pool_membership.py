@@ -1,4 +1,4 @@
-"""Membership: which node is in which pool, and which pool is whose home."""
+"""PoolMembership: the pool of each node, and the home pool of each workload."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,23 +14,23 @@ from shoal.kinds.pod_classes import NAMESPACE_LABEL
 
 
 class PoolMembership:
-    """All pools, the default one included."""
+    """All pools, including the default pool."""
 
     def __init__(self, pools: Mapping[str, Pool]) -> None:
-        """`pools` by name."""
+        """`pools` are the Pool objects by name."""
         self._pools = pools
         self._named = {name: pool for name, pool in sorted(pools.items()) if name != DEFAULT_POOL}
         self.names: Final = tuple(sorted({*pools, DEFAULT_POOL}))
         self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def pool_of(self, node: Node) -> str:
-        """The one named pool that matches a node; the default pool if none does, or more than one."""
+        """The named pool that matches a node; the default pool if no pool matches, or several do."""
         present = {canonical_name(name) for name, amount in node.allocatable.items() if amount.nano}
         matching = [name for name, pool in self._named.items() if _has(pool, node, present)]
         return matching[0] if len(matching) == 1 else DEFAULT_POOL
 
     def home(self, wanted: str, namespace: str, labels: Mapping[str, str]) -> tuple[int, tuple[Reason, ...]]:
-        """The number of somebody's home pool, and what there is to say about it."""
+        """The number of a home pool, and a reason if it is not the wanted one."""
         name = wanted or DEFAULT_POOL
         if name == DEFAULT_POOL:
             return self._numbers[name], ()
@@ -46,7 +46,7 @@ class PoolMembership:
         return self._numbers[DEFAULT_POOL], (reason,)
 
     def pools(self, nodes: Nodes) -> tuple[snapshot.Pool, ...]:
-        """The pools as the engine has them."""
+        """The pools of a snapshot."""
         return tuple(self._pool(name, nodes) for name in self.names)
 
     def _pool(self, name: str, nodes: Nodes) -> snapshot.Pool:
@@ -66,7 +66,10 @@ class PoolMembership:
         )
 
     def _lenders(self, borrower: str, allowed: Iterable[str]) -> tuple[int, ...]:
-        """Pools that share, by number; `allowed` narrows them where it names any."""
+        """Numbers of the pools to borrow from.
+
+        Those that share, and are in `allowed` unless that is empty.
+        """
         chosen = set(allowed) or set(self.names)
         return tuple(
             number
@@ -79,7 +82,7 @@ class PoolMembership:
 
 
 def _has(pool: Pool, node: Node, present: set[str]) -> bool:
-    """Whether a node matches a pool; one that names neither labels nor resources has no nodes."""
+    """Whether a node matches a pool; a pool without selector and resources matches no node."""
     spec = pool.spec
     if spec.node_selector is None and not spec.node_resources:
         return False

@@ -1,7 +1,7 @@
-"""Assembly: Snapshots of a World, kept up to date, and the pod behind each of their tasks.
+"""SnapshotBuilder: Snapshots of a World, updated incrementally, and the pod behind each of their tasks.
 
-An Assembler keeps all that a snapshot is made of, and makes anew only what changes have touched. One thing
-leads to another in a fixed order: pods, sketches, nodes, names, workloads, and the sums over each node.
+The builder keeps everything that a snapshot consists of, and computes again only what changes affect, in a
+fixed order: pods, workload specs, nodes, names, workloads, and the sums over each node.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,28 +24,28 @@ from shoal.kinds.pods import PodRecord
 
 
 class BuiltSnapshot(msgspec.Struct, frozen=True, eq=False):
-    """A snapshot, and what its workloads and tasks were made of. Nothing in it ever changes."""
+    """A snapshot, and the pods behind its tasks. Immutable."""
 
     snapshot: Snapshot
     _entries: tuple[WorkloadEntry, ...]
 
     def pod(self, workload: Workload, task: Task) -> PodRecord:
-        """The pod that a task is or will be, also one that a plan has thought of."""
+        """The pod of a task, also of a task that a plan added to an elastic workload."""
         return find_entry(self._entries, workload).pod(task)
 
 
 def build_snapshot(world: World, config: SchedulerConfig, now: float) -> BuiltSnapshot:
-    """What the engine sees of a world, once."""
+    """The snapshot of a world, built once."""
     return SnapshotBuilder(world, config).build(now)
 
 
 class SnapshotBuilder:
-    """Follows a world and makes snapshots of it; each costs what has changed since the one before."""
+    """Follows a World and builds snapshots; the cost of each grows with what changed since the last."""
 
     def __init__(self, world: World, config: SchedulerConfig, *, gangs_only: bool = False) -> None:
-        """Begin to follow; nothing is worked out before the first snapshot.
+        """Start to follow; nothing is computed before the first snapshot.
 
-        Of the pods that batch Jobs are still to make, `gangs_only` counts those of gangs.
+        With `gangs_only`, of the pods that batch Jobs are still to create only those of gangs are planned.
         """
         self._world, self._changes = world, world.follow()
         self._pods = pods = PodIndex(world, config, gangs_only=gangs_only)
@@ -57,7 +57,7 @@ class SnapshotBuilder:
         self._occupancy = Occupancy(self._allowances)
 
     def build(self, now: float) -> BuiltSnapshot:
-        """What the engine sees of the world as it is now."""
+        """The snapshot of the world as it is now."""
         changes = self._changes.take()
         movement = self._pods.update(changes, now)
         self._nodes.update(changes)
@@ -70,7 +70,7 @@ class SnapshotBuilder:
         return BuiltSnapshot(self._snapshot(now), lists.all.entries())
 
     def _follow_pods(self, movement: PodChanges) -> None:
-        """Note which resources are asked for, and which names are taken."""
+        """Count requested resources and used names."""
         taken = self._builder.taken
         for key, (before, after) in movement.pods.items():
             if before:
@@ -81,7 +81,7 @@ class SnapshotBuilder:
                 taken.add(key)
 
     def _follow_workloads(self, changes: Mapping[str, set[Key]], movement: PodChanges) -> None:
-        """Make workloads anew, and then the sums of the nodes that changes have touched."""
+        """Build affected workloads again, then the sums of affected nodes."""
         entries = self._workloads
         stale = entries.update_specs(changes, movement)
         rebuilt = self._nodes.lay_out()
@@ -97,13 +97,13 @@ class SnapshotBuilder:
         self._occupancy.update(nodes, columns, self._guests)
 
     def _nodes_of(self, movement: PodChanges) -> set[str]:
-        """Nodes that pods have come to or have left, or on which they are somebody else's now."""
+        """Nodes whose pods were added, removed, or changed their owner."""
         moved = (pod for pair in movement.pods.values() for pod in pair)
         owned = (pod for job in movement.jobs for pod in self._pods.claiming(job))
         return {pod.node for pod in (*moved, *owned) if pod and pod.node}
 
     def _guests(self, column: int) -> Iterator[Guest]:
-        """Everybody on a node: pods that are there, and tasks whose room is taken before they have pods."""
+        """Occupants of a node: its pods, and allocated tasks whose pods do not exist yet."""
         name = self._nodes.nodes.names[column]
         for pod in self._pods.on(name):
             pod_class = pod.pod_class

@@ -1,4 +1,4 @@
-"""Desk: where a Sketch becomes a Workload, once it is known which pods there are and where."""
+"""WorkloadBuilder: from a WorkloadSpec and the pods that exist to a Workload of the engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,10 +21,10 @@ from shoal.kinds.workload_spec import Seniority, Slot, WorkloadSpec, growth_of
 
 
 class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
-    """A workload and what it was made of.
+    """A workload and what it was built from.
 
-    `origins` has the pod behind each task. `guests` have no pods yet, and yet have room on nodes, each with
-    the name of its node.
+    `origins` has the pod behind each task. `guests` are allocated tasks without a pod, each with the name of
+    its node: they occupy room there.
     """
 
     workload: Workload
@@ -34,7 +34,7 @@ class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fals
     guests: tuple[tuple[str, Occupant], ...] = ()
 
     def pod(self, task: Task) -> PodRecord:
-        """The pod that a task is or will be, also one that a plan has thought of."""
+        """The pod of a task, also of a task that a plan added to an elastic workload."""
         if task in self.origins:
             return self.origins[task]
         if self.spec.elastic is None:
@@ -42,7 +42,7 @@ class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fals
         return self.spec.pod(task.name, self.spec.elastic.series_of(task.role).pod_class, task.number)
 
     def moved(self, columns: Sequence[int]) -> "WorkloadEntry":
-        """The party when the nodes of its tasks have other columns; itself if they have not."""
+        """The entry after nodes moved to other columns; itself if its nodes did not move."""
         tasks = {task: _moved(task, columns) for task in self.origins}
         if all(before is after for before, after in tasks.items()):
             return self
@@ -56,9 +56,10 @@ class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fals
 
 
 class ResolvedSpec(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A sketch beside the pods that there are of it: those that have ended, and what is wanted now.
+    """A spec with its existing pods.
 
-    `blueprints` are those of the sketch, each of them once.
+    `done` are slots that have succeeded, `wanted` slots that need a node. `pod_classes` are those of the spec,
+    each once.
     """
 
     spec: WorkloadSpec
@@ -70,7 +71,7 @@ class ResolvedSpec(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def names(self) -> Iterator[Key]:
-        """Names that pods are to be made by, as long as nothing holds the workload up."""
+        """Names of pods that are to be created; none after a slot that is held."""
         if self.spec.held:
             return
         for slot in self.wanted:
@@ -81,18 +82,18 @@ class ResolvedSpec(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class WorkloadBuilder:
-    """Makes workloads of sketches."""
+    """Builds workloads from specs."""
 
     def __init__(
         self, world: World, config: SchedulerConfig, pods: PodIndex, nodes: NodeTable, claims: NameClaims
     ) -> None:
-        """Look things up in all of these, as they are when a workload is made."""
+        """The arguments are read when a workload is built."""
         self._world, self._config, self._pods = world, config, pods
         self._nodes, self._claims = nodes, claims
         self.taken = NumberIndex()
 
     def resolve(self, spec: WorkloadSpec) -> ResolvedSpec | None:
-        """What of a sketch is ours to place; None when all its pods are left to another scheduler."""
+        """The slots that Shoal schedules; None if all pods name another scheduler."""
         slots = [slot for slot in spec.slots if self._is_ours(slot)]
         if spec.slots and not slots:
             return None
@@ -108,7 +109,7 @@ class WorkloadBuilder:
         )
 
     def build(self, resolved: ResolvedSpec) -> WorkloadEntry:
-        """The workload of a draft."""
+        """The workload of a resolved spec."""
         spec, pods = resolved.spec, resolved.pods
         origins = {}
         guests = []
@@ -155,7 +156,7 @@ class WorkloadBuilder:
             placement=spec.placement,
             may_borrow=spec.may_borrow,
             evictable=spec.evictable,
-            may_preempt=self._makes_room(resolved),
+            may_preempt=self._may_preempt(resolved),
             held=spec.held or self._held(resolved),
             remarks=remarks,
             broken_since=spec.broken_since,
@@ -164,7 +165,7 @@ class WorkloadBuilder:
     def _growth(
         self, spec: WorkloadSpec, taken: list[Task | Slot], pods: Mapping[str, PodRecord]
     ) -> Growth | None:
-        """How a workload is resized; new pods get names that nobody has or claims."""
+        """How a workload is resized; new pods get names that are neither used nor claimed."""
         if spec.elastic is None:
             return None
         growth = growth_of(spec.elastic, taken, lambda prefix: self._foreign(spec, prefix, pods))
@@ -174,7 +175,7 @@ class WorkloadBuilder:
         return replace(growth, settled=settled, sized_by_policy=sized_by_policy)
 
     def _foreign(self, spec: WorkloadSpec, prefix: str, pods: Mapping[str, PodRecord]) -> frozenset[int]:
-        """Numbers of a row whose names are those of other people's pods, or are claimed by others."""
+        """Numbers of a prefix whose names are used by pods of other owners, or claimed by other workloads."""
         row = namespace, _ = spec.metadata.namespace, prefix
         numbers = {*self.taken[row], *self._claims.rows[row]}
         names = {number: f"{prefix}{number}" for number in numbers}
@@ -185,12 +186,12 @@ class WorkloadBuilder:
         )
 
     def _is_ours(self, slot: Slot) -> bool:
-        """Whether a pod is ours to place; a template that names no scheduler is left to us."""
+        """Whether Shoal schedules a pod; a template that names no scheduler counts."""
         scheduler = slot.pod_class.scheduler
         return not scheduler or self._config.schedules(scheduler)
 
     def _pods_of(self, spec: WorkloadSpec) -> dict[str, PodRecord]:
-        """The pods that exist of a sketch, by name."""
+        """The existing pods of a spec, by name."""
         if spec.kind in self._world.jobs:
             return {pod.name: pod for pod in self._pods.of(spec.kind, spec.metadata)}
         keys = ((spec.metadata.namespace, slot.name) for slot in spec.slots)
@@ -214,7 +215,7 @@ class WorkloadBuilder:
         return pod, task
 
     def _column(self, spec: WorkloadSpec, pod: PodRecord) -> int:
-        """Where a pod is, or where its job's allocation wants it; in that case its room is taken already."""
+        """The column of a pod's node, or of its allocated node, whose room it holds already."""
         if pod.leaving:
             return NO_NODE
         if pod.node:
@@ -223,7 +224,7 @@ class WorkloadBuilder:
         return self._nodes.nodes.columns[node] if node in self._pods.alive else NO_NODE
 
     def _pool_name(self, resolved: ResolvedSpec) -> str:
-        """The pool that a job names, or its pods, or the batch Job that made them, or its namespace."""
+        """The pool named by the job, else by its pods, else by their batch Job, else by the namespace."""
         meta = resolved.spec.metadata
         namespace = self._world.namespaces.get(meta.namespace)
         return (
@@ -247,7 +248,7 @@ class WorkloadBuilder:
         return namespace.metadata.labels if namespace else {}
 
     def _priority(self, resolved: ResolvedSpec) -> int:
-        """The value of the class that a job has; what its pods say of it goes first; else the default."""
+        """The priority: as resolved in its pods, else of the PriorityClass, else the global default."""
         named = _class_of(resolved)
         said = (pod_class.priority for pod_class in resolved.pod_classes if pod_class.priority_class == named)
         value = next((priority for priority in said if priority is not None), None)
@@ -255,14 +256,14 @@ class WorkloadBuilder:
             return value
         return (self._world.priority_of(named) or 0) if named else self._world.default_priority
 
-    def _makes_room(self, resolved: ResolvedSpec) -> bool:
-        """Whether others may have to leave for a job: not if its class, or a pod of its, says Never."""
+    def _may_preempt(self, resolved: ResolvedSpec) -> bool:
+        """Whether a job may preempt: not if its class or one of its pods has preemptionPolicy Never."""
         if any(pod_class.patient for pod_class in resolved.pod_classes):
             return False
-        return not self._world.is_patient(_class_of(resolved))
+        return not self._world.never_preempts(_class_of(resolved))
 
     def _held(self, resolved: ResolvedSpec) -> Reason | None:
-        """Why a workload must not be placed now, whatever room there is."""
+        """Why a workload must not be placed now, whatever room there is; None if it may."""
         refused = self._claims.refused(resolved.spec.key)
         if refused:
             return Reason("NameTaken", f"the pod {refused[0]}/{refused[1]} belongs to somebody else")
@@ -282,22 +283,22 @@ def _occupant(task: Task) -> Occupant:
 
 
 def _class_of(resolved: ResolvedSpec) -> str:
-    """The PriorityClass that a job names, or the first of its pods that names one."""
+    """The PriorityClass of a job, else of the first of its pods that names one."""
     named = (pod_class.priority_class for pod_class in resolved.pod_classes)
     return resolved.spec.priority_class or next(filter(None, named), "")
 
 
 def _minimum(spec: WorkloadSpec, slots: list[Slot]) -> int:
-    """The minimum, as far as its pods are ours to place."""
+    """The minimum, as far as Shoal schedules the pods."""
     if len(slots) == len(spec.slots):
         return spec.minimum
     return min(spec.minimum, sum(slot.varying for slot in slots))
 
 
 def _present(tasks: list[Task], least: int) -> list[Task]:
-    """Tasks of an elastic workload: those with nodes, those its minimum lacks, or else the promised ones."""
+    """Tasks of an elastic workload: placed ones, and those that its minimum lacks, else nominated ones."""
     lacking = max(least - sum(task.varying and task.column != NO_NODE for task in tasks), 0)
     missing = [task for task in tasks if task.varying and task.column == NO_NODE]
-    promised = [task for task in missing if task.nominated != NO_NODE]
-    wanted = set(missing[:lacking] if lacking else promised)
+    nominated = [task for task in missing if task.nominated != NO_NODE]
+    wanted = set(missing[:lacking] if lacking else nominated)
     return [task for task in tasks if not task.varying or task.column != NO_NODE or task in wanted]

@@ -1,7 +1,4 @@
-"""Rosters: parties in the order of their seniority, kept up to date.
-
-Parties: jobs, gangs and loose pods as workloads, each made anew when something it depends on changes.
-"""
+"""WorkloadIndex: jobs, gangs and loose pods as workloads, each rebuilt when a dependency changes."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -22,21 +19,21 @@ from shoal.kinds.pods import PodRecord
 from shoal.kinds.workload_spec import WorkloadKey, WorkloadSpec
 
 _FEW: Final = 8
-"""With less than one change in so many, changing the order is cheaper than making it anew."""
+"""With less than one change per this many entries, inserting is cheaper than sorting again."""
 
 _seniority: Final = attrgetter("seniority")
 
 
 class OrderedIndex:
-    """An ordered list of parties, no two of which are of the same seniority."""
+    """Workload entries ordered by age; no two have the same seniority."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Start empty."""
         self._entries: list[WorkloadEntry] = []
         self._workloads: list[Workload] = []
 
     def entries(self) -> tuple[WorkloadEntry, ...]:
-        """The parties in order."""
+        """The entries in order."""
         return tuple(self._entries)
 
     def workloads(self) -> tuple[Workload, ...]:
@@ -44,7 +41,7 @@ class OrderedIndex:
         return tuple(self._workloads)
 
     def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
-        """Let parties go and others come; those that go are there."""
+        """Remove entries, which must be present, and add others."""
         if (len(gone) + len(come)) * _FEW > len(self._entries):
             left = set(gone)
             kept = [entry for entry in self._entries if entry not in left]
@@ -61,14 +58,14 @@ class OrderedIndex:
 
 
 class WorkloadLists:
-    """Everybody, those for whom a cycle has something to do, and those whose size it decides on."""
+    """All workloads, those that a cycle must look at, and those whose size it decides."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Start empty."""
         self.all, self.unsettled, self.elastic = OrderedIndex(), OrderedIndex(), OrderedIndex()
 
     def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
-        """Let parties go and others come."""
+        """Remove entries and add others."""
         self.all.change(gone, come)
         self.unsettled.change(
             *([one for one in some if needs_planning(one.workload)] for some in (gone, come))
@@ -77,7 +74,7 @@ class WorkloadLists:
 
 
 def find_entry(entries: tuple[WorkloadEntry, ...], workload: Workload) -> WorkloadEntry:
-    """The party of a workload, among parties in order; KeyError if there is none."""
+    """The entry of a workload among ordered entries; KeyError if there is none."""
     wanted = workload.created, workload.namespace, workload.name, workload.kind
     place = bisect_left(entries, wanted, key=_seniority)
     if place == len(entries) or entries[place].workload is not workload:
@@ -86,7 +83,7 @@ def find_entry(entries: tuple[WorkloadEntry, ...], workload: Workload) -> Worklo
 
 
 def needs_planning(workload: Workload) -> bool:
-    """Whether there is something to do for a workload, or something to say that may change."""
+    """Whether a cycle must look at a workload: it wants a node, or its verdict may change."""
     if workload.held or workload.broken_since is not None:
         return True
     seated = [task.varying for task in workload.tasks if task.column != NO_NODE]
@@ -97,12 +94,12 @@ T = TypeVar("T", bound=Hashable)
 
 
 class WorkloadIndex:
-    """All parties, and where each wants to be, how it grows, and which pool batch Jobs name."""
+    """All workloads, indexed by the nodes and name prefixes that they depend on."""
 
     def __init__(
         self, world: World, pods: PodIndex, nodes: NodeTable, builder: WorkloadBuilder, claims: NameClaims
     ) -> None:
-        """Begin with nobody."""
+        """Start empty."""
         self._world, self._pods, self._nodes = world, pods, nodes
         self._builder, self._claims = builder, claims
         self.lists = WorkloadLists()
@@ -113,11 +110,11 @@ class WorkloadIndex:
         self._pools: dict[Key, str] = {}
 
     def on(self, node: str) -> Iterator[WorkloadEntry]:
-        """Parties some of whose tasks are given a node, or promised one, although they have no pods there."""
+        """Workloads with allocations or nominations on a node."""
         yield from (self._built[key] for key in sorted(self._by_node.get(node, ())) if key in self._built)
 
     def update_specs(self, changes: Mapping[str, set[Key]], pods: PodChanges) -> set[WorkloadKey]:
-        """Let jobs say again what they want where they, or their pods, have changed; who they are."""
+        """Compute the specs of changed jobs and of jobs with changed pods again; return their keys."""
         keys = {(kind, *key) for kind in self._world.jobs for key in changes[kind]}
         for before, after in pods.pods.values():
             keys.update(self._possible_workloads(before), self._possible_workloads(after))
@@ -130,7 +127,7 @@ class WorkloadIndex:
     def affected(
         self, changes: Mapping[str, set[Key]], pods: PodChanges, rebuilt: NodeTableChanges
     ) -> Iterator[WorkloadKey]:
-        """Whose workload depends on something that has changed, though its sketch does not."""
+        """Keys of workloads that depend on a change, although their specs do not."""
         if changes["PriorityClass"] or rebuilt.pools:
             yield from self._specs
         spaces = {name for _, name in changes["Namespace"]}
@@ -146,7 +143,7 @@ class WorkloadIndex:
             )
 
     def move_columns(self, columns: Sequence[int], stale: Collection[WorkloadKey]) -> None:
-        """Follow nodes to other columns, with all parties but those that are made anew in any case."""
+        """Move all workloads to the new columns of their nodes, except those that are built again anyway."""
         gone, come = [], []
         for key, entry in self._built.items():
             moved = entry if key in stale else entry.moved(columns)
@@ -157,7 +154,7 @@ class WorkloadIndex:
         self.lists.change(gone, come)
 
     def rebuild(self, keys: Iterable[WorkloadKey]) -> set[str]:
-        """Make workloads anew; the nodes on which tasks without pods have room now, or no longer."""
+        """Build workloads again; return nodes whose allocated tasks without pods changed."""
         resolved_specs = {key: self._resolve(key) for key in keys}
         for key, resolved in resolved_specs.items():
             if resolved:
@@ -174,7 +171,7 @@ class WorkloadIndex:
         return {node for entry in (*gone, *made.values()) for node, _ in entry.guests}
 
     def _spec_of(self, kind: str, namespace: str, name: str) -> WorkloadSpec | None:
-        """What a job wants; None when it wants nothing, or is no more."""
+        """The spec of a workload; None if it wants nothing or does not exist."""
         pods, key = self._pods, (namespace, name)
         if kind in self._world.jobs:
             job = self._world.jobs[kind].get(key)
@@ -190,7 +187,7 @@ class WorkloadIndex:
         return pod_spec(pod) if pod and alone else None
 
     def _replace_spec(self, key: WorkloadKey, spec: WorkloadSpec | None) -> None:
-        """Replace a sketch, and note where its party wants to be, how it may grow and what it asks for."""
+        """Replace the spec of a workload, and update the indexes."""
         before = self._specs.pop(key, None)
         if before:
             self._index(before, come=False)
@@ -211,12 +208,12 @@ class WorkloadIndex:
         return self._builder.resolve(spec) if spec else None
 
     def _growing_into(self, key: Key) -> Iterator[WorkloadKey]:
-        """Who could have given a name to a new pod."""
+        """Workloads that could name a new pod so."""
         for row, _ in numbered_prefixes(key):
             yield from self._by_prefix.get(row, ())
 
     def _possible_workloads(self, pod: PodRecord | None) -> Iterator[WorkloadKey]:
-        """Parties that a pod may be of: which, depends on the jobs that there are."""
+        """Workloads that a pod may belong to; which one depends on the existing jobs."""
         if pod is None:
             return
         yield "Pod", pod.namespace, pod.name
@@ -226,7 +223,7 @@ class WorkloadIndex:
             yield pod.owner.kind, pod.namespace, pod.owner.name
 
     def _changed_pools(self, jobs: Iterable[Key]) -> list[Key]:
-        """Note which pools batch Jobs name for their pods; those that name another than before."""
+        """Batch Jobs whose pool annotation changed."""
         changed = []
         for job in jobs:
             known = self._world.batch_jobs.get(job)
@@ -243,7 +240,7 @@ def _shapes(spec: WorkloadSpec) -> set[Shape]:
 
 
 def _mark(index: dict[T, set[WorkloadKey]], place: T, key: WorkloadKey, *, there: bool) -> None:
-    """Put a key into an index, or take it out and what is left empty."""
+    """Add a key to an index, or remove it and an entry that becomes empty."""
     if there:
         index.setdefault(place, set()).add(key)
         return

@@ -1,9 +1,7 @@
-"""Changes: which objects of a World are not as they were when somebody looked last.
+"""World: the objects of one cluster, as the records that snapshots are built from.
 
-World: the objects of one cluster, as records that Snapshots are made of.
-
-Objects come and go in any order, as a cluster tells of them. Whoever makes something of a World follows it:
-it is told which objects have changed, and of those that are written anew without a change it hears nothing.
+Objects are added and removed in any order, as watch events arrive. Consumers of a World follow it: they get
+the keys of objects that changed. An update that changes nothing that is read here is not reported.
 """
 
 from collections.abc import Callable
@@ -23,7 +21,7 @@ from shoal.kinds.base import workload_kinds
 from shoal.kinds.pod_classes import NAMESPACE_LABEL, PodClassCache
 from shoal.kinds.pods import PodRecord, record_of
 
-_SHELVES: Final = {
+_COLLECTIONS: Final = {
     "Node": "nodes",
     "Pool": "pools",
     "Namespace": "namespaces",
@@ -32,14 +30,14 @@ _SHELVES: Final = {
     "Job": "batch_jobs",
     "Pod": "pods",
 }
-_OF_CLUSTER: Final = ("Node", "Pool", "Namespace", "PriorityClass")
+_CLUSTER_SCOPED: Final = ("Node", "Pool", "Namespace", "PriorityClass")
 
 
 class World:
-    """The objects of one cluster. What is kept here is changed by its methods only."""
+    """The objects of one cluster. They are changed only through methods."""
 
     def __init__(self, now: float) -> None:
-        """Begin empty; objects that do not say when they were made count as made `now`."""
+        """Start empty; objects without creationTimestamp count as created `now`."""
         self.now = now
         self.pod_classes = PodClassCache()
         self.nodes: dict[str, Node] = {}
@@ -54,35 +52,38 @@ class World:
         self._followers: list[ref[Changes]] = []
 
     def __copy__(self) -> Self:
-        """Another world with the same objects, which nobody follows."""
+        """A world with the same objects and no followers."""
         twin = type(self)(self.now)
         vars(twin).update(self._contents())
         return twin
 
     def become(self, other: "World") -> None:
-        """Have the objects that a copy has, in which some were replaced; whoever follows is told of those.
+        """Take over the objects of a copy in which some were replaced; followers get their keys.
 
-        Namespaces are the same in both, and nothing is assumed in either.
+        Both must have the same namespaces, and no assumptions.
         """
-        for kind in (*_SHELVES, *self.jobs):
-            here, there = self._shelf(kind), other._shelf(kind)  # noqa: SLF001 - it is one of us
+        for kind in (*_COLLECTIONS, *self.jobs):
+            here, there = self._collection(kind), other._collection(kind)  # noqa: SLF001 - of the same class
             if here is not there:
                 for index in here.keys() | there.keys():
                     if here.get(index) is not there.get(index):
-                        self._note(kind, ("", index) if kind in _OF_CLUSTER else index)
+                        self._note(kind, ("", index) if kind in _CLUSTER_SCOPED else index)
         vars(self).update(other._contents())  # noqa: SLF001
 
     def follow(self, wake: Callable[[], None] | None = None) -> Changes:
-        """What changes from now on; to begin with, all that is there. `wake` is told when to look."""
+        """The changes from now on, starting with all present objects.
+
+        `wake` is called when there are some.
+        """
         changes = Changes(wake)
-        for kind in (*_SHELVES, *self.jobs):
-            for key in self._shelf(kind):
-                changes.note(kind, ("", key) if kind in _OF_CLUSTER else key)
+        for kind in (*_COLLECTIONS, *self.jobs):
+            for key in self._collection(kind):
+                changes.note(kind, ("", key) if kind in _CLUSTER_SCOPED else key)
         self._followers = [*(one for one in self._followers if one() is not None), ref(changes)]
         return changes
 
     def put(self, *views: Object, version: int = 0) -> None:
-        """Take objects in, new ones and others as they are now; `version` is the cluster's number for it."""
+        """Add or replace objects; `version` is the number of their resourceVersion."""
         for view in views:
             if isinstance(view, Pod):
                 self.keep(record_of(view, self.pod_classes, self.now), version)
@@ -91,88 +92,88 @@ class World:
                 self._place(kind, key, self._assumed.seen(kind, key, view, version))
 
     def keep(self, pod: PodRecord, version: int = 0) -> None:
-        """Take a pod in that is a record already."""
+        """Add or replace a pod that is a record already."""
         self._place("Pod", pod.key, self._revised(self._assumed.seen("Pod", pod.key, pod, version)))
 
     def remove(self, kind: str, key: Key) -> None:
-        """Take an object out; it is no error if there is none."""
+        """Remove an object; it need not exist."""
         self._assumed.drop(kind, key)
         index = _index(kind, key)
-        if self._shelf(kind).pop(index, None) is None:
+        if self._collection(kind).pop(index, None) is None:
             return
         if kind == "Namespace":
             self._relabel(key[1], None)
         self._note(kind, key)
 
     def assume_bound(self, key: Key, node: str) -> Assumption | None:
-        """A pod has a node from now on, as far as anybody can see; None if there is no such pod."""
+        """Assume that a pod is bound to a node; None if there is no such pod."""
         pod = self.pods.get(key)
         return self._assume(assumptions.bound(pod, node), pod) if pod else None
 
     def assume_leaving(self, key: Key) -> Assumption | None:
-        """A pod is leaving from now on; None if there is no such pod."""
+        """Assume that a pod is being deleted; None if there is no such pod."""
         pod = self.pods.get(key)
         return self._assume(assumptions.leaving(pod), pod) if pod else None
 
     def assume_marked(self, key: Key, **changes: Any) -> Assumption | None:  # noqa: ANN401 - fields of a record
-        """A pod says something else of itself from now on; None if there is no such pod."""
+        """Assume other field values of a pod record; None if there is no such pod."""
         pod = self.pods.get(key)
         return self._assume(assumptions.marked(pod, changes), pod) if pod else None
 
     def assume_status(self, kind: str, key: Key, **changes: Any) -> Assumption | None:  # noqa: ANN401 - fields of any status
-        """A job has another status from now on; None if there is no such job."""
+        """Assume other status fields of a job; None if there is no such job."""
         job = self.jobs[kind].get(key)
         return self._assume(assumptions.restated(job, changes), job) if job else None
 
     def written(self, assumption: Assumption, version: int) -> None:
-        """What was assumed is so since this version: what is told of it then, or later, is the answer."""
+        """An assumed write was made in this version: a watch event of that version or later confirms it."""
         assumptions.known_to_be_written(assumption, version)
         self._replace(assumption, self._assumed.review(assumption))
 
     def forget(self, assumption: Assumption) -> None:
-        """What was assumed has not come about: what was told counts again."""
+        """An assumed write failed: the last state from the watch counts again."""
         self._replace(assumption, self._assumed.review(assumption, forget=True))
 
     @property
     def assumed(self) -> int:
-        """How many assumptions have no answer yet."""
+        """Number of assumptions that are not confirmed yet."""
         return len(self._assumed)
 
     def priority_of(self, name: str) -> int | None:
-        """The value of a PriorityClass; None if there is none of that name."""
+        """The value of a PriorityClass; None if it does not exist."""
         known = self.priority_classes.get(name)
         return known.value if known else BUILT_IN_PRIORITIES.get(name)
 
-    def is_patient(self, name: str) -> bool:
-        """Whether nobody must leave for pods of a PriorityClass."""
+    def never_preempts(self, name: str) -> bool:
+        """Whether a PriorityClass has `preemptionPolicy: Never`."""
         known = self.priority_classes.get(name)
         return known is not None and known.preemption_policy == "Never"
 
     @property
     def default_priority(self) -> int:
-        """The value of the PriorityClass that is everybody's default."""
+        """The value of the global default PriorityClass; 0 if there is none."""
         values = (c.value for c in self.priority_classes.values() if c.global_default)
         return min(values, default=0)
 
     def _contents(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
-    def _shelf(self, kind: str) -> dict[Any, Any]:
-        """Where objects of a kind are kept: by name, those of namespaces by key."""
-        found: dict[Any, Any] = getattr(self, _SHELVES[kind]) if kind in _SHELVES else self.jobs[kind]
+    def _collection(self, kind: str) -> dict[Any, Any]:
+        """The objects of a kind: by name if cluster-scoped, else by key."""
+        found: dict[Any, Any] = getattr(self, _COLLECTIONS[kind]) if kind in _COLLECTIONS else self.jobs[kind]
         return found
 
     def _place(self, kind: str, key: Key, thing: Object | PodRecord) -> None:
-        shelf, index = self._shelf(kind), _index(kind, key)
-        if shelf.get(index) == thing:
+        collection, index = self._collection(kind), _index(kind, key)
+        if collection.get(index) == thing:
             return
-        shelf[index] = thing
+        collection[index] = thing
         if isinstance(thing, Namespace):
             self._relabel(key[1], {**thing.metadata.labels, NAMESPACE_LABEL: key[1]})
         self._note(kind, key)
 
     def _relabel(self, namespace: str, labels: dict[str, str] | None) -> None:
-        """Let rules that choose namespaces by their labels follow."""
+        """Update affinity terms that select namespaces by their labels."""
         before = self.pod_classes.namespaces.pop(namespace, None)
         if labels is not None:
             self.pod_classes.namespaces[namespace] = labels
@@ -181,7 +182,7 @@ class World:
         for pod in [pod for pod in self.pods.values() if pod.pod_class.choices]:
             self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *self.jobs):
-            for key in self._shelf(kind):
+            for key in self._collection(kind):
                 self._note(kind, key)
 
     def _assume(self, assumption: Assumption, thing: object) -> Assumption:
@@ -194,7 +195,7 @@ class World:
             self._place(assumption.kind, assumption.key, current)
 
     def _revised(self, pod: PodRecord) -> PodRecord:
-        """A pod as it is now; it may have been told of before namespaces were given other labels."""
+        """A pod with its affinity terms resolved against the present labels of namespaces."""
         if not pod.pod_class.choices:
             return pod
         return replace(pod, pod_class=self.pod_classes.revised(pod.pod_class))
@@ -207,4 +208,4 @@ class World:
 
 
 def _index(kind: str, key: Key) -> Key | str:
-    return key[1] if kind in _OF_CLUSTER else key
+    return key[1] if kind in _CLUSTER_SCOPED else key
