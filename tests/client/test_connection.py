@@ -1,4 +1,4 @@
-"""A connection, spoken to byte by byte: every way to end an answer, and every way not to."""
+"""Connections byte by byte: every encoding in which a response can end, and in which it can break."""
 
 import contextlib
 import io
@@ -20,118 +20,126 @@ from shoal.cluster.resources import PODS
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = OK + b"Content-Length: 11\r\n\r\nhello\nworld"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n8\r\nlo\nworld\r\n0\r\n\r\n"
-TO_THE_END = OK + b"\r\nhello\nworld"
-AFTER_ANOTHER = b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH
-ANSWERS = {"length": LENGTH, "chunked": CHUNKED, "to the end": TO_THE_END, "100 before": AFTER_ANOTHER}
+UNTIL_CLOSE = OK + b"\r\nhello\nworld"
+AFTER_INFORMATIONAL = b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH
+RESPONSES = {
+    "length": LENGTH,
+    "chunked": CHUNKED,
+    "until close": UNTIL_CLOSE,
+    "100 before": AFTER_INFORMATIONAL,
+}
 
 
 @contextlib.contextmanager
-def saying(pieces: list[bytes]) -> Iterator[socket.socket]:
-    """A line on which somebody says this, piece by piece, and hangs up."""
+def peer_sending(chunks: list[bytes]) -> Iterator[socket.socket]:
+    """Yield a socket whose peer sends these chunks one by one, and closes the connection."""
     ours, theirs = socket.socketpair()
 
-    def say() -> None:
+    def send() -> None:
         with theirs, contextlib.suppress(OSError):
-            for piece in pieces:
-                theirs.sendall(piece)
+            for chunk in chunks:
+                theirs.sendall(chunk)
 
-    speaker = threading.Thread(target=say)
-    speaker.start()
+    sender = threading.Thread(target=send)
+    sender.start()
     with ours:
         yield ours
-    speaker.join()
+    sender.join()
 
 
-def begun(line: socket.socket) -> Response:
-    answer = Response(line)
-    answer.begin()
-    return answer
+def read_head(sock: socket.socket) -> Response:
+    response = Response(sock)
+    response.read_head()
+    return response
 
 
-@pytest.mark.parametrize("way", ANSWERS)
+@pytest.mark.parametrize("encoding", RESPONSES)
 @given(cuts=st.sets(st.integers(1, 90)))
-def test_an_answer_is_the_same_however_it_is_cut(way: str, cuts: set[int]) -> None:
-    text = ANSWERS[way]
+def test_a_response_does_not_depend_on_how_it_is_split(encoding: str, cuts: set[int]) -> None:
+    text = RESPONSES[encoding]
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
-    pieces = [text[start:end] for start, end in itertools.pairwise(places)]
-    with saying(pieces) as line:
-        answer = begun(line)
-        assert (answer.status, answer.read()) == (200, b"hello\nworld")
-        assert answer.reusable == (way != "to the end")
-    with saying(pieces) as line:
-        assert list(io.BufferedReader(begun(line), 4)) == [b"hello\n", b"world"]
+    chunks = [text[start:end] for start, end in itertools.pairwise(places)]
+    with peer_sending(chunks) as sock:
+        response = read_head(sock)
+        assert (response.status, response.read()) == (200, b"hello\nworld")
+        assert response.reusable == (encoding != "until close")
+    with peer_sending(chunks) as sock:
+        assert list(io.BufferedReader(read_head(sock), 4)) == [b"hello\n", b"world"]
 
 
-@pytest.mark.parametrize("way", ["length", "chunked", "100 before"])
-def test_an_answer_that_is_broken_off_is_none(way: str) -> None:
-    text = ANSWERS[way]
+@pytest.mark.parametrize("encoding", ["length", "chunked", "100 before"])
+def test_a_truncated_response_is_an_error(encoding: str) -> None:
+    text = RESPONSES[encoding]
     for end in range(len(text)):
-        with saying([text[:end]]) as line, pytest.raises(ConnectionError, match="closed the connection"):
-            begun(line).read()
+        with (
+            peer_sending([text[:end]]) as sock,
+            pytest.raises(ConnectionError, match="closed the connection"),
+        ):
+            read_head(sock).read()
 
 
-def test_what_was_read_before_the_end_of_it_is_not_lost() -> None:
-    with saying([LENGTH[:-5]]) as line:
-        reader = io.BufferedReader(begun(line))
+def test_lines_before_the_truncation_are_read() -> None:
+    with peer_sending([LENGTH[:-5]]) as sock:
+        reader = io.BufferedReader(read_head(sock))
         assert reader.readline() == b"hello\n"
         with pytest.raises(ConnectionError):
             reader.readline()
 
 
 NOT_REUSABLE = {
-    "it says so": OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nhi",
-    "it is old": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-    "it says more than it was asked": OK + b"Content-Length: 2\r\n\r\nhi" + LENGTH,
+    "the server asks to close": OK + b"Connection: close\r\nContent-Length: 2\r\n\r\nhi",
+    "HTTP/1.0": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+    "an excess response": OK + b"Content-Length: 2\r\n\r\nhi" + LENGTH,
 }
 
 
 @pytest.mark.parametrize("case", NOT_REUSABLE)
-def test_a_connection_that_is_not_used_again(case: str) -> None:
-    with saying([NOT_REUSABLE[case]]) as line:
-        answer = begun(line)
-        assert answer.read() == b"hi"
-        assert not answer.reusable
+def test_a_connection_that_is_not_reusable(case: str) -> None:
+    with peer_sending([NOT_REUSABLE[case]]) as sock:
+        response = read_head(sock)
+        assert response.read() == b"hi"
+        assert not response.reusable
 
 
 @pytest.mark.parametrize(
     "text", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\x15\x03\x01\x00\x02\x02", b"HTTP/1.1 abc\r\n"]
 )
-def test_what_is_not_http(text: bytes) -> None:
-    with saying([text]) as line, pytest.raises(ProtocolError, match="does not speak HTTP"):
-        begun(line)
+def test_a_server_that_does_not_speak_http(text: bytes) -> None:
+    with peer_sending([text]) as sock, pytest.raises(ProtocolError, match="does not speak HTTP"):
+        read_head(sock)
 
 
-def test_who_is_interrupted_while_an_answer_is_read_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_a_response_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Response, "on_body", interrupted)
-    with saying([LENGTH]) as line, pytest.raises(KeyboardInterrupt):
-        begun(line).read()
+    with peer_sending([LENGTH]) as sock, pytest.raises(KeyboardInterrupt):
+        read_head(sock).read()
 
 
 # --- over a real connection --------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def listening(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """The address of somebody who answers each request of one connection like this, and what was asked."""
-    heard: list[bytes] = []
+def server_sending(*responses: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield the URL of a server that sends these responses on one connection, and the requests received."""
+    received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            line, _ = listener.accept()
-            with line:
-                for answer in answers:
+            sock, _ = listener.accept()
+            with sock:
+                for response in responses:
                     text = b""
-                    while b"\r\n\r\n" not in text and (more := line.recv(65536)):
+                    while b"\r\n\r\n" not in text and (more := sock.recv(65536)):
                         text += more
-                    heard.append(text)
-                    line.sendall(answer)
+                    received.append(text)
+                    sock.sendall(response)
 
         server = threading.Thread(target=serve)
         server.start()
-        yield "http://{}:{}".format(*listener.getsockname()), heard
+        yield "http://{}:{}".format(*listener.getsockname()), received
         server.join()
 
 
@@ -143,40 +151,40 @@ def access(url: str, proxy: str = "") -> Access:
     return Access(url=url, tls=found.tls, credential_source=found.credential_source, proxy=proxy)
 
 
-def test_what_is_asked_and_that_a_connection_is_used_again() -> None:
-    with listening(FOUND, FOUND) as (url, heard):
+def test_a_connection_is_reused() -> None:
+    with server_sending(FOUND, FOUND) as (url, received):
         client = Client(access(url))
         for _ in range(2):
             assert client.get(PODS, "a", "ns")["metadata"]["name"] == "a"
         client.close()
-    assert heard[0].startswith(b"GET /api/v1/namespaces/ns/pods/a HTTP/1.1\r\nHost: 127.0.0.1:")
-    assert heard[0] == heard[1]
-    assert b"\r\nAuthorization: Bearer t\r\n" in heard[0]
+    assert received[0].startswith(b"GET /api/v1/namespaces/ns/pods/a HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert received[0] == received[1]
+    assert b"\r\nAuthorization: Bearer t\r\n" in received[0]
 
 
-def test_a_proxy_is_asked_for_a_line() -> None:
-    with listening(b"HTTP/1.1 200 Connection established\r\n\r\n", FOUND) as (proxy, heard):
+def test_a_tunnel_through_a_proxy() -> None:
+    with server_sending(b"HTTP/1.1 200 Connection established\r\n\r\n", FOUND) as (proxy, received):
         client = Client(access("http://[::1]:6443/base", proxy))
         assert client.get(PODS, "a", "ns")["metadata"]["name"] == "a"
         client.close()
-    assert heard[0] == b"CONNECT [::1]:6443 HTTP/1.1\r\nHost: [::1]:6443\r\n\r\n"
-    assert heard[1].startswith(b"GET /base/api/v1/namespaces/ns/pods/a HTTP/1.1\r\nHost: [::1]:6443\r\n")
+    assert received[0] == b"CONNECT [::1]:6443 HTTP/1.1\r\nHost: [::1]:6443\r\n\r\n"
+    assert received[1].startswith(b"GET /base/api/v1/namespaces/ns/pods/a HTTP/1.1\r\nHost: [::1]:6443\r\n")
 
 
 def test_a_proxy_that_refuses() -> None:
-    with listening(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as (proxy, _):
+    with server_sending(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as (proxy, _):
         client = Client(access("https://10.0.0.1:6443", proxy))
         with pytest.raises(UnavailableError, match="the proxy answers 403"):
             client.get(PODS, "a", "ns")
 
 
-def test_a_proxy_of_another_sort() -> None:
+def test_an_unsupported_proxy() -> None:
     client = Client(access("https://10.0.0.1:6443", "https://127.0.0.1:1"))
     with pytest.raises(UnavailableError, match="unsupported proxy"):
         client.get(PODS, "a", "ns")
 
 
-def test_a_line_break_does_not_get_into_what_is_said() -> None:
+def test_a_line_break_in_a_header_is_rejected() -> None:
     connection = Connection(access("http://127.0.0.1:1"), Credentials(""), None)
     with pytest.raises(ProtocolError, match="Authorization"):
-        connection.ask("GET", "/", {"Authorization": "Bearer t\r\nX: y"}, None)
+        connection.request("GET", "/", {"Authorization": "Bearer t\r\nX: y"}, None)

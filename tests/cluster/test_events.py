@@ -5,7 +5,7 @@ import asyncio
 from shoal.cluster.events import EventRecorder, ObjectEvent, ObjectReference
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
-from tests.controllers.harness import registry, observe
+from tests.controllers.harness import observe, registry
 from tests.controllers.virtual_time import clock, run_virtual
 
 JOB = ObjectReference(api_version="batch/v1", kind="Job", name="j", namespace="default", uid="u1")

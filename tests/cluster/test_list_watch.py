@@ -114,7 +114,9 @@ CASES = {
     "a broken watch is resumed": Case([listed(4), started, received(5), failed(DOWN)], "watch 5", [1]),
     "a busy server decides the delay": Case([listed(4), failed(BUSY)], "watch 4", [5]),
     "410 leads to another list": Case([listed(4), started, received(5), failed(GONE)], "list", [1]),
-    "an error that the version may cause leads to another list": Case([listed(4), failed(BROKEN)], "list", [1]),
+    "an error that the version may cause leads to another list": Case(
+        [listed(4), failed(BROKEN)], "list", [1]
+    ),
     "a list that fails is repeated": Case([failed(DOWN), failed(BROKEN)], "list", [1, 2]),
     "a resource that is not installed is listed again": Case([failed(ABSENT, 2)], "list", [1, 2]),
     "delays grow to the maximum": Case([listed(4), failed(DOWN, MAX_RESUMES)], "watch 4", [1, 2, 4, 8, 8]),

@@ -95,7 +95,9 @@ def test_the_same_list_again_changes_nothing(entries: list[StoreEntry]) -> None:
 
 
 @given(LISTS, st.lists(st.tuples(st.booleans(), ENTRIES), max_size=10))
-def test_events_update_what_is_known(entries: list[StoreEntry], events: list[tuple[bool, StoreEntry]]) -> None:
+def test_events_update_what_is_known(
+    entries: list[StoreEntry], events: list[tuple[bool, StoreEntry]]
+) -> None:
     store, handlers = ObjectStore[DecodedItems](), TwoHandlers()
     handlers.all.handle(store.replace(entries))
     known = {found.key: found for found in entries}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cluster.resources import (PODS, Object, Resource, resource_of, by_kind, resources)
+from shoal.cluster.resources import PODS, Object, Resource, by_kind, resource_of, resources
 from tests.k8s.controlplane import ControlPlane
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.cluster.errors import BadRequestError
 from shoal.cluster.port import Selector
-from shoal.cluster.resources import (EVENTS, JOBS, NODES, PODS, SECRETS, Object, Resource, resource_of)
+from shoal.cluster.resources import EVENTS, JOBS, NODES, PODS, SECRETS, Object, Resource, resource_of
 from shoal.cluster.selection import CompiledSelector
 
 LABELS = {"team": "a", "tier": "web", "size": "10", "example.com/x": ""}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.cluster.authority import Authority
+from tests.cluster.certificates import CertificateAuthority
 from tests.cluster.faults.schedule import Fault, Schedule
-from tests.cluster.listening import listening, server_context
+from tests.cluster.local_server import serve_locally, server_context
 
 _PIECE: Final = 2**16
 _FOR_EVER: Final = 2**62
@@ -31,12 +31,12 @@ class Proxy:
     upstream: str
     trusted: ssl.SSLContext
     schedule: Schedule
-    authority: Authority = field(default_factory=lambda: Authority("of the proxy"))
+    authority: CertificateAuthority = field(default_factory=lambda: CertificateAuthority("of the proxy"))
     url: str = ""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["Proxy"]:
-        async with listening(self._answer, server_context(self.authority.server())) as self.url:
+        async with serve_locally(self._answer, server_context(self.authority.server())) as self.url:
             yield self
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,11 +13,11 @@ from shoal.cluster.kubernetes.access import Access, AccessError, TlsConfig, Toke
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access, in_cluster_access
 from shoal.cluster.resources import CONFIG_MAPS
-from tests.cluster.authority import Authority
-from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
-from tests.cluster.listening import server_context
+from tests.cluster.certificates import CertificateAuthority
+from tests.cluster.kubernetes.scripted_server import ScriptedServer, error_response, response
+from tests.cluster.local_server import server_context
 
-FOUND = answer(200, {"metadata": {"name": "a"}})
+FOUND = response(200, {"metadata": {"name": "a"}})
 KUBECONFIG = """
 clusters: [{name: c, cluster: {server: "http://from-kubeconfig"}}]
 contexts: [{name: x, context: {cluster: c}}]
@@ -31,7 +31,7 @@ def account(tmp_path: Path) -> Path:
     directory = tmp_path / "account"
     directory.mkdir()
     (directory / "token").write_text("t1")
-    (directory / "ca.crt").write_bytes(Authority("first").pem)
+    (directory / "ca.crt").write_bytes(CertificateAuthority("first").pem)
     (directory / "namespace").write_text("shoal-system")
     return directory
 
@@ -60,7 +60,10 @@ def test_what_is_named_comes_first(tmp_path: Path, account: Path, monkeypatch: p
     named = str(tmp_path / "config")
     here = pod("https://10.0.0.1:443")
     assert find_access(named, env=here, service_account=account).url == "http://from-kubeconfig"
-    assert find_access(env={**here, "KUBECONFIG": named}, service_account=account).url == "http://from-kubeconfig"
+    assert (
+        find_access(env={**here, "KUBECONFIG": named}, service_account=account).url
+        == "http://from-kubeconfig"
+    )
     assert find_access(env=here, service_account=account).url == "https://10.0.0.1:443"
     assert find_access(context="x", env=here, service_account=account).url == "http://from-home"
     assert find_access(env={}, service_account=account).url == "http://from-home"
@@ -87,10 +90,10 @@ def test_a_service_account_that_is_not_whole(account: Path) -> None:
 
 async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -> None:
     """First the token, then the certificate of the server together with who vouches for it."""
-    first, second = Authority("first"), Authority("second")
+    first, second = CertificateAuthority("first"), CertificateAuthority("second")
     replace(account / "ca.crt", first.pem)
     shown = server_context(first.server())
-    async with Scripted([FOUND]).serving(shown) as server:
+    async with ScriptedServer([FOUND]).serving(shown) as server:
         cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
         await cluster.get(CONFIG_MAPS, "a", "ns")
         replace(account / "token", b"t2")
@@ -102,7 +105,7 @@ async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -
         replace(account / "ca.crt", second.pem + first.pem)
         await cluster.get(CONFIG_MAPS, "a", "ns")
         await cluster.close()
-    assert [asked.headers["Authorization"] for asked in server.asked] == [
+    assert [requests.headers["Authorization"] for requests in server.requests] == [
         "Bearer t1",
         "Bearer t2",
         "Bearer t2",
@@ -125,32 +128,34 @@ async def test_a_token_that_is_refused_is_not_tried_again_unless_it_was_replaced
 
 async def test_a_token_replaced_on_the_way_is_used_at_once(account: Path) -> None:
     """The server refuses the old token, and by then there is a new one."""
-    authority = Authority("of the server")
+    authority = CertificateAuthority("of the server")
     replace(account / "ca.crt", authority.pem)
-    async with Scripted([refusal(401), FOUND]).serving(server_context(authority.server())) as server:
+    async with ScriptedServer([error_response(401), FOUND]).serving(
+        server_context(authority.server())
+    ) as server:
         cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
         asking = asyncio.ensure_future(cluster.get(CONFIG_MAPS, "a", "ns"))
-        await server.has_heard(1)
+        await server.received(1)
         replace(account / "token", b"t2")
         await asking
         await cluster.close()
-    assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer t1", "Bearer t2"]
+    assert [requests.headers["Authorization"] for requests in server.requests] == ["Bearer t1", "Bearer t2"]
 
 
 def test_a_context_is_kept_as_long_as_nothing_changes(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
-    path.write_bytes(Authority("first").pem)
+    path.write_bytes(CertificateAuthority("first").pem)
     tls = TlsConfig(authority=path)
     first = tls.context()
     assert tls.context() is first
-    replace(path, Authority("second").pem)
+    replace(path, CertificateAuthority("second").pem)
     assert tls.context() is not first
     assert tls.context().verify_mode == ssl.CERT_REQUIRED
 
 
 async def test_the_name_in_the_certificate_may_be_another() -> None:
-    authority = Authority("of the server")
-    async with Scripted([FOUND]).serving(server_context(authority.server("inner.example"))) as server:
+    authority = CertificateAuthority("of the server")
+    async with ScriptedServer([FOUND]).serving(server_context(authority.server("inner.example"))) as server:
         for name, trusted in (("inner.example", True), ("outer.example", False)):
             access = Access(
                 url=server.url,
@@ -205,9 +210,14 @@ def test_proxies(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str) -> None:
 
 
 async def test_a_proxy_is_asked() -> None:
-    async with Scripted([FOUND]).serving() as proxy:
-        access = Access(url="http://far.example", tls=TlsConfig(), credential_source=TokenFileCredentials(b"t"), proxy=proxy.url)
+    async with ScriptedServer([FOUND]).serving() as proxy:
+        access = Access(
+            url="http://far.example",
+            tls=TlsConfig(),
+            credential_source=TokenFileCredentials(b"t"),
+            proxy=proxy.url,
+        )
         cluster = KubernetesCluster(access)
         await cluster.get(CONFIG_MAPS, "a", "ns")
         await cluster.close()
-    assert proxy.lines == ["GET http://far.example/api/v1/namespaces/ns/configmaps/a"]
+    assert proxy.request_lines == ["GET http://far.example/api/v1/namespaces/ns/configmaps/a"]

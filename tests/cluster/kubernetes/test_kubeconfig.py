@@ -18,13 +18,13 @@ from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.kubeconfig import ExecPluginCredentials, from_kubeconfig
 from shoal.cluster.resources import CONFIG_MAPS, NODES
-from tests.cluster.authority import Authority
-from tests.cluster.kubernetes.scripted import Scripted, answer, refusal
-from tests.cluster.listening import server_context
+from tests.cluster.certificates import CertificateAuthority
+from tests.cluster.kubernetes.scripted_server import ScriptedServer, error_response, response
+from tests.cluster.local_server import server_context
 from tests.k8s.controlplane import ControlPlane, control_plane
 from tests.k8s.fixtures import need_assets
 
-FOUND = answer(200, {"metadata": {"name": "a"}})
+FOUND = response(200, {"metadata": {"name": "a"}})
 
 
 def config(
@@ -154,7 +154,7 @@ def encoded(**texts: bytes) -> dict[str, str]:
     }
 
 
-LOCKED = Authority("of clients").client("carol", "all", password=b"secret")
+LOCKED = CertificateAuthority("of clients").client("carol", "all", password=b"secret")
 ENCRYPTED = encoded(client_certificate=LOCKED.chain, client_key=LOCKED.key)
 WRONG: dict[str, tuple[object, str, str]] = {
     "no such context": (config(), "z", r"has no context 'z'; known: 'x'$"),
@@ -213,7 +213,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 # --- plugins ----------------------------------------------------------------------------------------------
 
-OF_SERVERS = Authority("of servers")
+OF_SERVERS = CertificateAuthority("of servers")
 SHOWN = server_context(OF_SERVERS.server())
 TRUSTED = encoded(certificate_authority=OF_SERVERS.pem)
 VERSION = "client.authentication.k8s.io/v1"
@@ -233,8 +233,8 @@ class Program:
     def issues(self, **status: object) -> None:
         self.says({"apiVersion": VERSION, "kind": "ExecCredential", "status": status})
 
-    def says(self, answer: object) -> None:
-        written(self.directory / "answer", answer)
+    def says(self, response: object) -> None:
+        written(self.directory / "answer", response)
 
     @property
     def runs(self) -> int:
@@ -255,19 +255,21 @@ def program(tmp_path: Path) -> Program:
 
 async def test_a_plugin_is_asked_once_for_many(program: Program) -> None:
     program.issues(token="issued")  # noqa: S106 - of a test
-    async with Scripted([FOUND]).serving(SHOWN) as server:
+    async with ScriptedServer([FOUND]).serving(SHOWN) as server:
         path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
         cluster = KubernetesCluster(from_kubeconfig(path))
         await asyncio.gather(*(cluster.get(CONFIG_MAPS, "a", "ns") for _ in range(5)))
         await cluster.close()
-    assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer issued"}
+    assert {requests.headers["Authorization"] for requests in server.requests} == {"Bearer issued"}
     assert program.runs == 1
     assert json.loads((program.directory / "told").read_text())["kind"] == "ExecCredential"
 
 
 async def test_refused_credentials_are_renewed_once(program: Program) -> None:
     program.issues(token="old")  # noqa: S106 - of a test
-    async with Scripted([FOUND, refusal(401), FOUND, refusal(401, "who?")]).serving(SHOWN) as server:
+    async with ScriptedServer([FOUND, error_response(401), FOUND, error_response(401, "who?")]).serving(
+        SHOWN
+    ) as server:
         path = written(program.directory / "config", config(server=server.url, user=program.user, **TRUSTED))
         cluster = KubernetesCluster(from_kubeconfig(path))
         await cluster.get(CONFIG_MAPS, "a", "ns")
@@ -276,7 +278,7 @@ async def test_refused_credentials_are_renewed_once(program: Program) -> None:
         with pytest.raises(errors.UnauthorizedError, match="who"):
             await cluster.get(CONFIG_MAPS, "a", "ns")
         await cluster.close()
-    sent = [asked.headers["Authorization"].removeprefix("Bearer ") for asked in server.asked]
+    sent = [requests.headers["Authorization"].removeprefix("Bearer ") for requests in server.requests]
     assert sent == ["old", "old", "new", "new", "new"]
     assert program.runs == 3
 
@@ -333,7 +335,7 @@ async def test_a_plugin_that_is_not_there(program: Program) -> None:
 async def test_client_certificates_on_a_real_server(tmp_path: Path, program: Program) -> None:
     """As files, as data, and from a plugin."""
     need_assets("etcd", "kube-apiserver", "kubectl")
-    authority = Authority("of clients")
+    authority = CertificateAuthority("of clients")
     (tmp_path / "clients.crt").write_bytes(authority.pem)
     pair = authority.client("carol", "system:masters")
     (tmp_path / "tls.crt").write_bytes(pair.chain)
@@ -355,7 +357,7 @@ async def test_client_certificates_on_a_real_server(tmp_path: Path, program: Pro
 
 
 async def test_a_server_that_nobody_vouches_for_is_not_trusted(k8s: ControlPlane, tmp_path: Path) -> None:
-    other = encoded(certificate_authority=Authority("another").pem)
+    other = encoded(certificate_authority=CertificateAuthority("another").pem)
     said = config(server=k8s.url, user={"token": "t"}, **other)
     cluster = KubernetesCluster(from_kubeconfig(written(tmp_path / "config", said)))
     with pytest.raises(errors.UnavailableError, match="certificate verify failed"):
@@ -368,7 +370,7 @@ def test_nothing_is_left_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TMPDIR", str(tmp_path / "files"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "files").mkdir()
-    pair = Authority("of clients").client("carol", "all")
+    pair = CertificateAuthority("of clients").client("carol", "all")
     user = encoded(client_certificate=pair.chain, client_key=pair.key)
     from_kubeconfig(written(tmp_path / "config", config(user=user)))
     assert list((tmp_path / "files").iterdir()) == []

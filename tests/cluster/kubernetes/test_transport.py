@@ -15,15 +15,15 @@ from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.transport import TransportLimits
 from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
 from shoal.cluster.resources import CONFIG_MAPS, PODS
-from tests.cluster.kubernetes.scripted import (
+from tests.cluster.kubernetes.scripted_server import (
     ABORT,
-    FOR_EVER,
-    Answer,
-    Scripted,
-    answer,
-    head,
-    refusal,
-    stream,
+    HANG,
+    ResponseScript,
+    ScriptedServer,
+    chunked_response,
+    error_response,
+    response,
+    response_head,
 )
 
 Act = Callable[[Cluster], Awaitable[Any]]
@@ -69,7 +69,7 @@ class Case:
     """What the server answers, what comes of it, and after which waits."""
 
     act: Act
-    script: list[Answer]
+    script: list[ResponseScript]
     error: type[errors.ClusterError] | None = None
     words: str = "no"
     waits: tuple[float, ...] = ()
@@ -78,48 +78,48 @@ class Case:
 LIMITS = TransportLimits(tries=3, wait=10)
 SHORT = TransportLimits(request=0.2, watch_idle=0.2)
 TOO_LATE = "does not answer in time"
-FOUND = answer(200, {"metadata": {"name": "a"}})
-HALF = head(200, {"Content-Type": "application/json", "Content-Length": "100"}) + b'{"half'
+FOUND = response(200, {"metadata": {"name": "a"}})
+HALF = response_head(200, {"Content-Type": "application/json", "Content-Length": "100"}) + b'{"half'
 CASES = {
     "a busy server is waited for": Case(
-        get, [refusal(429, Retry_After="3"), refusal(429, Retry_After="2"), FOUND], waits=(3, 2)
+        get, [error_response(429, Retry_After="3"), error_response(429, Retry_After="2"), FOUND], waits=(3, 2)
     ),
     "a busy server that does not say how long is given a second": Case(
-        create, [refusal(429), FOUND], waits=(1,)
+        create, [error_response(429), FOUND], waits=(1,)
     ),
     "a server that is busy for ever is given up": Case(
-        get, [refusal(429, "busy")], errors.TooManyRequestsError, "busy", waits=(1, 1)
+        get, [error_response(429, "busy")], errors.TooManyRequestsError, "busy", waits=(1, 1)
     ),
     "a server that asks for too much is not waited for": Case(
-        get, [refusal(429, Retry_After="3600")], errors.TooManyRequestsError
+        get, [error_response(429, Retry_After="3600")], errors.TooManyRequestsError
     ),
     "a budget that is spent is told at once": Case(
-        evict, [refusal(429, "budget", Retry_After="1")], errors.TooManyRequestsError, "budget"
+        evict, [error_response(429, "budget", Retry_After="1")], errors.TooManyRequestsError, "budget"
     ),
     "a read is repeated when the server asks for it": Case(
-        get, [refusal(503, Retry_After="5"), FOUND], waits=(5,)
+        get, [error_response(503, Retry_After="5"), FOUND], waits=(5,)
     ),
     "a write is not repeated, as it may have been done": Case(
-        create, [refusal(503, Retry_After="5")], errors.UnavailableError
+        create, [error_response(503, Retry_After="5")], errors.UnavailableError
     ),
-    "a failure without advice is told": Case(get, [refusal(503)], errors.UnavailableError),
-    "an error of the server": Case(get, [refusal(500, "etcd")], errors.InternalError, "etcd"),
-    "credentials that nobody can renew": Case(get, [refusal(401)], errors.UnauthorizedError),
+    "a failure without advice is told": Case(get, [error_response(503)], errors.UnavailableError),
+    "an error of the server": Case(get, [error_response(500, "etcd")], errors.InternalError, "etcd"),
+    "credentials that nobody can renew": Case(get, [error_response(401)], errors.UnauthorizedError),
     "a proxy that answers in its own words": Case(
-        get, [answer(502, b"<b>Bad \xff Gateway</b>", "text/html")], errors.UnavailableError, "<b>Bad"
+        get, [response(502, b"<b>Bad \xff Gateway</b>", "text/html")], errors.UnavailableError, "<b>Bad"
     ),
-    "an error without a word": Case(get, [answer(418, b"")], errors.BadRequestError, "answered 418"),
+    "an error without a word": Case(get, [response(418, b"")], errors.BadRequestError, "answered 418"),
     "somebody who is no API server": Case(
-        get, [answer(200, b"<html>", "text/html")], errors.InternalError, "is it an API server"
+        get, [response(200, b"<html>", "text/html")], errors.InternalError, "is it an API server"
     ),
     "a redirection is not followed": Case(
-        get, [answer(302, b"", "text/html", Location="/login")], errors.InternalError, "text/html"
+        get, [response(302, b"", "text/html", Location="/login")], errors.InternalError, "text/html"
     ),
-    "a list that is none": Case(listing, [answer(200, {"items": 5})], errors.InternalError, "is no list"),
-    "an object that is none": Case(get, [answer(200, [])], errors.InternalError, "is no object"),
-    "an object in half": Case(create, [answer(200, b'{"metadata"')], errors.InternalError, "is no object"),
+    "a list that is none": Case(listing, [response(200, {"items": 5})], errors.InternalError, "is no list"),
+    "an object that is none": Case(get, [response(200, [])], errors.InternalError, "is no object"),
+    "an object in half": Case(create, [response(200, b'{"metadata"')], errors.InternalError, "is no object"),
     "a deletion that tells nonsense": Case(
-        delete, [answer(200, {"metadata": 5})], errors.InternalError, "is no object"
+        delete, [response(200, {"metadata": 5})], errors.InternalError, "is no object"
     ),
     "a connection that breaks before the answer": Case(
         create, [[ABORT]], errors.UnavailableError, "cannot be reached"
@@ -127,20 +127,24 @@ CASES = {
     "a connection that breaks within the answer": Case(
         get, [[HALF, ABORT]], errors.UnavailableError, "cannot be reached"
     ),
-    "a server that never answers": Case(get, [[FOR_EVER]], errors.UnavailableError, TOO_LATE),
-    "a server that stops within the answer": Case(get, [[HALF, FOR_EVER]], errors.UnavailableError, TOO_LATE),
-    "a watch that is refused": Case(watch, [refusal(410)], errors.GoneError),
-    "a watch of a busy server": Case(watch, [refusal(429), stream()], waits=(1,)),
-    "a watch that is never answered": Case(watch, [[FOR_EVER]], errors.UnavailableError, TOO_LATE),
-    "a watch that falls silent": Case(watch, [stream(FOR_EVER)], errors.UnavailableError, TOO_LATE),
-    "a watch that breaks": Case(watch, [stream(end=ABORT)], errors.UnavailableError, "cannot be reached"),
-    "a watch that ends within an event": Case(
-        watch, [stream(b'{"type":"ADDED"')], errors.UnavailableError, "in the middle of an event"
+    "a server that never answers": Case(get, [[HANG]], errors.UnavailableError, TOO_LATE),
+    "a server that stops within the answer": Case(get, [[HALF, HANG]], errors.UnavailableError, TOO_LATE),
+    "a watch that is refused": Case(watch, [error_response(410)], errors.GoneError),
+    "a watch of a busy server": Case(watch, [error_response(429), chunked_response()], waits=(1,)),
+    "a watch that is never answered": Case(watch, [[HANG]], errors.UnavailableError, TOO_LATE),
+    "a watch that falls silent": Case(watch, [chunked_response(HANG)], errors.UnavailableError, TOO_LATE),
+    "a watch that breaks": Case(
+        watch, [chunked_response(end=ABORT)], errors.UnavailableError, "cannot be reached"
     ),
-    "a watch that tells nonsense": Case(watch, [stream(b"what?\n")], errors.InternalError, "nonsense"),
+    "a watch that ends within an event": Case(
+        watch, [chunked_response(b'{"type":"ADDED"')], errors.UnavailableError, "in the middle of an event"
+    ),
+    "a watch that tells nonsense": Case(
+        watch, [chunked_response(b"what?\n")], errors.InternalError, "nonsense"
+    ),
     "a watch that tells of an expired version": Case(
         watch,
-        [stream(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n')],
+        [chunked_response(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n')],
         errors.GoneError,
         "too old",
     ),
@@ -150,7 +154,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_what_comes_of_it(case: Case) -> None:
     waits = Waits()
-    async with Scripted(list(case.script)).serving() as server:
+    async with ScriptedServer(list(case.script)).serving() as server:
         limits = SHORT if case.words == TOO_LATE else LIMITS
         cluster = KubernetesCluster(token_access(server.url, "secret"), limits, sleep=waits)
         if case.error is None:
@@ -159,7 +163,7 @@ async def test_what_comes_of_it(case: Case) -> None:
             with pytest.raises(case.error, match=case.words):
                 await case.act(cluster)
         assert tuple(waits.seconds) == case.waits
-        assert len(server.asked) == 1 + len(case.waits)
+        assert len(server.requests) == 1 + len(case.waits)
         await cluster.close()
 
 
@@ -178,7 +182,7 @@ WATCHED = (
 
 
 async def test_what_is_sent() -> None:
-    async with Scripted([FOUND]).serving() as server:
+    async with ScriptedServer([FOUND]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url + "/clusters/one/", "secret"))
         await get(cluster)
         await create(cluster)
@@ -187,17 +191,17 @@ async def test_what_is_sent() -> None:
         async with cluster.watch(PODS, Selector("ns", labels="a in (b,c)", fields="x=y"), timeout=0.1):
             pass
         await cluster.close()
-    assert server.lines == [
+    assert server.request_lines == [
         "GET /clusters/one/api/v1/namespaces/ns/configmaps/a",
         "POST /clusters/one/api/v1/namespaces/ns/configmaps",
         "PATCH /clusters/one/api/v1/namespaces/ns/pods/a/status?dryRun=All",
         "DELETE /clusters/one/api/v1/namespaces/ns/pods/a",
         f"GET /clusters/one/api/v1/namespaces/ns/pods?{WATCHED}",
     ]
-    sent = server.asked[0].headers
+    sent = server.requests[0].headers
     assert (sent["User-Agent"], sent["Authorization"]) == (f"shoal/{shoal.__version__}", "Bearer secret")
-    assert server.asked[2].headers["Content-Type"] == "application/merge-patch+json"
-    assert json.loads(server.asked[3].body) == {
+    assert server.requests[2].headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(server.requests[3].body) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "gracePeriodSeconds": 5,
@@ -217,8 +221,8 @@ async def test_events_come_whole_however_they_are_cut() -> None:
     ).encode()
     size = 65_537
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    async with Scripted(
-        [stream(text[:40], text[40:], end=b"0\r\n\r\n"), stream(*pieces)]
+    async with ScriptedServer(
+        [chunked_response(text[:40], text[40:], end=b"0\r\n\r\n"), chunked_response(*pieces)]
     ).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         first, second = await watch(cluster), await watch(cluster)
@@ -233,23 +237,23 @@ async def test_events_come_whole_however_they_are_cut() -> None:
 
 
 async def test_connections_are_used_again() -> None:
-    async with Scripted([FOUND]).serving() as server:
+    async with ScriptedServer([FOUND]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         for _ in range(5):
             await get(cluster)
         await cluster.close()
-    assert (len(server.asked), server.connections) == (5, 1)
+    assert (len(server.requests), server.connections) == (5, 1)
 
 
 async def test_no_more_is_asked_at_once_than_allowed() -> None:
     """Nobody is answered: those that were sent are all that may be."""
-    async with Scripted([[FOR_EVER]]).serving() as server:
+    async with ScriptedServer([[HANG]]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""), TransportLimits(concurrent=3))
         tasks = [asyncio.ensure_future(get(cluster)) for _ in range(10)]
-        await server.has_heard(3)
+        await server.received(3)
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(server.asked) == 3
+        assert len(server.requests) == 3
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -258,20 +262,20 @@ async def test_no_more_is_asked_at_once_than_allowed() -> None:
 
 @pytest.mark.parametrize("act", [get, watch], ids=["a request", "a watch"])
 async def test_who_is_cancelled_lets_go_at_once(act: Act) -> None:
-    async with Scripted([stream(FOR_EVER) if act is watch else [FOR_EVER]]).serving() as server:
+    async with ScriptedServer([chunked_response(HANG) if act is watch else [HANG]]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         task = asyncio.ensure_future(act(cluster))
-        await server.has_heard(1)
+        await server.received(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await server.left.wait()
+        await server.disconnected.wait()
         await cluster.close()
 
 
 async def test_closing_ends_streams() -> None:
     bookmark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'
-    async with Scripted([stream(bookmark, FOR_EVER)]).serving() as server:
+    async with ScriptedServer([chunked_response(bookmark, HANG)]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         async with cluster.watch(CONFIG_MAPS) as events:
             await anext(events)
@@ -285,10 +289,10 @@ async def test_closing_ends_streams() -> None:
 
 
 async def test_closing_ends_requests() -> None:
-    async with Scripted([[FOR_EVER]]).serving() as server:
+    async with ScriptedServer([[HANG]]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         asking = asyncio.ensure_future(get(cluster))
-        await server.has_heard(1)
+        await server.received(1)
         await cluster.close()
         with pytest.raises(errors.UnavailableError):
             await asking

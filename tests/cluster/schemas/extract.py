@@ -38,7 +38,9 @@ _SCALARS: Final = {
 def extract(get: Callable[[str], Schema]) -> Shapes:
     """The shapes of all that the core kinds are made of."""
     published: dict[str, Schema] = {}
-    for api_version in sorted({resource.api_version for resource in resources() if core.is_builtin(resource)}):
+    for api_version in sorted(
+        {resource.api_version for resource in resources() if core.is_builtin(resource)}
+    ):
         group = "apis" if "/" in api_version else "api"
         published |= get(f"/openapi/v3/{group}/{api_version}")["components"]["schemas"]
     wanted = [core.schema_name(resource) for resource in resources() if core.is_builtin(resource)]

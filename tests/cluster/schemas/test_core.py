@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from shoal.cluster.resources import (Object, Resource, resources)
+from shoal.cluster.resources import Object, Resource, resources
 from shoal.cluster.schemas import core
 from tests.cluster.schemas.extract import extract
 from tests.k8s.controlplane import ControlPlane
@@ -39,7 +39,9 @@ def test_a_field_is_read_from_its_notation(name: str) -> None:
     assert expected.items() <= schema["properties"][field].items()
 
 
-@pytest.mark.parametrize("resource", [*filter(core.is_builtin, resources())], ids=lambda resource: resource.kind)
+@pytest.mark.parametrize(
+    "resource", [*filter(core.is_builtin, resources())], ids=lambda resource: resource.kind
+)
 def test_every_kind_of_kubernetes_has_one(resource: Resource[Object]) -> None:
     assert "metadata" in core.schemas()[core.schema_name(resource)]["properties"]
 

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of the test's own, and whom it vouches for."""
+"""Certificates for tests, issued by an authority of the test."""
 
 import datetime as dt
 import ipaddress
@@ -14,35 +14,35 @@ _END = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A certificate and its key, in PEM."""
 
     chain: bytes
     key: bytes
 
 
-class Authority:
-    """Somebody to trust."""
+class CertificateAuthority:
+    """A certificate authority."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(name)
+        self._name = _make_name(name)
         builder = _builder(self._name, self._name, self._key)
         self._certificate = builder.add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         ).sign(self._key, hashes.SHA256())
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server(self, *names: str) -> Pair:
-        """A certificate for a server at 127.0.0.1 that is also called by these names."""
-        places: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
-        places.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        extension = x509.SubjectAlternativeName(places)
-        return self._issue(_named("server"), ExtendedKeyUsageOID.SERVER_AUTH, extension)
+    def server(self, *names: str) -> KeyPair:
+        """Issue a certificate for a server at 127.0.0.1 with these further names."""
+        names_and_address: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+        names_and_address.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        extension = x509.SubjectAlternativeName(names_and_address)
+        return self._issue(_make_name("server"), ExtendedKeyUsageOID.SERVER_AUTH, extension)
 
-    def client(self, user: str, group: str, password: bytes = b"") -> Pair:
-        """A certificate by which Kubernetes knows a user of a group."""
-        return self._issue(_named(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
+    def client(self, user: str, group: str, password: bytes = b"") -> KeyPair:
+        """Issue a client certificate of a Kubernetes user and group."""
+        return self._issue(_make_name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
 
     def _issue(
         self,
@@ -50,16 +50,16 @@ class Authority:
         usage: x509.ObjectIdentifier,
         *extensions: x509.ExtensionType,
         password: bytes = b"",
-    ) -> Pair:
+    ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(name, self._name, key)
         for extension in (x509.ExtendedKeyUsage([usage]), *extensions):
             builder = builder.add_extension(extension, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key, password))
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key, password))
 
 
-def _named(name: str, group: str = "") -> x509.Name:
+def _make_name(name: str, group: str = "") -> x509.Name:
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
     if group:
         parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
@@ -81,5 +81,5 @@ def _builder(
 
 
 def _pem(key: ec.EllipticCurvePrivateKey, password: bytes) -> bytes:
-    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
+    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)

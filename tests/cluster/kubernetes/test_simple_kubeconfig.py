@@ -10,10 +10,10 @@ import yaml
 from shoal.cluster.kubernetes.access import Access, StaticCredentials
 from shoal.cluster.kubernetes.connect import find_access, list_contexts, simple_access
 from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
-from tests.cluster.authority import Authority
+from tests.cluster.certificates import CertificateAuthority
 from tests.cluster.kubernetes.test_kubeconfig import config, written
 
-AUTHORITY = Authority("test")
+AUTHORITY = CertificateAuthority("test")
 
 
 def cluster(**said: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON has it

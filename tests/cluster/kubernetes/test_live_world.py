@@ -1,4 +1,4 @@
-"""A World that follows a real API server, which may not know our kinds."""
+"""A World that follows a real API server, where Shoal's kinds are not installed."""
 
 from collections.abc import AsyncIterator
 
@@ -9,7 +9,7 @@ from shoal.cluster.kubernetes.kubeconfig import from_kubeconfig
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS
 from tests.builders import node, pod
-from tests.cluster.following import following, until
+from tests.cluster.live_world import follow_world, wait_until
 from tests.k8s.controlplane import ControlPlane
 
 
@@ -24,7 +24,7 @@ async def test_a_pod_is_followed_from_its_binding_to_its_end(cluster: Cluster, n
     host, key = f"{namespace}-host", (namespace, "a")
     await cluster.create(NODES, node(host))
     await cluster.create(PODS, pod("a", cpu=1, namespace=namespace))
-    async with following(cluster) as live:
+    async with follow_world(cluster) as live:
         await live.synced()
         world = live.world
         assert host in world.nodes
@@ -32,13 +32,13 @@ async def test_a_pod_is_followed_from_its_binding_to_its_end(cluster: Cluster, n
         assert world.assume_bound(key, host)
         assert world.pods[key].node == host
         await cluster.bind("a", namespace, host, uid=world.pods[key].uid)
-        await until(lambda: not world.assumed)
+        await wait_until(lambda: not world.assumed)
         assert world.pods[key].node == host
         assert world.assume_leaving(key)
         await cluster.evict("a", namespace)
-        await until(lambda: not world.assumed)
+        await wait_until(lambda: not world.assumed)
         await cluster.delete(PODS, "a", namespace, Deletion(grace=0))
-        await until(lambda: key not in world.pods)
+        await wait_until(lambda: key not in world.pods)
         await cluster.delete(NODES, host)
-        await until(lambda: host not in world.nodes)
+        await wait_until(lambda: host not in world.nodes)
         assert live.unreadable == {}

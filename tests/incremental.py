@@ -14,16 +14,16 @@ import numpy as np
 
 from shoal.api import kinds
 from shoal.api.decode import decode
-from shoal.api.kinds import KINDS
+from shoal.api.kinds import by_name
 from shoal.api.meta import Object as View
 from shoal.cache.changes import Key
-from shoal.cache.snapshots import Assembler, Assembly, assemble
+from shoal.cache.snapshots import SnapshotBuilder, BuiltSnapshot, build_snapshot
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from shoal.engine.nodes import Nodes
-from shoal.engine.report import Step, report
+from shoal.engine.report import CycleResult, report
 from shoal.engine.snapshot import Snapshot
 from tests.builders import Object
 from tests.worlds import NOW as NOW_TEXT
@@ -37,11 +37,11 @@ Identity = tuple[str, Key]
 def view(raw: Object) -> View:
     """An object as the world takes it; it shares nothing with what it was made of."""
     copied = msgspec.json.decode(msgspec.json.encode(raw))
-    return kinds.read(KINDS[raw["apiVersion"], raw["kind"]], copied)
+    return kinds.read(by_name()[raw["apiVersion"], raw["kind"]], copied)
 
 
 def identity(raw: Object) -> Identity:
-    namespaced = KINDS[raw["apiVersion"], raw["kind"]].namespaced
+    namespaced = by_name()[raw["apiVersion"], raw["kind"]].namespaced
     meta = raw["metadata"]
     return raw["kind"], (meta.get("namespace", "default") if namespaced else "", meta["name"])
 
@@ -55,14 +55,14 @@ class Follower:
     objects: dict[Identity, Object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.assembler = Assembler(self.world, self.config)
+        self.assembler = SnapshotBuilder(self.world, self.config)
 
     @classmethod
     def of(cls, objects: Iterable[Object], config: Mapping[str, Any] | None = None) -> "Follower":
         """One that knows of objects, and has looked at them."""
         follower = cls(decode(SchedulerConfig, dict(config or {})))
         follower.put(*objects)
-        follower.assembler.assemble(NOW)
+        follower.assembler.build(NOW)
         return follower
 
     def put(self, *raws: Object) -> None:
@@ -75,14 +75,14 @@ class Follower:
             self.objects.pop(one, None)
             self.world.remove(*one)
 
-    def look(self, now: float = NOW) -> Assembly:
-        return self.assembler.assemble(now)
+    def look(self, now: float = NOW) -> BuiltSnapshot:
+        return self.assembler.build(now)
 
-    def afresh(self, now: float = NOW) -> Assembly:
+    def afresh(self, now: float = NOW) -> BuiltSnapshot:
         """What somebody sees who has not followed."""
         world = World(NOW)
         world.put(*map(view, self.objects.values()))
-        return assemble(world, self.config, now)
+        return build_snapshot(world, self.config, now)
 
     def check(self, now: float = NOW) -> Snapshot:
         """Hold what is seen against what would be seen afresh."""
@@ -94,13 +94,13 @@ class Follower:
 
 def planned(snapshot: Snapshot, config: SchedulerConfig) -> bytes:
     """What a plan of a snapshot says, to the byte."""
-    return msgspec.json.encode(report([Step(snapshot, cycle(snapshot, config))], config))
+    return msgspec.json.encode(report([CycleResult(snapshot, cycle(snapshot, config))], config))
 
 
 def portrait(snapshot: Snapshot) -> Object:
     """All that a snapshot shows, as plain data."""
     shown = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-    for crowd in ("occupants", "leaving"):
+    for crowd in ("occupants", "terminating"):
         shown[crowd] = sorted(map(_shown_occupant, shown[crowd]))
     plain: Object = _plain(shown)
     return plain
@@ -108,14 +108,14 @@ def portrait(snapshot: Snapshot) -> Object:
 
 def _shown_occupant(occupant: Occupant) -> tuple[int, bool, str, str]:
     shape, name = occupant.shape, occupant.identity
-    return occupant.column, occupant.leaving, repr(_plain(shape)), repr(_plain(name))
+    return occupant.column, occupant.terminating, repr(_plain(shape)), repr(_plain(name))
 
 
 def _plain(thing: Any) -> Any:  # noqa: ANN401 - anything that a snapshot has
     if isinstance(thing, msgspec.Struct):
         return {name: _plain(getattr(thing, name)) for name in thing.__struct_fields__}
     if isinstance(thing, Nodes):
-        names = ("names", "pools", "alloc", "capacity", "ready", "open", "labels", "_taints")
+        names = ("names", "pools", "alloc", "capacity", "ready", "schedulable", "labels", "_taints")
         return {name: _plain(getattr(thing, name)) for name in names} | {"rows": thing.layout.names}
     if isinstance(thing, np.ndarray):
         return thing.tolist()

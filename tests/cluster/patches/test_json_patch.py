@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cluster.patches.test_merge import DOCUMENTS
 
 from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError, TooLargeError
 from shoal.cluster.patches import json_patch
 from shoal.cluster.patches.json_patch import Json, apply_json_patch
-from tests.cluster.patches.test_merge import DOCUMENTS
 
 DOCUMENT: Json = {"a": 1, "l": [1, 2, 3], "o": {"x/y": "slash", "t~": "tilde", "": "nothing"}, "n": None}
 
@@ -67,7 +67,11 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
     "an object is no patch": ({"op": "add"}, BadRequestError, "not a JSON patch"),
     "a list of anything is no patch": ([1], BadRequestError, "not a JSON patch"),
     "a path is a text": ([{"op": "add", "path": 1, "value": 1}], BadRequestError, "not a JSON patch"),
-    "an operation that is none": ([op("merge", "/a")], InvalidError, "unknown operation of a JSON patch: 'merge'"),
+    "an operation that is none": (
+        [op("merge", "/a")],
+        InvalidError,
+        "unknown operation of a JSON patch: 'merge'",
+    ),
     "an operation without a name": ([{"path": "/a"}], InvalidError, "unknown operation of a JSON patch: ''"),
     "no path": ([{"op": "remove"}], InvalidError, "operation 0 (remove): 'remove' needs a 'path'"),
     "no value": ([op("add", "/a")], InvalidError, "operation 0 (add): 'add' needs a 'value'"),

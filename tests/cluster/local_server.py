@@ -1,4 +1,4 @@
-"""Servers for tests: whoever connects is served until the test ends, and nothing is left of it."""
+"""Servers on the loopback interface, for the duration of a test."""
 
 import asyncio
 import contextlib
@@ -6,14 +6,14 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from tests.cluster.authority import Pair
+from tests.cluster.certificates import KeyPair
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve on a port of loopback, and yield the URL of it."""
+async def serve_locally(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Serve connections on a loopback port, and yield its URL."""
     connections: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,7 +33,7 @@ async def listening(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIte
 
 
 async def _serve_one(serve: Serve, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A connection that anybody breaks is at its end."""
+    """Serve one connection, until either side closes it."""
     try:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await serve(reader, writer)
@@ -41,8 +41,8 @@ async def _serve_one(serve: Serve, reader: asyncio.StreamReader, writer: asyncio
         writer.transport.abort()
 
 
-def server_context(pair: Pair) -> ssl.SSLContext:
-    """A context that shows a certificate; Python takes them from files only."""
+def server_context(pair: KeyPair) -> ssl.SSLContext:
+    """Return a TLS context with a certificate, which Python loads from files only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
         file.write(pair.chain + pair.key)

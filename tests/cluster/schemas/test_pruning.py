@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shoal.cluster.resources import (CONFIG_MAPS, JOBS, PODS, SECRETS, Object, Resource, resource_of)
+from shoal.cluster.resources import CONFIG_MAPS, JOBS, PODS, SECRETS, Object, Resource, resource_of
 from shoal.cluster.schemas.kinds import prune, schema_of
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}}

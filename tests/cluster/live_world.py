@@ -1,4 +1,4 @@
-"""A World that follows a cluster, for as long as a test runs."""
+"""A World that follows a cluster, for the duration of a block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,14 +9,14 @@ from shoal.cache.live import LiveWorld
 from shoal.cache.world import World
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import ReflectorOptions, Reflectors
-from tests.following import NOW
+from tests.incremental import NOW
 
-PATIENCE = 60
-"""Seconds after which a test that waits for something has failed."""
+TIMEOUT = 60
+"""Seconds after which a test that waits for a condition fails."""
 
 
 @asynccontextmanager
-async def following(cluster: object, options: ReflectorOptions | None = None) -> AsyncIterator[LiveWorld]:
+async def follow_world(cluster: object, options: ReflectorOptions | None = None) -> AsyncIterator[LiveWorld]:
     reflectors = Reflectors(cast("Cluster", cluster), options)
     live = LiveWorld(reflectors, World(NOW))
     task = asyncio.create_task(reflectors.run())
@@ -28,7 +28,7 @@ async def following(cluster: object, options: ReflectorOptions | None = None) ->
             await task
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - nobody tells when a watch has been heard
+async def wait_until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(TIMEOUT):
+        while not holds():  # noqa: ASYNC110 - there is no event for a change that was handled
             await asyncio.sleep(0.001)
