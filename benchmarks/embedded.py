@@ -1,7 +1,7 @@
-"""`shoal up` on this machine: how soon it is there, how soon a job runs, how many run, in how much memory.
+"""`shoal up` on this machine: start-up time, latency and throughput of jobs, and memory.
 
-    python benchmarks/embedded.py            all of it, as the table in docs/performance.md
-    python benchmarks/embedded.py --quick    a tenth of the size, to see that it runs
+    python benchmarks/embedded.py            the complete table of docs/performance.md
+    python benchmarks/embedded.py --quick    a tenth of the size, to check that it works
 
 Jobs are batch Jobs of one short process each, submitted through the API. The floor is a loop that starts the
 same processes through the same shims, without objects, scheduler or API.
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import uvloop
 
-from daemons import ONE_NODE, daemon, resident
-from jobs import bench, memory
+from daemons import LARGE_NODE, daemon, resident_memory
+from jobs import memory_growth, open_bench
 from measuring import Row
-from starting import start_to_ready, until_asked
+from starting import get_until_request, up_until_ready
 
 
 def main() -> None:
@@ -27,30 +27,33 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     scale = 10 if parser.parse_args().quick else 1
     print("| what | measured | floor | ratio | goal |\n|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        show("`shoal up` until it is ready, beside its imports", start_to_ready(place))
-        show("`shoal get` until it asks, beside an empty Python", until_asked(place))
-        uvloop.run(running(place, 100 // scale, 1_000 // scale))
+    with tempfile.TemporaryDirectory() as path:
+        directory = Path(path)
+        print_row("`shoal up` until it is ready; floor: its imports", up_until_ready(directory))
+        print_row("`shoal get` until its request; floor: an empty Python", get_until_request(directory))
+        uvloop.run(measure_jobs(directory, 100 // scale, 1_000 // scale))
 
 
-async def running(place: Path, few: int, many: int) -> None:
-    """What a daemon does with jobs, and what that does to it."""
-    (place / "bare").mkdir()
-    with daemon(place / "jobs", *ONE_NODE) as pid:
-        at_first = resident(pid)
-        async with bench(place / "jobs", place / "bare") as one:
-            half, tail = await one.unloaded(few)
-            show("a job from its submission to its process: half of them", half)
-            show("the same: 99 of 100", tail)
-            show(f"{many:,} jobs at once", await one.at_once(many))
-            await one.clear()
-            row = await memory(one, pid, 2 * many)
-            show(f"memory after {3 * many:,} jobs, beside {2 * many:,}; {at_first:.0f} MiB at first", row)
+async def measure_jobs(directory: Path, few: int, many: int) -> None:
+    """Measure latency and throughput of jobs, and the memory of the daemon."""
+    (directory / "bare").mkdir()
+    with daemon(directory / "jobs", *LARGE_NODE) as pid:
+        initial = resident_memory(pid)
+        async with open_bench(directory / "jobs", directory / "bare") as bench:
+            median, tail = await bench.measure_latency(few)
+            print_row("a job from its submission to its process: median", median)
+            print_row("the same: 99th percentile", tail)
+            print_row(f"{many:,} jobs at once", await bench.measure_throughput(many))
+            await bench.delete_jobs()
+            row = await memory_growth(bench, pid, 2 * many)
+            print_row(
+                f"memory after {3 * many:,} jobs; floor: after {2 * many:,}; {initial:.0f} MiB at the start",
+                row,
+            )
 
 
-def show(title: str, row: Row) -> None:
-    """Print a line of the table."""
+def print_row(title: str, row: Row) -> None:
+    """Print a row of the table."""
     print(f"| {title} | {' | '.join(row)} |", flush=True)
 
 

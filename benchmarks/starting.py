@@ -1,4 +1,4 @@
-"""How soon commands are there: `shoal up` beside what it imports, `shoal get` beside an empty Python."""
+"""Start-up time of commands: `shoal up` compared to its imports, `shoal get` to an empty Python."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from daemons import AROUND, BIN, daemon
+from daemons import BIN, ENVIRONMENT, daemon
 from measuring import TURNS, Row
 
 _IMPORTS = """
@@ -18,24 +18,24 @@ sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode = WAL")
 """
 
 
-def start_to_ready(place: Path) -> Row:
-    """From the command to its word that it is up, in a home that is there already."""
-    home = place / "home"
+def up_until_ready(directory: Path) -> Row:
+    """From the command to its message that it is up, in an existing home."""
+    home = directory / "home"
     _up(home)
-    taken, floor = _least(lambda: _up(home), lambda: _python(_IMPORTS, str(place / "bare.db")))
+    taken, floor = _best_times(lambda: _up(home), lambda: _python(_IMPORTS, str(directory / "bare.db")))
     return Row(f"{taken:.2f} s", f"{floor:.2f} s", f"{taken / floor:.1f}", "≤ 1 s")
 
 
-def until_asked(place: Path) -> Row:
-    """From `shoal get pods` to the first byte that a server sees of it."""
-    taken, floor = _least(lambda: _get(place), lambda: _python("pass"))
+def get_until_request(directory: Path) -> Row:
+    """From `shoal get pods` to the first byte that a server receives."""
+    taken, floor = _best_times(lambda: _get(directory), lambda: _python("pass"))
     return Row(f"{taken * 1e3:.0f} ms", f"{floor * 1e3:.0f} ms", f"{taken / floor:.1f}", "≤ 100 ms")
 
 
-def _least(*sides: Callable[[], float]) -> list[float]:
-    """The least that each side has taken, by its own word; they take turns."""
-    turns = [[side() for side in sides] for _ in range(TURNS)]
-    return [min(taken) for taken in zip(*turns, strict=True)]
+def _best_times(*functions: Callable[[], float]) -> list[float]:
+    """The shortest time that each function returns, in seconds; they alternate."""
+    rounds = [[function() for function in functions] for _ in range(TURNS)]
+    return [min(taken) for taken in zip(*rounds, strict=True)]
 
 
 def _up(home: Path) -> float:
@@ -46,22 +46,22 @@ def _up(home: Path) -> float:
 
 def _python(code: str, *arguments: str) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code, *arguments], env=AROUND, check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-c", code, *arguments], env=ENVIRONMENT, check=True)  # noqa: S603
     return time.perf_counter() - start
 
 
-def _get(place: Path) -> float:
+def _get(directory: Path) -> float:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        kubeconfig = place / "kubeconfig"
+        kubeconfig = directory / "kubeconfig"
         kubeconfig.write_text(json.dumps(_kubeconfig(listener.getsockname()[1])))
         command = [str(BIN / "shoal"), "get", "pods", "--kubeconfig", str(kubeconfig)]
         start = time.perf_counter()
-        with subprocess.Popen(command, env=AROUND, stderr=subprocess.DEVNULL) as asking:  # noqa: S603
+        with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as process:  # noqa: S603
             connection, _ = listener.accept()
             with connection:
                 assert connection.recv(1)
                 taken = time.perf_counter() - start
-            asking.kill()
+            process.kill()
     return taken
 
 

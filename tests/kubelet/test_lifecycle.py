@@ -369,34 +369,37 @@ def test_readiness_gates_delay_ready() -> None:
 # --- lost runs ---------------------------------------------------------------------------------------------
 
 
-def told(state: Object, **more: object) -> Object:
+def pod_with_status(state: Object, **more: object) -> Object:
     status = {"name": "m", "state": state, "restartCount": 2, "containerID": "shoal://u/m/2", **more}
     return pod() | {"status": {"containerStatuses": [status]}}
 
 
-TRACES: dict[str, tuple[Object, int]] = {
-    "it was running": (told({"running": {}}), 137),
-    "it had ended": (told({"terminated": {"exitCode": 4, "finishedAt": "2020-01-01T00:00:00Z"}}), 4),
-    "it was about to be started again": (
-        told({"waiting": {}}, lastState={"terminated": {"exitCode": 5}}),
+LOST_RUNS: dict[str, tuple[Object, int]] = {
+    "it was running when it was lost": (pod_with_status({"running": {}}), 137),
+    "it had ended": (
+        pod_with_status({"terminated": {"exitCode": 4, "finishedAt": "2020-01-01T00:00:00Z"}}),
+        4,
+    ),
+    "it was in back-off": (
+        pod_with_status({"waiting": {}}, lastState={"terminated": {"exitCode": 5}}),
         5,
     ),
 }
 
 
-@pytest.mark.parametrize("obj, code", TRACES.values(), ids=TRACES)
-def test_what_was_said_to_have_begun_has_begun(obj: Object, code: int) -> None:
+@pytest.mark.parametrize("obj, code", LOST_RUNS.values(), ids=LOST_RUNS)
+def test_lost_runs_are_rebuilt_from_the_status(obj: Object, code: int) -> None:
     (run,) = container_runs(obj, {}, NOW)["m"]
     assert run.exit
     assert (run.attempt, run.exit.code) == (2, code)
 
 
-def test_what_is_known_better_is_not_taken_from_the_status() -> None:
-    assert container_runs(told({"running": {}}), {"m": [running(3)]}, NOW)["m"] == [running(3)]
+def test_known_runs_are_not_taken_from_the_status() -> None:
+    assert container_runs(pod_with_status({"running": {}}), {"m": [running(3)]}, NOW)["m"] == [running(3)]
     assert container_runs(pod(), {}, NOW) == {}
 
 
-def test_nothing_is_waited_for_that_never_comes() -> None:
+def test_a_running_pod_needs_no_recheck() -> None:
     assert decide(observation(pod(), runs={"m": [running()]})) == PodDecision(
         phase="Running", initialized=True, recheck_at=math.inf
     )
