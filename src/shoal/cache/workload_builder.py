@@ -58,8 +58,8 @@ class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fals
 class ResolvedSpec(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A spec with its existing pods.
 
-    `done` are slots that have succeeded, `wanted` slots that need a node. `pod_classes` are those of the spec,
-    each once.
+    `done` are slots that have succeeded, `wanted` slots that need a node. `pod_classes` are those of the
+    spec, each once.
     """
 
     spec: WorkloadSpec

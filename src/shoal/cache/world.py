@@ -177,7 +177,7 @@ class World:
         before = self.pod_classes.namespaces.pop(namespace, None)
         if labels is not None:
             self.pod_classes.namespaces[namespace] = labels
-        if before == labels or not self.pod_classes.minds_namespaces:
+        if before == labels or not self.pod_classes.depends_on_namespaces:
             return
         for pod in [pod for pod in self.pods.values() if pod.pod_class.choices]:
             self._place("Pod", pod.key, self._revised(pod))

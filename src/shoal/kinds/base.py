@@ -1,7 +1,8 @@
 """JobKind: the interface of a job kind, and all that Shoal needs to know of one.
 
-A new kind of job is one package: the types of its objects, and one JobKind. Cache, scheduler, explain, commands,
-the API server and the controllers reach it through the registry (`shoal.api.registry`); none of them names a kind.
+A new kind of job is one package: the types of its objects, and one JobKind. Cache, scheduler, explain,
+commands, the API server and the controllers reach it through the registry (`shoal.api.registry`); none of
+them names a kind.
 
 Methods whose argument is a `job` get the decoded object (the kind's `view`); those whose argument is a
 `manifest` get the whole object as JSON has it, since commands and admission do not decode objects.

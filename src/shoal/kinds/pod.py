@@ -8,7 +8,7 @@ from shoal.kinds.pods import PodRecord
 from shoal.kinds.workload_spec import Slot, WorkloadSpec
 
 _NOTHING: Final[dict[str, str]] = {}
-"""Most pods have nothing to say here: they share it."""
+"""Shared by the many pods without labels, annotations or nominations."""
 
 
 def pod_spec(pod: PodRecord) -> WorkloadSpec:
@@ -17,7 +17,7 @@ def pod_spec(pod: PodRecord) -> WorkloadSpec:
 
 
 def gang_spec(name: str, pods: Iterable[PodRecord]) -> WorkloadSpec:
-    """Pods that start together or not at all, in the order they were made."""
+    """A gang: pods that start together or not at all, in the order of their creation."""
     ordered = sorted(pods, key=lambda pod: (pod.created, pod.name))
     minimum = max(pod.pod_class.gang_min for pod in ordered) or len(ordered)
     return _spec("Gang", name, ordered, minimum)

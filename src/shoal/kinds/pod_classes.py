@@ -1,6 +1,7 @@
-"""Book: one Shape, one Identity, one Blueprint for all pods that are alike.
+"""PodClassCache: one PodClass (and Shape, and Identity) for all pods with the same requirements.
 
-What a pod asks for is worked out from its spec here. An entry stays as long as somebody has what it is about.
+The requirements of a pod are derived from its spec here. Entries are weak references: they stay as long as
+they are used.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -34,21 +35,21 @@ T = TypeVar("T")
 
 
 class Choice(msgspec.Struct, frozen=True, eq=False):
-    """Namespaces that a rule about neighbours speaks of: some by name, and those that a selector matches."""
+    """Namespaces of an affinity term: some by name, and those whose labels a selector matches."""
 
     names: tuple[str, ...]
     selector: LabelSelector
 
 
 Choices = tuple[Choice | None, ...]
-"""How each rule about neighbours chooses namespaces; None where it does not go by their labels."""
+"""Namespaces of each affinity term; None where the term does not select them by labels."""
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
-    """What pods of one make have in common.
+    """What pods with the same template have in common.
 
-    `choices` tells of the rules about neighbours, those near first, if any chooses namespaces by labels: what
-    such rules say changes with the labels.
+    `choices` has the namespaces of each affinity term, those of pod affinity first, if any term selects
+    namespaces by labels: such terms change with the labels. `patient`: preemptionPolicy Never.
     """
 
     shape: Shape
@@ -65,21 +66,21 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True
 
 
 class PodClassCache:
-    """Keeps one of each."""
+    """Deduplicates pod classes and their parts."""
 
     def __init__(self) -> None:
-        """Begin empty; namespaces are needed for terms that select pods by them."""
+        """Start empty; `namespaces` has the labels of each namespace, for affinity terms."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._entries: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-        self._choosers: WeakSet[PodClass] = WeakSet()
+        self._label_dependent: WeakSet[PodClass] = WeakSet()
 
     @property
-    def minds_namespaces(self) -> bool:
-        """Whether what any pod asks for depends on the labels of namespaces."""
-        return bool(self._choosers)
+    def depends_on_namespaces(self) -> bool:
+        """Whether any pod class depends on the labels of namespaces."""
+        return bool(self._label_dependent)
 
     def of_template(self, namespace: str, raw: Mapping[str, Any]) -> PodClass:
-        """The blueprint of a template; one that says the same is not read again."""
+        """The class of a pod template; an equal template is not decoded again."""
         key = ("template", namespace, repr(raw))
         known: PodClass | None = self._entries.get(key)
         if known is not None:
@@ -91,12 +92,12 @@ class PodClassCache:
         return made
 
     def revised(self, pod_class: PodClass) -> PodClass:
-        """The blueprint as it is with the labels that namespaces have now."""
+        """The class with its affinity terms resolved against the present labels of namespaces."""
         if not pod_class.choices:
             return pod_class
         shape = pod_class.shape
         terms = [
-            term if choice is None else self._rechosen(term, choice)
+            term if choice is None else self._resolved_term(term, choice)
             for term, choice in zip(
                 (*shape.pod_affinity, *shape.pod_anti_affinity), pod_class.choices, strict=True
             )
@@ -107,19 +108,19 @@ class PodClassCache:
         )
         if (pod_affinity, pod_anti_affinity) == (shape.pod_affinity, shape.pod_anti_affinity):
             return pod_class
-        changed = self._kept(
+        changed = self._shared_shape(
             msgspec.structs.replace(shape, pod_affinity=pod_affinity, pod_anti_affinity=pod_anti_affinity)
         )
-        return self._drawn(msgspec.structs.replace(pod_class, shape=changed))
+        return self._deduplicated(msgspec.structs.replace(pod_class, shape=changed))
 
     def of_pod_spec(
         self, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str], spec: PodSpec
     ) -> PodClass:
-        """The blueprint of pods with this spec."""
+        """The class of pods with this spec."""
         gang = annotations.get(GANG, "")
         gang_min, complaint = _gang_min(annotations.get(GANG_MIN, "") if gang else "")
         identity = self._identity(namespace, labels)
-        drawn = PodClass(
+        made = PodClass(
             shape=self._shape(identity, spec),
             identity=identity,
             scheduler=spec.scheduler_name,
@@ -132,21 +133,21 @@ class PodClassCache:
             held=complaint or _held(spec),
             choices=_choices(spec),
         )
-        return self._drawn(drawn)
+        return self._deduplicated(made)
 
-    def _drawn(self, pod_class: PodClass) -> PodClass:
-        kept = self._one((PodClass, *_parts(pod_class)), pod_class)
+    def _deduplicated(self, pod_class: PodClass) -> PodClass:
+        kept = self._shared((PodClass, *_parts(pod_class)), pod_class)
         if kept.choices:
-            self._choosers.add(kept)
+            self._label_dependent.add(kept)
         return kept
 
-    def _one(self, key: Hashable, value: T) -> T:
+    def _shared(self, key: Hashable, value: T) -> T:
         kept: T = self._entries.setdefault(key, value)
         return kept
 
     def _identity(self, namespace: str, labels: Mapping[str, str]) -> Identity:
         key = (Identity, namespace, *chain.from_iterable(sorted(labels.items())))
-        return self._one(key, Identity(namespace, labels))
+        return self._shared(key, Identity(namespace, labels))
 
     def _shape(self, identity: Identity, spec: PodSpec) -> Shape:
         affinity = spec.affinity
@@ -166,11 +167,11 @@ class PodClassCache:
             pod_anti_affinity=pod_anti_affinity,
             spread=spread,
         )
-        return self._kept(shape)
+        return self._shared_shape(shape)
 
-    def _kept(self, shape: Shape) -> Shape:
+    def _shared_shape(self, shape: Shape) -> Shape:
         amounts = (tuple(shape.requests.items()), tuple(shape.limits.items()))
-        return self._one(
+        return self._shared(
             (amounts, shape.nodes, shape.ports, shape.pod_affinity, shape.pod_anti_affinity, shape.spread),
             shape,
         )
@@ -178,7 +179,9 @@ class PodClassCache:
     def _rules(self, spec: PodSpec) -> NodeRules:
         affinity = spec.affinity.node_affinity.required
         rules = NodeRules(selector=spec.node_selector, affinity=affinity, tolerations=spec.tolerations)
-        return self._one((NodeRules, *sorted(spec.node_selector.items()), affinity, spec.tolerations), rules)
+        return self._shared(
+            (NodeRules, *sorted(spec.node_selector.items()), affinity, spec.tolerations), rules
+        )
 
     def _term(self, term: PodAffinityTerm, identity: Identity) -> AffinityTerm:
         selector = _narrowed(
@@ -197,33 +200,33 @@ class PodClassCache:
             honour_affinity=constraint.node_affinity_policy == "Honor",
             honour_taints=constraint.node_taints_policy == "Honor",
         )
-        return self._one(msgspec.structs.astuple(spread), spread)
+        return self._shared(msgspec.structs.astuple(spread), spread)
 
     def _neighbours(
         self, key: str, selector: LabelSelector | None, namespaces: frozenset[str] | None
     ) -> AffinityTerm:
         requirements = selector.requirements() if selector else None
-        return self._one(
+        return self._shared(
             (AffinityTerm, key, requirements, namespaces), AffinityTerm(key, selector, namespaces)
         )
 
     def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
-        """Whose pods a term speaks of: the own namespace's, unless it says otherwise; None: everybody's."""
+        """Namespaces of an affinity term: by default that of the pod; None means all."""
         choice = _choice(term)
         if choice:
-            return self._chosen(choice)
+            return self._selected(choice)
         return frozenset(term.namespaces or [identity.namespace]) if term.namespace_selector is None else None
 
-    def _rechosen(self, term: AffinityTerm, choice: Choice) -> AffinityTerm:
-        return self._neighbours(term.topology_key, term.selector, self._chosen(choice))
+    def _resolved_term(self, term: AffinityTerm, choice: Choice) -> AffinityTerm:
+        return self._neighbours(term.topology_key, term.selector, self._selected(choice))
 
-    def _chosen(self, choice: Choice) -> frozenset[str]:
+    def _selected(self, choice: Choice) -> frozenset[str]:
         chosen = (name for name, labels in self.namespaces.items() if choice.selector.matches(labels))
         return frozenset([*choice.names, *chosen])
 
 
 def _parts(pod_class: PodClass) -> Iterator[Hashable]:
-    """What tells blueprints apart."""
+    """The parts that distinguish pod classes."""
     *plain, choices = msgspec.structs.astuple(pod_class)
     yield from plain
     yield from (choice and (choice.names, choice.selector.requirements()) for choice in choices)
@@ -237,7 +240,7 @@ def _choices(spec: PodSpec) -> Choices:
 
 
 def _choice(term: PodAffinityTerm) -> Choice | None:
-    """How a term chooses namespaces by their labels; an empty selector is no choice: it means them all."""
+    """The namespace selector of a term; None for an empty one, which selects all namespaces."""
     selector = term.namespace_selector
     return Choice(term.namespaces, selector) if selector and selector.requirements() else None
 
@@ -245,7 +248,7 @@ def _choice(term: PodAffinityTerm) -> Choice | None:
 def _narrowed(
     selector: LabelSelector | None, identity: Identity, **keys: tuple[str, ...]
 ) -> LabelSelector | None:
-    """A selector with the pod's own values of some labels required, or refused."""
+    """A selector that also requires, or refuses, the pod's own values of some labels."""
     extra = tuple(
         LabelRequirement(key=key, operator=operator, values=(identity.labels[key],))  # type: ignore[arg-type]
         for operator, names in keys.items()

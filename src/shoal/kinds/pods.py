@@ -1,10 +1,4 @@
-"""Dooms: what a pod is told that must leave, in words that can be read back.
-
-The words stand in the message of its DisruptionTarget condition. Whoever sends pods away may be stopped when
-some of them have been told: what it had in mind is in the words, and whoever comes next goes on with it.
-
-Pods as compact records: what the engine needs to know of each, and no more.
-"""
+"""PodRecord: a pod as a compact record of what the engine needs to know."""
 
 import re
 from sys import intern
@@ -48,7 +42,7 @@ BROKEN_SINCE = "shoal.io/broken-since"
 
 
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod that exists, or is about to. Records that are equal tell the engine the same.
+    """A pod that exists, or is still to be created. Equal records mean the same to the engine.
 
     One that was told to leave is `doomed` until it is deleted: whoever told it may have been stopped in
     between. It is leaving all the same.
@@ -70,23 +64,23 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """Unique key: namespace and name."""
         return self.namespace, self.name
 
     @property
     def finished(self) -> bool:
-        """Whether its containers have ended for good: it takes no room any more."""
+        """Whether the pod has ended: it occupies no room any more."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def keeps_place(self) -> bool:
-        """Whether its rank or index is taken: by a pod that has a node, or that need not run again."""
+        """Whether the pod keeps its rank or index: it has a node, or has succeeded."""
         has_node = bool(self.node) and not self.leaving and self.phase != "Failed"
         return has_node or self.phase == "Succeeded"
 
 
 class PodTraits(msgspec.Struct, frozen=True, gc=False):
-    """What follows from what a pod asks for, and from its labels and annotations."""
+    """What follows from the spec, the labels and the annotations of a pod."""
 
     pod_class: PodClass
     rank: int | None
@@ -94,19 +88,19 @@ class PodTraits(msgspec.Struct, frozen=True, gc=False):
 
 
 def traits_of(pod: Pod, classes: PodClassCache) -> PodTraits:
-    """What follows from what a pod asks for and what is written on it."""
+    """Compute what follows from the spec, the labels and the annotations of a pod."""
     meta = pod.metadata
     pod_class = classes.of_pod_spec(meta.namespace, meta.labels, meta.annotations, pod.spec)
     return PodTraits(pod_class, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
 
 
 def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
-    """A pod as a record; one that does not say when it was made counts as made now."""
+    """The record of a pod; without creationTimestamp it counts as created now."""
     return build_record(pod.metadata, pod.spec.node_name, pod.status, traits_of(pod, classes), now)
 
 
 def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
-    """The record of a pod, of its parts. Words that many pods have in common are kept once."""
+    """The record of a pod from its parts. Strings that many pods share are interned."""
     deleted = stamp.deletion_timestamp is not None
     doomed = None if deleted else _doom(status)
     return PodRecord(
@@ -133,18 +127,18 @@ def _doom(status: PodStatus) -> EvictionRecord | None:
 
 
 def created_at(meta: Stamp, now: float) -> float:
-    """When an object was made, in seconds."""
+    """Creation time in seconds since 1970."""
     return now if meta.creation_timestamp is None else meta.creation_timestamp.timestamp()
 
 
 def controller_of(meta: Stamp) -> OwnerReference | None:
-    """Who controls an object."""
+    """The controller owner reference of an object; else its first owner reference."""
     possible = [ref for ref in meta.owner_references if ref.controller is not False]
     return next((ref for ref in possible if ref.controller), next(iter(possible), None))
 
 
 def is_owned_by(pod: PodRecord, kind: str, meta: ObjectMeta) -> bool:
-    """Whether an object of a kind made a pod; uids decide where both have one."""
+    """Whether an object controls a pod; uids decide where both have one."""
     ref = pod.owner
     if ref is None or ref.kind != kind or ref.name != meta.name or pod.namespace != meta.namespace:
         return False

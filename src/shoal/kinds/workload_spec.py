@@ -35,8 +35,8 @@ Seniority = tuple[float, str, str, str]
 class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """One pod that a job may have; the pod's name tells whether it exists.
 
-    `varying`: the number of such pods may vary, so it counts towards minimum and size. `leads`: it is placed as
-    the leader. `follows`: its number follows the size of the job. `number` is its rank or index, if any.
+    `varying`: the number of such pods may vary, so it counts towards minimum and size. `leads`: it is placed
+    as the leader. `follows`: its number follows the size of the job. `number` is its rank or index, if any.
     """
 
     name: str

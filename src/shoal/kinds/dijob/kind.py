@@ -82,7 +82,10 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
             yield from template_pod_spec(task, f"spec.tasks[{i}]")
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
-        """Tasks form: the replicas of one task. Template form: the size, or if preemptible the requested size."""
+        """Tasks form: the replicas of one task. Template form.
+
+        The size, or if preemptible the requested size.
+        """
         spec = manifest["spec"]
         if spec.get("tasks"):
             names = [task.get("name") or task.get("type", "") for task in spec["tasks"]]

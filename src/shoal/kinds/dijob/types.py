@@ -61,26 +61,22 @@ _NAMED: Final = rule(
 class DIJobSpec(View, frozen=True, kw_only=True):
     """`spec` of a DIJob."""
 
-    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None
-    tasks: Annotated[
-        tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})], ...],
-        about("Tasks with templates of their own; or give a template."),
-    ] = ()
-    group: Annotated[str, about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
-    priority: Annotated[Literal["normal", "high"], about("Place in the queue; evicts nobody.")] = "normal"
-    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields()
-    clean_pod_policy: Annotated[
-        Literal["Running", "All", "None"], about("Which pods are deleted when the job has ended.")
-    ] = "Running"
-    preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
-    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1
-    max_replicas: Annotated[Positive | None, about("Replicas at the most; by default minReplicas.")] = None
-    backoff_limit: Annotated[Count | None, about("Failures before the job fails; 0, with tasks 3.")] = None
-    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
-    starting_deadline_seconds: Annotated[Deadline | None, about("Longest time to get ready.")] = None
-    active_deadline_seconds: Annotated[Deadline | None, about("Longest time to run.")] = None
-    ttl_seconds_after_finished: Annotated[Seconds | None, about("When an ended job is deleted.")] = None
-    suspend: Annotated[bool, about("Run nothing for now.")] = False
+    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None tasks:
+    Annotated[ tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})],
+    ...], about("Tasks with templates of their own; or give a template."), ] = () group: Annotated[str,
+    about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = "" priority:
+    Annotated[Literal["normal", "high"], about("Place in the queue; causes no evictions.")] = "normal"
+    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields() clean_pod_policy:
+    Annotated[ Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.") ]
+    = "Running" preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
+    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1 max_replicas: Annotated[Positive |
+    None, about("Replicas at the most; by default minReplicas.")] = None backoff_limit: Annotated[Count |
+    None, about("Failures before the job fails; 0, with tasks 3.")] = None volumes: Annotated[tuple[dict[str,
+    Any], ...], about("Volumes added to every pod.")] = () starting_deadline_seconds: Annotated[Deadline |
+    None, about("Seconds in which all workers must be ready.")] = None active_deadline_seconds:
+    Annotated[Deadline | None, about("Seconds in which the job must finish.")] = None
+    ttl_seconds_after_finished: Annotated[Seconds | None, about("Seconds until a finished job is deleted.")] =
+    None suspend: Annotated[bool, about("Stop all pods until set to false.")] = False
 
     @property
     def maximum(self) -> int:
@@ -96,7 +92,7 @@ class Worker(View, frozen=True, kw_only=True):
     node: str = ""
     phase: str = ""
     ip: str = ""
-    restarts: Annotated[Int32, about("How often the rank was made again.")] = 0
+    restarts: Annotated[Int32, about("How often the rank was recreated.")] = 0
     reason: Annotated[str, about("Why it is not running.")] = ""
 
 
@@ -105,20 +101,20 @@ class DIJobStatus(View, frozen=True, kw_only=True):
 
     phase: Annotated[
         Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"],
-        about("How far the job is."),
+        about("Phase of the job."),
     ] = "Pending"
     replicas: Annotated[Count | None, about("Size decided.")] = None
     ready_replicas: Annotated[Count, about("Workers that are ready.")] = 0
-    requested_replicas: Annotated[Count | None, about("Size asked for through the server.")] = None
+    requested_replicas: Annotated[Count | None, about("Size requested through the server.")] = None
     allocation: Annotated[tuple[str, ...], about("Node of each rank.")] = ()
     profilings: Annotated[dict[str, Any], about("What the workers reported.")] = {}
-    generation: Annotated[Count, about("How often ranks that ran were made again.")] = 0
+    generation: Annotated[Count, about("Number of restarts of ranks.")] = 0
     workers: Annotated[tuple[Worker, ...], about("The workers, by rank.")] = ()
     scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
-    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
-    start_time: Annotated[Time | None, about("When the first worker was made.")] = None
+    start_time: Annotated[Time | None, about("When the first worker was created.")] = None
     completion_timestamp: Annotated[Time | None, about("When the job ended.")] = None
 
 
@@ -142,12 +138,12 @@ _RULES: Final = [
 class DIJob(Object, frozen=True, kw_only=True):
     """A DI-engine job."""
 
-    spec: Annotated[DIJobSpec, about("What is to run.", validations=_RULES)]
-    status: Annotated[DIJobStatus, about("What has become of it.")] = DIJobStatus()
+    spec: Annotated[DIJobSpec, about("Desired state.", validations=_RULES)]
+    status: Annotated[DIJobStatus, about("Observed state.")] = DIJobStatus()
 
 
 def dijob_errors(job: DIJob) -> Iterator[FieldError]:
-    """All that is wrong with a DIJob."""
+    """Everything that is wrong with a DIJob."""
     yield from metadata_errors(job.metadata)
     spec = job.spec
     if (spec.template is None) == (not spec.tasks):
@@ -176,7 +172,7 @@ def _task_errors(task: Task, path: str) -> Iterator[FieldError]:
 
 
 def _repetition_errors(tasks: tuple[Task, ...]) -> Iterator[FieldError]:
-    """Complain about a second learner, collector or evaluator, and about names used twice."""
+    """Refuse a second learner, collector or evaluator, and duplicate names."""
     types: dict[str, str] = {}
     titles: dict[str, str] = {}
     for i, task in enumerate(tasks):

@@ -83,7 +83,7 @@ class TrainingJobSpec(Snake, frozen=True, kw_only=True):
 
     trainer: Annotated[Trainer, about("The trainers.", validations=_SIZES)]
     pserver: Annotated[Pserver | None, about("The parameter servers.", validations=_SIZES)] = None
-    master: Annotated[Master | None, about("The master; made only where it is configured.")] = None
+    master: Annotated[Master | None, about("The master; created only if configured.")] = None
     image: Annotated[str, about("Image of all pods.")] = "paddlepaddle/paddlecloud-job"
     host_network: Annotated[bool, about("Use the network of the nodes.")] = False
     port: Annotated[int, msgspec.Meta(ge=1, le=_LAST_PORT), about("First port of the pods.")] = 7164
@@ -122,12 +122,12 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
 
     phase: Annotated[
         Literal["Pending", "Creating", "Running", "Scaling", "Succeeded", "Failed"],
-        about("How far the job is."),
+        about("Phase of the job."),
     ] = "Pending"
     replicas: Annotated[dict[str, RoleStatus], about("Instances of trainer, pserver and master.")] = {}
     score: Annotated[float | None, about("Fulfilment: 0 at the minimum, 1 at the maximum.")] = None
     scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
-    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
 
@@ -135,12 +135,12 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
 class TrainingJob(Object, frozen=True, kw_only=True):
     """A job of trainers, parameter servers and a master."""
 
-    spec: Annotated[TrainingJobSpec, about("What is to run.", validations=[_PORTS])]
-    status: Annotated[TrainingJobStatus, about("What has become of it.")] = TrainingJobStatus()
+    spec: Annotated[TrainingJobSpec, about("Desired state.", validations=[_PORTS])]
+    status: Annotated[TrainingJobStatus, about("Observed state.")] = TrainingJobStatus()
 
 
 def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object with the capitalised spellings of some keys, which are accepted too, made plain."""
+    """Rewrite the capitalised spellings of some keys, which are accepted too."""
     spec = raw.get("spec")
     if not isinstance(spec, Mapping):
         return raw
@@ -149,7 +149,7 @@ def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def trainingjob_errors(job: TrainingJob) -> Iterator[FieldError]:
-    """All that is wrong with a TrainingJob."""
+    """Everything that is wrong with a TrainingJob."""
     yield from metadata_errors(job.metadata)
     spec = job.spec
     yield from labels_errors(spec.node_selector, "spec.nodeSelector")

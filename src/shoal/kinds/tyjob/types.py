@@ -59,12 +59,12 @@ class TYJobSpec(View, frozen=True, kw_only=True):
     restart_limit: Annotated[Count, about("How often the leader or a worker may be restarted.")] = 3
     volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
     clean_pod_policy: Annotated[
-        Literal["Running", "All", "None"], about("Which pods are deleted when the job has ended.")
+        Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.")
     ] = "All"
     terminating: Annotated[bool, about("End the job now, as succeeded.")] = False
     min_workers_num: Annotated[Positive, about("Workers needed to start.")] = 1
     priority: Annotated[
-        int, msgspec.Meta(ge=1, le=10), about("Place in the queue, larger first; evicts nobody.")
+        int, msgspec.Meta(ge=1, le=10), about("Place in the queue, larger first; causes no evictions.")
     ] = 5
     scheduler_policy: Annotated[SchedulerPolicy, about("How the job is scheduled.")] = SchedulerPolicy()
 
@@ -74,19 +74,19 @@ class TYJobStatus(View, frozen=True, kw_only=True):
 
     stage: Annotated[
         Literal["Pending", "Starting", "Running", "Rescheduling", "Succeeded", "Failed"],
-        about("How far the job is."),
+        about("Phase of the job."),
     ] = "Pending"
     schedule_state: Annotated[
         Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
-        about("Whether its pods have nodes."),
+        about("How many of its pods have nodes."),
     ] = "Unscheduled"
     restarts: Annotated[dict[str, Int32], about("How often each role's pods were restarted.")] = {}
     leader_address: Annotated[str, about("Where workers find the leader.")] = ""
     total_workers: Annotated[Int32, about("Workers of all sets.")] = 0
     ready_workers: Annotated[Int32, about("Workers that are ready.")] = 0
-    ready: Annotated[str, about("Ready workers of all, for people.")] = ""
+    ready: Annotated[str, about("Ready workers of all workers.")] = ""
     allocations: Annotated[dict[str, str], about("Node of each pod, by the pod's name.")] = {}
-    nominations: Annotated[dict[str, str], about("Node whose room is kept for each pod.")] = {}
+    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
 
@@ -103,8 +103,8 @@ _RULES: Final = [
 class TYJob(Object, frozen=True, kw_only=True):
     """A job of a leader and workers."""
 
-    spec: Annotated[TYJobSpec, about("What is to run.", validations=_RULES)]
-    status: Annotated[TYJobStatus, about("What has become of it.")] = TYJobStatus()
+    spec: Annotated[TYJobSpec, about("Desired state.", validations=_RULES)]
+    status: Annotated[TYJobStatus, about("Observed state.")] = TYJobStatus()
 
     @property
     def workers(self) -> int:
@@ -113,7 +113,7 @@ class TYJob(Object, frozen=True, kw_only=True):
 
 
 def tyjob_errors(job: TYJob) -> Iterator[FieldError]:
-    """All that is wrong with a TYJob."""
+    """Everything that is wrong with a TYJob."""
     yield from metadata_errors(job.metadata)
     yield from _member_errors(job.spec.leader, "spec.leader")
     names = {job.spec.leader.name: "spec.leader"}

@@ -1,4 +1,7 @@
-"""TYJobs as workloads, and what the scheduler writes into their status: the leader is needed, workers may vary."""
+"""TYJobs as workloads, and what the scheduler writes into their status.
+
+The leader is needed, workers may vary.
+"""
 
 import msgspec
 from msgspec.structs import replace
