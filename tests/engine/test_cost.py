@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal.api.intake import take
-from shoal.cache.snapshots import assemble
+from shoal.cache.snapshots import build_snapshot
 from shoal.cache.world import World
 from shoal.engine import scores
 from shoal.engine.config import SchedulerConfig
@@ -39,7 +39,7 @@ class Untouchable(Sequence[Any]):
 def snapshot(*objects: dict[str, Any]) -> Snapshot:
     world = World(0.0)
     world.put(*(view for _, view in take(("test", raw) for raw in objects).views))
-    return assemble(world, CONFIG, 0.0).snapshot
+    return build_snapshot(world, CONFIG, 0.0).snapshot
 
 
 def test_a_cycle_looks_at_no_workload_that_is_settled_and_at_no_pod_that_stays() -> None:

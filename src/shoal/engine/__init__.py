@@ -1,5 +1,6 @@
-"""The engine: a Snapshot goes in, a Plan comes out.
+"""The scheduling engine: `cycle` takes a Snapshot and returns a Plan.
 
-Nothing here does I/O, reads a clock or rolls dice: the same Snapshot gives the same Plan, to the byte.
-The engine knows no kinds of objects; `shoal.world` turns objects into the Workloads it plans.
+The engine does no I/O, reads no clock and uses no random numbers: the same Snapshot and configuration give
+the same Plan, to the byte. It knows no kinds of Kubernetes objects; `shoal.cache` translates objects into the
+Workloads that it plans.
 """

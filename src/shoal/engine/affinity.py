@@ -1,12 +1,10 @@
-"""Census: which pods are where, by what terms say of them.
+"""Inter-pod rules: host ports, required pod affinity and anti-affinity, topology spread.
 
-A cluster has thousands of pods and thousands of terms, and hardly any term speaks of any pod. So both are
-indexed by one label that they must share (the pivot), and each answer, once given, is kept up to date.
+Anti-affinity works both ways: a pod on a node also keeps away the pods that its own terms match. Only
+snapshots in which some pod has such rules pay for them (`cycle` builds no InterPodRules otherwise).
 
-Neighbours: rules about who may share a node, or a part of the cluster, with whom.
-
-Host ports, required pod affinity and anti-affinity (both ways: a newcomer may not mind a neighbour that
-minds the newcomer), and topology spread. Only clusters in which some task has such rules pay for them.
+A cluster has thousands of pods and thousands of terms, and hardly any term matches any pod. So pods and terms
+are indexed by one label that they must share, and each result is kept up to date once it was computed.
 """
 
 from collections import Counter, defaultdict
@@ -21,25 +19,25 @@ from shoal.engine.resources import UNLIMITED, Amounts
 from shoal.engine.workload import AffinityTerm, Identity, Shape, SpreadConstraint
 
 Columns = Counter[int]
-"""How many pods are on each node."""
+"""The number of pods on each node."""
 
 Label = tuple[str, str]
 Terms = tuple[AffinityTerm, ...]
 
 
 class TermIndex:
-    """Groups of terms, found by a pod that all terms of the group may speak of."""
+    """Groups of terms, found by a pod that all terms of the group match."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start without terms."""
         self._by_pivot: defaultdict[Label | None, dict[Terms, None]] = defaultdict(dict)
 
     def add(self, terms: Terms) -> None:
-        """Take a group in; a second time changes nothing."""
+        """Add a group of terms; adding it again has no effect."""
         self._by_pivot[required_label(terms)][terms] = None
 
     def matching(self, identity: Identity) -> Iterator[Terms]:
-        """The groups that speak of a pod."""
+        """The groups all of whose terms match a pod."""
         for key in (None, *identity.labels.items()):
             for terms in self._by_pivot.get(key, ()):
                 if all_match(terms, identity):
@@ -47,47 +45,47 @@ class TermIndex:
 
 
 class PodCounts:
-    """Pods by identity, and where those are that a group of terms speaks of."""
+    """Counts pods per node, by identity, and for each group of terms the pods that all of them match."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
-        self._where: defaultdict[Identity, Columns] = defaultdict(Counter)
+        """Start without pods."""
+        self._columns_of: defaultdict[Identity, Columns] = defaultdict(Counter)
         self._by_label: defaultdict[Label, dict[Identity, None]] = defaultdict(dict)
-        self._index = TermIndex()
-        self._answers: dict[Terms, Columns] = {}
+        self._terms = TermIndex()
+        self._matches: dict[Terms, Columns] = {}
 
     def count(self, column: int, identity: Identity, change: int) -> None:
-        """Note pods that come to a node, or leave it."""
-        if identity not in self._where:
+        """Add `change` pods of one identity to a node, or remove them (negative)."""
+        if identity not in self._columns_of:
             for label in identity.labels.items():
                 self._by_label[label][identity] = None
-        self._where[identity][column] += change
-        for terms in self._index.matching(identity):
-            self._answers[terms][column] += change
+        self._columns_of[identity][column] += change
+        for terms in self._terms.matching(identity):
+            self._matches[terms][column] += change
 
-    def where(self, terms: Terms) -> Columns:
-        """Where the pods are that all these terms speak of."""
-        if terms not in self._answers:
+    def columns_of(self, terms: Terms) -> Columns:
+        """The number of pods on each node that all these terms match; nodes without any are left out."""
+        if terms not in self._matches:
             found: Columns = Counter()
             for identity in self._candidates(terms):
                 if all_match(terms, identity):
-                    found.update(self._where[identity])
-            self._answers[terms] = found
-            self._index.add(terms)
-        return +self._answers[terms]
+                    found.update(self._columns_of[identity])
+            self._matches[terms] = found
+            self._terms.add(terms)
+        return +self._matches[terms]
 
     def _candidates(self, terms: Terms) -> Iterable[Identity]:
         key = required_label(terms)
-        return self._where if key is None else self._by_label.get(key, ())
+        return self._columns_of if key is None else self._by_label.get(key, ())
 
 
 def all_match(terms: Terms, identity: Identity) -> bool:
-    """Whether all terms speak of a pod."""
+    """Whether all terms match a pod."""
     return all(term.matches(identity) for term in terms)
 
 
 def required_label(terms: Terms) -> Label | None:
-    """A label that every pod has of which all these terms speak; None where they name none."""
+    """A label that every pod matched by all these terms has; None if they require none."""
     for term in terms:
         for requirement in term.selector.requirements() if term.selector else ():
             if requirement.operator == "In" and len(requirement.values) == 1:
@@ -96,11 +94,11 @@ def required_label(terms: Terms) -> Label | None:
 
 
 Ports = tuple[HostPort, ...]
-"""Ports that a pod takes of its node."""
+"""Host ports of a pod."""
 
 
 class Occupant(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A pod that has a node, whoever put it there."""
+    """A pod that takes up room on a node, whichever scheduler placed it."""
 
     column: int
     shape: Shape
@@ -109,116 +107,126 @@ class Occupant(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def usage_of(occupants: Sequence[Occupant], nodes: Nodes) -> Amounts:
-    """What occupants take of each node; where that is more than numbers hold, it is just very much."""
+    """What occupants request of each node.
+
+    A sum that would overflow an int64 is replaced by a value above any capacity (4 × UNLIMITED).
+    """
     used = np.zeros_like(nodes.alloc)
     if not occupants:
         return used
     shapes = {shape: number for number, shape in enumerate(dict.fromkeys(o.shape for o in occupants))}
     vectors = np.array([nodes.layout.vector(shape.amounts) for shape in shapes])
     taken = vectors[[shapes[occupant.shape] for occupant in occupants]]
-    where = [occupant.column for occupant in occupants]
-    np.add.at(used.T, where, taken)
+    columns = [occupant.column for occupant in occupants]
+    np.add.at(used.T, columns, taken)
     if int(vectors.max()) * len(occupants) > UNLIMITED:
         rough = np.zeros(used.shape)
-        np.add.at(rough.T, where, taken.astype(float))
+        np.add.at(rough.T, columns, taken.astype(float))
         used[rough > UNLIMITED] = 4 * UNLIMITED
     return used
 
 
 class InterPodRules:
-    """Who is where, as far as somebody minds."""
+    """Pods on nodes as far as inter-pod rules concern them, and the nodes that these rules leave open."""
 
     def __init__(
         self, nodes: Nodes, occupants: Iterable[Occupant] = (), *, affinity_met: bool = False
     ) -> None:
-        """Begin with those who are there; `hopeful`: who is wanted near and is not there may still come."""
+        """Start with `occupants`; with `affinity_met`, required pod affinity always counts as satisfied."""
         self._nodes = nodes
-        self._hopeful = affinity_met
-        self._everybody = PodCounts()
-        self._staying = PodCounts()
+        self._affinity_met = affinity_met
+        self._pods = PodCounts()
+        self._staying_pods = PodCounts()
         self._ports: defaultdict[Ports, Columns] = defaultdict(Counter)
-        self._clashes: dict[tuple[Ports, Ports], bool] = {}
-        self._guards: defaultdict[Terms, Columns] = defaultdict(Counter)
-        self._guard_index = TermIndex()
+        self._conflicts: dict[tuple[Ports, Ports], bool] = {}
+        self._anti_affinity: defaultdict[Terms, Columns] = defaultdict(Counter)
+        self._anti_affinity_index = TermIndex()
         for occupant in occupants:
             self.count(occupant, 1)
 
     def emptied(self) -> "InterPodRules":
-        """The same nodes with nobody there."""
+        """The same nodes without pods; pods that affinity requires are assumed to arrive."""
         return InterPodRules(self._nodes, affinity_met=True)
 
     def count(self, occupant: Occupant, change: int) -> None:
-        """Note pods that come to a node, or leave it."""
+        """Add `change` pods to a node, or remove them (negative)."""
         column, shape, identity = occupant.column, occupant.shape, occupant.identity
-        self._everybody.count(column, identity, change)
+        self._pods.count(column, identity, change)
         if not occupant.terminating:
-            self._staying.count(column, identity, change)
+            self._staying_pods.count(column, identity, change)
         if shape.ports:
             self._ports[shape.ports][column] += change
         for term in shape.pod_anti_affinity:
-            self._guard_index.add((term,))
-            self._guards[(term,)][column] += change
+            self._anti_affinity_index.add((term,))
+            self._anti_affinity[(term,)][column] += change
 
     def apply_to(self, shape: Shape, identity: Identity) -> bool:
-        """Whether any rule could keep a task off a node."""
-        return shape.has_inter_pod_rules or any(True for _ in self._guard_index.matching(identity))
+        """Whether any rule, of the task or of a pod on a node, could keep a task off a node."""
+        return shape.has_inter_pod_rules or any(True for _ in self._anti_affinity_index.matching(identity))
 
     def rules(self, shape: Shape, identity: Identity, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
-        """Each rule that may keep a task off nodes of a span, and the nodes that it leaves open."""
+        """Each rule that may keep a task off nodes of a span: description and the nodes it leaves open."""
         yield from self.exclusions(shape, identity, span)
-        if shape.pod_affinity and not self._hopeful:
-            yield "without the pods it wants near", self._near(shape.pod_affinity, identity, span)
+        if shape.pod_affinity and not self._affinity_met:
+            yield "without the pods it wants near", self._affine(shape.pod_affinity, identity, span)
         for spread in shape.spread:
-            yield "too full for its topology spread", self._even(spread, shape, identity, span)
+            yield "too full for its topology spread", self._evenly_spread(spread, shape, identity, span)
 
     def exclusions(self, shape: Shape, identity: Identity, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
-        """Those of the rules by which somebody who is there keeps a task away."""
+        """The rules by which existing pods keep a task away: host ports and anti-affinity."""
         if shape.ports:
             yield "with the host port taken", self._free_ports(shape, span)
-        yield "with pods that it or they keep apart from", self._unwanted(shape, identity, span)
+        yield "with pods that it or they keep apart from", self._anti_affine(shape, identity, span)
 
     def _free_ports(self, shape: Shape, span: NodeSpan) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)
         for taken, columns in self._ports.items():
-            if self._clash(taken, shape.ports):
+            if self._conflict(taken, shape.ports):
                 mask[list(+columns)] = False
         return mask[span.columns]
 
-    def _clash(self, taken: Ports, wanted: Ports) -> bool:
-        """Whether two pods cannot share a node for their ports."""
+    def _conflict(self, taken: Ports, wanted: Ports) -> bool:
+        """Whether two pods cannot share a node because of their host ports."""
         key = (taken, wanted)
-        if key not in self._clashes:
+        if key not in self._conflicts:
             numbers = {(port.port, port.protocol) for port in taken}
             possible = [port for port in wanted if (port.port, port.protocol) in numbers]
-            self._clashes[key] = any(port.conflicts(other) for port in possible for other in taken)
-        return self._clashes[key]
+            self._conflicts[key] = any(port.conflicts(other) for port in possible for other in taken)
+        return self._conflicts[key]
 
-    def _near(self, terms: Terms, identity: Identity, span: NodeSpan) -> Mask:
-        """Domains with a pod that all terms speak of; the first of its kind may go anywhere."""
-        friends = self._everybody.where(terms)
-        first = not friends and all_match(terms, identity)
+    def _affine(self, terms: Terms, identity: Identity, span: NodeSpan) -> Mask:
+        """Domains with a pod that all terms match.
+
+        If there is none, a pod that matches its own terms may go to any node with the topology labels, as in
+        Kubernetes.
+        """
+        matching = self._pods.columns_of(terms)
+        first = not matching and all_match(terms, identity)
         mask = np.ones(len(span), dtype=bool)
         for term in terms:
             codes, _ = self._nodes.domains(term.topology_key)
-            mask &= (codes[span.columns] >= 0) & (first | self._in_domains(term.topology_key, friends, span))
+            mask &= (codes[span.columns] >= 0) & (first | self._in_domains(term.topology_key, matching, span))
         return mask
 
-    def _unwanted(self, shape: Shape, identity: Identity, span: NodeSpan) -> Mask:
+    def _anti_affine(self, shape: Shape, identity: Identity, span: NodeSpan) -> Mask:
+        """Nodes outside the domains of pods that the task's anti-affinity, or theirs, keeps apart."""
         mask = np.ones(len(span), dtype=bool)
         for term in shape.pod_anti_affinity:
-            mask &= ~self._in_domains(term.topology_key, self._everybody.where((term,)), span)
-        for terms in self._guard_index.matching(identity):
-            mask &= ~self._in_domains(terms[0].topology_key, +self._guards[terms], span)
+            mask &= ~self._in_domains(term.topology_key, self._pods.columns_of((term,)), span)
+        for terms in self._anti_affinity_index.matching(identity):
+            mask &= ~self._in_domains(terms[0].topology_key, +self._anti_affinity[terms], span)
         return mask
 
-    def _even(self, spread: SpreadConstraint, shape: Shape, identity: Identity, span: NodeSpan) -> Mask:
-        """Nodes in whose domain one more leaves the skew within bounds, counted over the span."""
+    def _evenly_spread(
+        self, spread: SpreadConstraint, shape: Shape, identity: Identity, span: NodeSpan
+    ) -> Mask:
+        """Nodes in whose domain one more pod keeps the skew within bounds, counted over the span."""
         codes = self._nodes.domains(spread.term.topology_key)[0][span.columns]
         counted = self._counted(spread, shape, span)
         if not counted.any():
             return counted
         pods = np.zeros(len(self._nodes.names))
-        for column, number in self._staying.where((spread.term,)).items():
+        for column, number in self._staying_pods.columns_of((spread.term,)).items():
             pods[column] = number
         totals = np.bincount(
             codes[counted], weights=pods[span.columns][counted], minlength=int(codes.max()) + 1
@@ -230,7 +238,7 @@ class InterPodRules:
         return counted & within
 
     def _counted(self, spread: SpreadConstraint, shape: Shape, span: NodeSpan) -> Mask:
-        """Nodes whose pods and domains count in a spread."""
+        """Nodes whose pods and domains count for a spread constraint."""
         counted = np.ones(len(span), dtype=bool)
         for other in shape.spread:
             counted &= self._nodes.domains(other.term.topology_key)[0][span.columns] >= 0
@@ -241,7 +249,7 @@ class InterPodRules:
         return counted
 
     def _in_domains(self, key: str, columns: Columns, span: NodeSpan) -> Mask:
-        """Nodes of a span that share a domain with one of these columns."""
+        """Nodes of a span that share a topology domain with one of these columns."""
         codes, _ = self._nodes.domains(key)
         taken = codes[list(columns)]
         return np.isin(codes[span.columns], taken[taken >= 0])

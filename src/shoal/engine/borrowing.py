@@ -1,7 +1,7 @@
-"""Borrowing: room in other pools, for workloads that their own has none for.
+"""Borrowing: room in other pools, for workloads that do not fit their home pool.
 
-A pool lends only what it has no use for itself: while nobody waits in it. Of several lenders the one is
-chosen that keeps the largest part of what is asked for idle.
+A pool lends only while no workload waits for room in it. Of several lenders the one is chosen that keeps the
+largest idle fraction of the scarcest requested resource.
 """
 
 from collections import Counter
@@ -19,86 +19,92 @@ from shoal.engine.workload import Workload
 
 
 class Borrowing:
-    """Lends room to workloads, one after another."""
+    """Serves workloads from the pools of lenders, one after another."""
 
     def __init__(
         self, snapshot: Snapshot, allocator: Allocator, feasibility: Feasibility, waiting: Iterable[Workload]
     ) -> None:
-        """`waiting` are those who wait for room in their own pools."""
+        """`waiting` are the workloads that wait for room in their home pools."""
         self._snapshot, self._allocator, self._feasibility = snapshot, allocator, feasibility
         self._waiting = {number: set(queue) for number, queue in by_pool(waiting).items()}
         self._numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
-        self._moves = 0
-        self._idle_pools: tuple[tuple[int, int], set[int]] = ((-1, -1), set())
+        self._borrowings = 0
+        self._lendable: tuple[tuple[int, int], set[int]] = ((-1, -1), set())
 
     def serve(self, workload: Workload) -> ServeResult | None:
-        """What a workload gets from others; None if nothing."""
+        """What a workload gets from other pools; None if nothing."""
         if not workload.may_borrow:
             return None
         if workload.placed:
-            return self._join(workload)
-        idle = self._pools_to_lend()
-        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if pool in idle]
-        rated = [(rate, pool) for pool in offers if (rate := self._rate(workload, pool)) is not None]
-        return self._move_in(workload, min(rated)[1]) if rated else None
+            return self._join_placed_tasks(workload)
+        lendable = self._lendable_pools()
+        offers = [pool for pool in self._snapshot.pools[workload.pool].lenders if pool in lendable]
+        rated = [(rate, pool) for pool in offers if (rate := self._rate_offer(workload, pool)) is not None]
+        return self._borrow_from(workload, min(rated)[1]) if rated else None
 
-    def _join(self, workload: Workload) -> ServeResult | None:
-        """The rest of a workload follows those who are there already, as long as they are welcome."""
+    def _join_placed_tasks(self, workload: Workload) -> ServeResult | None:
+        """Place missing tasks in the pool where the others run, while that pool lends."""
         pool = self._pool_of(workload.placed[0].column)
-        if not self._snapshot.pools[pool].sharing or self._is_wanted(pool):
+        if not self._snapshot.pools[pool].sharing or self._has_demand(pool):
             return None
-        return self._move_in(workload, pool)
+        return self._borrow_from(workload, pool)
 
-    def _pools_to_lend(self) -> set[int]:
-        """Pools with nodes in which nobody waits; worked out again when somebody moved in or must leave."""
-        moment = self._moves, len(self._allocator.releasing.evictions)
-        if self._idle_pools[0] != moment:
+    def _lendable_pools(self) -> set[int]:
+        """Pools with nodes in which no workload waits; recomputed after each borrowing and eviction."""
+        version = self._borrowings, len(self._allocator.releasing.evictions)
+        if self._lendable[0] != version:
             numbers = [number for number, pool in enumerate(self._snapshot.pools) if len(pool.span)]
-            self._idle_pools = moment, {number for number in numbers if not self._is_wanted(number)}
-        return self._idle_pools[1]
+            self._lendable = version, {number for number in numbers if not self._has_demand(number)}
+        return self._lendable[1]
 
-    def _is_wanted(self, pool: int) -> bool:
-        """Whether somebody waits for room in their own pool; those who must leave another will, too."""
+    def _has_demand(self, pool: int) -> bool:
+        """Whether a workload waits for room in its home pool, or was evicted and will wait there."""
         if self._waiting.get(pool):
             return True
-        gone = [workload for workload in self._allocator.releasing.fully_evicted() if workload.pool == pool]
-        self._feasibility.evaluate(gone)
-        return any(self._feasibility.fits_home(workload) for workload in gone)
+        evicted = [
+            workload for workload in self._allocator.releasing.fully_evicted() if workload.pool == pool
+        ]
+        self._feasibility.evaluate(evicted)
+        return any(self._feasibility.fits_home(workload) for workload in evicted)
 
-    def _move_in(self, workload: Workload, pool: int) -> ServeResult | None:
+    def _borrow_from(self, workload: Workload, pool: int) -> ServeResult | None:
         result = self._allocator.serve_in_pool(workload, pool)
         if result is None:
             return None
-        self._moves += 1
-        self._guests[pool] += len(result.placed)
+        self._borrowings += 1
+        self._borrowers[pool] += len(result.placed)
         self._waiting.get(workload.pool, set()).discard(workload)
         return self._allocator.record(result)
 
-    def _rate(self, workload: Workload, pool: int) -> tuple[Fraction, int, str] | None:
-        """How good an offer is, best first: what it leaves idle, how many guests there are, its name."""
+    def _rate_offer(self, workload: Workload, pool: int) -> tuple[Fraction, int, str] | None:
+        """Rating of a lender, smallest first: idle fraction (negated), number of borrowed tasks, name."""
         with self._allocator.ledger.attempt():
             result = self._allocator.serve_in_pool(workload, pool)
             if result is None:
                 return None
-            return -self._idle(result.placed, pool), self._guests[pool], self._snapshot.pools[pool].name
+            return (
+                -self._idle_fraction(result.placed, pool),
+                self._borrowers[pool],
+                self._snapshot.pools[pool].name,
+            )
 
-    def _idle(self, placed: Placed, pool: int) -> Fraction:
-        """The smallest part that is left idle of any resource asked for."""
+    def _idle_fraction(self, placed: Placed, pool: int) -> Fraction:
+        """The smallest fraction of any requested resource that stays idle in the pool."""
         ledger, columns = self._allocator.ledger, self._snapshot.pools[pool].span.columns
         names = sorted({name for task, _ in placed for name in task.shape.requests})
         rows = [ledger.nodes.layout.rows[name] for name in names]
-        there, used = exact_sums(ledger.nodes.alloc[rows, columns]), exact_sums(ledger.used[rows, columns])
-        return min((Fraction(t - u, t) for t, u in zip(there, used, strict=True)), default=Fraction(1))
+        total, used = exact_sums(ledger.nodes.alloc[rows, columns]), exact_sums(ledger.used[rows, columns])
+        return min((Fraction(t - u, t) for t, u in zip(total, used, strict=True)), default=Fraction(1))
 
     def _pool_of(self, column: int) -> int:
         return self._numbers[self._snapshot.nodes.pools[column]]
 
     @cached_property
-    def _guests(self) -> Counter[int]:
-        """How many tasks in each pool are at home elsewhere; counted once somebody could move in."""
-        guests: Counter[int] = Counter()
+    def _borrowers(self) -> Counter[int]:
+        """The number of tasks in each pool whose home is another; counted when first needed."""
+        borrowers: Counter[int] = Counter()
         for workload in self._snapshot.workloads:
             for task in workload.placed:
                 pool = self._pool_of(task.column)
-                guests[pool] += pool != workload.pool
-        return guests
+                borrowers[pool] += pool != workload.pool
+        return borrowers

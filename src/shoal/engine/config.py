@@ -1,4 +1,4 @@
-"""The scheduler's configuration, as `scheduler.yaml` has it."""
+"""The scheduler's configuration: the fields of `scheduler.yaml`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
@@ -10,13 +10,13 @@ from shoal.api.quantity import seconds
 from shoal.engine.workload import QueuePolicy
 
 FULFILMENT: Final = "fulfilment"
-"""The elastic policy that the engine has itself."""
+"""Name of the built-in elastic policy (see `shoal.engine.fulfilment`)."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How a scheduler schedules; every key is optional."""
+    """Settings of one scheduler; every key is optional. docs/configuration.md describes them."""
 
     scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("shoal", "ai-scheduler")
     queue_policy: QueuePolicy | None = None
@@ -33,12 +33,15 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     reclaim_grace_period_seconds: Seconds | None = None
 
     def schedules(self, name: str) -> bool:
-        """Whether pods that name this scheduler are ours; a pod without a name is Kubernetes' own."""
+        """Whether this scheduler is responsible for pods with this `schedulerName`.
+
+        A pod without a name belongs to Kubernetes' default scheduler.
+        """
         return "*" in self.scheduler_names or (name or "default-scheduler") in self.scheduler_names
 
 
 def config_errors(config: SchedulerConfig) -> Iterator[FieldError]:
-    """All that is wrong with a configuration whose types are right."""
+    """Errors in a configuration whose field types are already valid."""
     for field, duration in (("cooldown", config.cooldown), ("optimisePeriod", config.optimise_period)):
         try:
             seconds(duration)

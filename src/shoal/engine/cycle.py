@@ -1,4 +1,4 @@
-"""One cycle: a Snapshot goes in, a Plan comes out."""
+"""One scheduling cycle: takes a Snapshot, returns a Plan."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,20 +21,20 @@ from shoal.engine.workload import Workload
 
 
 def cycle(snapshot: Snapshot, config: SchedulerConfig, answers: PolicyAnswers = NO_ANSWERS) -> Plan:
-    """Decide what happens now; `advice` is what a policy of the user's answered for this snapshot.
+    """Decide what happens now; `answers` are those of the user's elastic policy for this snapshot.
 
-    1. Elastic workloads above their ceilings are cut. Room that earlier cycles reserved is kept.
-    2. Every pool serves its home queue, in order; what does not fit makes room.
-    3. What got nothing is judged: could it ever run?
-    4. All that still lacks room asks to borrow, in one order.
-    5. Elastic workloads grow, and are made equal where nobody waits.
-    6. Gangs that lost a part and did not get it back in time give up the rest.
+    1. Elastic workloads above their ceilings are cut; reservations of earlier cycles are restored.
+    2. Every pool serves its queue in order; a workload that does not fit may preempt.
+    3. Workloads that got nothing are evaluated: could they ever run?
+    4. Workloads that still lack room try to borrow it, in one order across all pools.
+    5. Elastic workloads grow, and are rebalanced in pools where no workload waits.
+    6. Gangs that lost a part and did not get it back in time are evicted.
     """
-    filters = Filters(Ledger(snapshot.nodes, snapshot.used, _neighbours(snapshot)))
+    filters = Filters(Ledger(snapshot.nodes, snapshot.used, _inter_pod_rules(snapshot)))
     key = queue_key(snapshot, config.queue_policy)
     in_order = sorted(snapshot.unsettled, key=key)
-    queue = sorted(in_order, key=_home)
-    elastic = sorted(sorted(snapshot.elastic, key=key), key=_home)
+    queue = sorted(in_order, key=_home_pool)
+    elastic = sorted(sorted(snapshot.elastic, key=key), key=_home_pool)
 
     checked = CheckedAnswers(snapshot, answers)
     allocator = Allocator(snapshot, filters, config, checked)
@@ -43,29 +43,31 @@ def cycle(snapshot: Snapshot, config: SchedulerConfig, answers: PolicyAnswers = 
     allocator.restore_reservations(queue)
     results = {workload: allocator.serve(workload) for workload in queue}
     feasibility = Feasibility(snapshot, Filters(filters.ledger, ignore_transient=True))
-    feasibility.evaluate(_unmet(results))
+    feasibility.evaluate(_unmet_minimums(results))
     _borrow(snapshot, allocator, feasibility, results, in_order)
-    resizing.resize(results, elastic, _crowded(results, allocator, feasibility))
+    resizing.resize(results, elastic, _contended_pools(results, allocator, feasibility))
     verdicts = verdicts_of(results, snapshot, feasibility, allocator.releasing, resizing)
     if not config.disable_preemption:
-        late = snapshot.now - config.gang_recovery_seconds
-        _give_up(verdicts, results, allocator.releasing, late)
+        deadline = snapshot.now - config.gang_recovery_seconds
+        _evict_broken_gangs(verdicts, results, allocator.releasing, deadline)
     return _plan(results, resizing, verdicts, allocator.releasing.evictions)
 
 
-def _unmet(results: Mapping[Workload, ServeResult]) -> list[Workload]:
-    """Those whose minimum could be served and is not whole; one for all who share a turn."""
+def _unmet_minimums(results: Mapping[Workload, ServeResult]) -> list[Workload]:
+    """Workloads that are not held and whose minimum is not whole; one of each shared result."""
     return [
         result.workload for result in distinct_results(results) if result.unmet and not result.workload.held
     ]
 
 
-def _crowded(
+def _contended_pools(
     results: Mapping[Workload, ServeResult], allocator: Allocator, feasibility: Feasibility
 ) -> set[int]:
-    """Pools in which somebody waits for a minimum that could be had there."""
-    gone = allocator.releasing.fully_evicted()
-    return {workload.pool for workload in (*_unmet(results), *gone) if feasibility.fits_home(workload)}
+    """Pools in which a workload waits for a minimum that would fit there."""
+    evicted = allocator.releasing.fully_evicted()
+    return {
+        workload.pool for workload in (*_unmet_minimums(results), *evicted) if feasibility.fits_home(workload)
+    }
 
 
 def _borrow(
@@ -75,56 +77,58 @@ def _borrow(
     results: dict[Workload, ServeResult],
     queue: list[Workload],
 ) -> None:
-    """Let those who lack room at home ask others; where borrowing comes first, make room if that fails."""
-    asking = {result for result in distinct_results(results) if _asks(result, allocator)}
-    if asking:
-        hopeful = {results[workload] for workload in _unmet(results) if feasibility.fits_home(workload)}
-        borrowing = Borrowing(snapshot, allocator, feasibility, [w for w in queue if results[w] in hopeful])
-        in_vain: set[ServeResult] = set()
-        for workload, result in [(w, results[w]) for w in queue if results[w] in asking]:
-            if result in in_vain or allocator.releasing.is_victim(workload):
+    """Let workloads that lack room at home borrow; if they fail, preempt where borrowing comes first."""
+    candidates = {result for result in distinct_results(results) if _may_borrow(result, allocator)}
+    if candidates:
+        waiting = {
+            results[workload] for workload in _unmet_minimums(results) if feasibility.fits_home(workload)
+        }
+        borrowing = Borrowing(snapshot, allocator, feasibility, [w for w in queue if results[w] in waiting])
+        failed: set[ServeResult] = set()
+        for workload, result in [(w, results[w]) for w in queue if results[w] in candidates]:
+            if result in failed or allocator.releasing.is_victim(workload):
                 continue
-            got = borrowing.serve(workload) or allocator.preempt_after_borrowing(workload)
-            if got is None:
-                in_vain.add(result)
+            served = borrowing.serve(workload) or allocator.preempt_after_borrowing(workload)
+            if served is None:
+                failed.add(result)
             else:
-                in_vain.clear()
+                failed.clear()
                 del results[workload]
-                results[workload] = got
+                results[workload] = served
     feasibility.evaluate(allocator.releasing.fully_evicted())
 
 
-def _asks(result: ServeResult, allocator: Allocator) -> bool:
-    """Whether a workload got nothing at home, or has its place elsewhere and lacks something there."""
+def _may_borrow(result: ServeResult, allocator: Allocator) -> bool:
+    """Whether a workload got nothing at home, or runs in another pool and lacks tasks there."""
     workload = result.workload
     if workload.held or result.nominated or result.placed:
         return False
     return allocator.is_borrowing(workload) and bool(workload.missing) if workload.placed else result.unmet
 
 
-def _home(workload: Workload) -> int:
+def _home_pool(workload: Workload) -> int:
     return workload.pool
 
 
-def _neighbours(snapshot: Snapshot) -> InterPodRules | None:
-    """Who is where, if anybody minds."""
+def _inter_pod_rules(snapshot: Snapshot) -> InterPodRules | None:
+    """The inter-pod rules of the snapshot; None if no rule can matter in this cycle."""
     shapes = {task.shape for workload in snapshot.unsettled for task in workload.missing}
     shapes |= {shape for workload in snapshot.elastic if workload.growth for shape in workload.growth.shapes}
-    minded = bool(shapes) and (
+    needed = bool(shapes) and (
         snapshot.has_anti_affinity or any(shape.has_inter_pod_rules for shape in shapes)
     )
-    return InterPodRules(snapshot.nodes, snapshot.occupants) if minded else None
+    return InterPodRules(snapshot.nodes, snapshot.occupants) if needed else None
 
 
-def _give_up(
+def _evict_broken_gangs(
     verdicts: Mapping[Workload, Verdict],
     results: Mapping[Workload, ServeResult],
     releasing: Releasing,
-    late: float,
+    deadline: float,
 ) -> None:
-    """Send away what is left of gangs that lost a part at a time so long ago, and did not get it back."""
+    """Evict the rest of gangs that lost a part before `deadline` and did not get it back."""
     for workload, verdict in verdicts.items():
-        if verdict.broken is not None and verdict.broken <= late and not results[workload].nominated:
+        if verdict.broken is not None and verdict.broken <= deadline and not results[workload].nominated:
             releasing.evict(workload, releasing.remaining(workload), "GangLost")
 
 
@@ -134,12 +138,16 @@ def _plan(
     verdicts: dict[Workload, Verdict],
     evictions: list[Eviction],
 ) -> Plan:
-    got = [Placement(result.workload, *put) for result in results.values() for put in result.placed]
-    kept = [(result.workload, result.nominated) for result in results.values()]
-    kept += [(state.workload, state.nominated) for state in resizing.states.values()]
+    placed = [
+        Placement(result.workload, *assignment) for result in results.values() for assignment in result.placed
+    ]
+    nominated = [(result.workload, result.nominated) for result in results.values()]
+    nominated += [(state.workload, state.nominated) for state in resizing.states.values()]
     return Plan(
-        placements=(*got, *resizing.placements),
-        nominations=tuple(Placement(workload, *put) for workload, placed in kept for put in placed),
+        placements=(*placed, *resizing.placements),
+        nominations=tuple(
+            Placement(workload, *assignment) for workload, tasks in nominated for assignment in tasks
+        ),
         evictions=tuple(evictions),
         resizes=tuple(_resizes(results, resizing, evictions)),
         verdicts=verdicts,
@@ -149,7 +157,7 @@ def _plan(
 def _resizes(
     results: Mapping[Workload, ServeResult], resizing: Resizing, evictions: Iterable[Eviction]
 ) -> Iterator[Resize]:
-    """What growing and shrinking come to, for each workload that did; starting is neither."""
+    """The change of size of each elastic workload that grew or shrank; a start is neither."""
     change: Counter[Workload] = Counter()
     for placement in resizing.placements:
         change[placement.workload] += placement.task.varying

@@ -1,9 +1,7 @@
-"""Sizes: how fulfilled elastic workloads are, and in which order they grow and give.
+"""Sizes of elastic workloads: fulfilment, growth order, and their state during a cycle.
 
-A score is 0 at the minimum and 1 at the ceiling. Sizes are whole numbers below a hundred thousand, so floats
-tell any two different scores apart and never two equal ones: they order exactly as the fractions would.
-
-Elastic workloads in the course of a cycle, as they grow, give and receive.
+Fulfilment is 0 at the minimum and 1 at the ceiling. Sizes are whole numbers below 100,000, so floats
+distinguish any two different values and represent equal ones equally: they order exactly as fractions would.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,22 +17,22 @@ from shoal.engine.workload import NO_NODE, Shape, Task, Workload
 
 
 def fulfilment(workload: Workload, size: int) -> float:
-    """How fulfilled a workload is at a size."""
+    """The fulfilment of a workload at a size; 1 if the ceiling is not above the minimum."""
     most = workload.ceiling - workload.minimum
     return (size - workload.minimum) / most if most > 0 else 1.0
 
 
 def growth_ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
-    """Whose turn it is to grow among equally fulfilled ones: the place of each workload in that order.
+    """The position of each workload in the order in which equally fulfilled ones grow.
 
-    Who asks for little goes first: fewer GPUs an instance, less CPU, less memory; then the older.
+    Small instances go first (fewer GPUs, less CPU, less memory), then older workloads.
     """
     amounts: dict[Shape, tuple[int, int, int]] = {}
 
     def key(workload: Workload) -> tuple[int, int, int, float, str, str, str]:
         shape = workload.growth.series.shape if workload.growth else None
         if shape and shape not in amounts:
-            amounts[shape] = _amounts(shape)
+            amounts[shape] = _requests(shape)
         asked = amounts[shape] if shape else (0, 0, 0)
         return (*asked, workload.created, workload.namespace, workload.name, workload.kind)
 
@@ -42,7 +40,7 @@ def growth_ranks(workloads: Iterable[Workload]) -> dict[Workload, int]:
 
 
 def follower_count(workload: Workload, size: int) -> int:
-    """How many tasks are to follow those that vary, at a size."""
+    """The number of tasks that should follow the varying ones at a size."""
     following = workload.growth.following if workload.growth else None
     if following is None:
         return 0
@@ -52,23 +50,24 @@ def follower_count(workload: Workload, size: int) -> int:
 
 
 def varying_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Those of the role whose number may vary, the highest number last."""
+    """The varying tasks, ordered by number."""
     return sorted([task for task in tasks if task.varying], key=attrgetter("number"))
 
 
-def _amounts(shape: Shape) -> tuple[int, int, int]:
+def _requests(shape: Shape) -> tuple[int, int, int]:
     asked = shape.requests
     gpus = sum(amount for name, amount in asked.items() if is_gpu(name))
     return gpus, asked.get(CPU, 0), asked.get(MEMORY, 0)
 
 
 class ElasticState:
-    """An elastic workload whose minimum is whole.
+    """The size of an elastic workload whose minimum is whole, as a cycle changes it.
 
-    `size` counts its instances, `next` is what it would grow by, `seated` are the instances that have had
-    nodes since before the cycle, the highest number last. `nominated` is room that is kept for more of them;
-    `gained`: it got nodes beyond its minimum in this cycle; `is_blocked`: somebody else has the name of its
-    next.
+    `size` counts its instances, finished and reserved ones included, and `next_task` is the one it would grow
+    by. `bound` are the instances that had nodes before the cycle, ordered by number. `nominated` is room
+    reserved for more of them. `rank` is its position among equally fulfilled workloads. `grew`: it got nodes
+    beyond its minimum in this cycle. `name_taken`: the pod name of its next instance belongs to another
+    owner.
     """
 
     def __init__(
@@ -77,99 +76,103 @@ class ElasticState:
         span: NodeSpan,
         rank: int,
         tasks: list[Task],
-        promised: tuple[Placed, Placed],
+        reserved: tuple[Placed, Placed],
     ) -> None:
-        """Begin with `tasks`, those of its minimum that are new too, and what it had been promised."""
+        """Start with `tasks`, new ones of its minimum included, and its reservations beyond the minimum.
+
+        `reserved` has those that were placed and those that are kept (see
+        `Allocator.use_growth_reservations`).
+        """
         growth = workload.growth
         if growth is None:
             raise ValueError(f"{workload.key} is not elastic")
         self.workload, self.span, self.rank, self._growth = workload, span, rank, growth
-        placed, self.nominated = promised[0], list(promised[1])
+        placed, self.nominated = reserved[0], list(reserved[1])
         self.grew = bool(placed)
         self.bound = varying_tasks(task for task in tasks if task.column != NO_NODE)
-        got = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
-        self.size = workload.done + sum([task.varying for task in got])
+        all_tasks = [*tasks, *(task for task, _ in (*placed, *self.nominated))]
+        self.size = workload.done + sum([task.varying for task in all_tasks])
         self._tasks = tasks
         following = growth.following
         leaving = sum(task.follows for task in workload.placed) - sum(task.follows for task in tasks)
         self._following = len(following.series.taken) - leaving if following else 0
-        dropped = {task.number for task in workload.nominated if task.varying}
-        dropped -= {task.number for task in got if task.varying}
-        self._instances = growth.series.instances(dropped)
+        released = {task.number for task in workload.nominated if task.varying}
+        released -= {task.number for task in all_tasks if task.varying}
+        self._instances = growth.series.instances(released)
         self._followers = following.series.instances() if following else iter(())
-        self._ready: list[Task] = []
+        self._next_followers: list[Task] = []
         self.has_followers, self.name_taken = following is not None, False
-        self.next_task = self._another()
+        self.next_task = self._next_instance()
 
     @property
     def fulfilment(self) -> float:
-        """How fulfilled it is."""
+        """Its fulfilment at its present size."""
         return fulfilment(self.workload, self.size)
 
     @property
     def lacks_followers(self) -> bool:
-        """Whether fewer follow its instances than are to."""
+        """Whether fewer tasks follow its instances than should."""
         return self.has_followers and follower_count(self.workload, self.size) > self._following
 
     @property
     def may_grow(self) -> bool:
-        """Whether there is a step to take, if only there is room."""
+        """Whether it would take a step if there were room."""
         return self.next_task is not None or self.lacks_followers
 
     def missing_below(self, size: int) -> list[Task]:
-        """The instances with numbers below a size that have no node and have not ended, if names allow."""
+        """Instances with numbers below `size` that have no node and have not finished, if names allow."""
         series = self._growth.series
-        promised = {task.number for task in self.workload.nominated if task.varying}
-        there = {task.number for task in self._tasks if task.varying} | (series.taken - promised)
-        made = (series.instance(number) for number in range(size) if number not in there)
-        return [task for task in made if task]
+        reserved = {task.number for task in self.workload.nominated if task.varying}
+        present = {task.number for task in self._tasks if task.varying} | (series.taken - reserved)
+        tasks = (series.instance(number) for number in range(size) if number not in present)
+        return [task for task in tasks if task]
 
     def next_step(self) -> list[Task] | None:
-        """All that one step takes: an instance and what must follow it, or what should have followed before.
+        """The tasks of its next step: an instance with its followers, or followers that are still lacking.
 
         None if it may not grow.
         """
         instance = [] if self.lacks_followers else [self.next_task]
         lacking = max(follower_count(self.workload, self.size + len(instance)) - self._following, 0)
-        self._ready += islice(self._followers, max(lacking - len(self._ready), 0))
-        if None in instance or len(self._ready) < lacking:
+        self._next_followers += islice(self._followers, max(lacking - len(self._next_followers), 0))
+        if None in instance or len(self._next_followers) < lacking:
             return None
-        return [*(task for task in instance if task), *self._ready[:lacking]]
+        return [*(task for task in instance if task), *self._next_followers[:lacking]]
 
-    def grow(self, next_step: Sequence[Task] = ()) -> None:
-        """Take a step whose tasks have found their nodes; by itself it is one instance."""
-        following = sum(task.follows for task in next_step)
+    def grow(self, step: Sequence[Task] = ()) -> None:
+        """Take a step whose tasks were placed; without tasks it is one instance."""
+        following = sum(task.follows for task in step)
         self._following += following
-        self._ready = self._ready[following:]
+        self._next_followers = self._next_followers[following:]
         self.grew = True
-        if following < len(next_step) or not next_step:
-            self._count_one()
+        if following < len(step) or not step:
+            self._add_one()
 
     def surplus_followers(self) -> list[Task]:
-        """Those that follow more instances than there are, the highest number first."""
-        over = self._following - follower_count(self.workload, self.size) if self.has_followers else 0
-        led = sorted((task for task in self._tasks if task.follows), key=lambda task: -task.number)
-        return led[: max(over, 0)]
+        """Followers beyond the number that its instances need, the highest number first."""
+        surplus = self._following - follower_count(self.workload, self.size) if self.has_followers else 0
+        followers = sorted((task for task in self._tasks if task.follows), key=lambda task: -task.number)
+        return followers[: max(surplus, 0)]
 
     def nominate(self, column: int) -> Task:
-        """Take a step once a node has room for it."""
+        """Add the next instance to `nominated`, on this column, and count it."""
         if self.next_task is None:
             raise ValueError(f"{self.workload.key} may not grow")
         task = self.next_task
         self.nominated.append((task, column))
-        self._count_one()
+        self._add_one()
         return task
 
     def shrink(self) -> Task:
-        """Lose the instance with the highest number."""
+        """Remove and return the instance with the highest number."""
         self.size -= 1
         return self.bound.pop()
 
-    def _count_one(self) -> None:
+    def _add_one(self) -> None:
         self.size += 1
-        self.next_task = self._another()
+        self.next_task = self._next_instance()
 
-    def _another(self) -> Task | None:
+    def _next_instance(self) -> Task | None:
         if self.size >= self.workload.ceiling:
             return None
         task = next(self._instances, None)

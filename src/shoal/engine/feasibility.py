@@ -1,11 +1,8 @@
-"""Bounds: when a gang certainly does not fit, seen without placing it.
+"""Fit tests: whether a workload would fit, under assumptions about which pods are gone.
 
-Whatever the order in which a gang is placed, no node takes more of a shape than fits it alone, and no node
-gives more of a resource than it has left, or than the shapes that fit it could use. If all nodes together
-cannot give what the gang needs at least, it need not be tried. For a gang of one shape that is all there is
-to it: what is not excluded fits.
-
-Feasibility: what could run if only there were room, told apart from what never can.
+`CapacityBound` sees without placing that a gang certainly does not fit. `FitTest` answers whether the
+workload that preempts still fits while victims are put back one by one. `Feasibility` answers whether a
+workload could run in an empty pool, and so tells "not now" from "never".
 """
 
 from abc import ABC, abstractmethod
@@ -25,56 +22,63 @@ from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import PlacementPolicy, Task, Workload
 
 _LARGE: Final = 2 * UNLIMITED
-"""What comes to more than this is not counted, so that no sum overflows."""
+"""Resources whose total requests exceed this are not counted, so that sums do not overflow."""
 
 
 class CapacityBound:
-    """The most that the nodes of a span could take of a gang's minimum, and what it needs.
+    """An upper bound on what the nodes of a span could take of a gang's minimum, and what it needs.
 
-    Counted are pods of each shape, and then units of each resource that the shapes ask for.
+    Whatever the order of placement, no node takes more tasks of a shape than fit it alone, and no node gives
+    more of a resource than it has left, or than the shapes that fit it could use. If all nodes together give
+    less than the gang needs at least, it cannot fit. For a gang of one shape without inter-pod rules the
+    bound is exact: it fits unless it is excluded. Counted are the tasks of each shape, and the units of each
+    requested resource.
     """
 
     def __init__(self, filters: Filters, span: NodeSpan, workload: Workload) -> None:
-        """Look at every node."""
+        """Compute the bound over every node of the span."""
         self._ledger, self._span = filters.ledger, span
         tasks = workload.missing
         first = {task.shape: task for task in tasks}
         numbers = {shape: number for number, shape in enumerate(first)}
         self._suitable = np.array([filters.suitable(task)[span.columns] for task in first.values()])
-        self._asked = np.array([self._ledger.demand(shape).vector for shape in first])
-        self._often = np.bincount([numbers[task.shape] for task in tasks])[:, None]
-        totals = (self._asked.astype(object) * self._often).sum(axis=0)
+        self._requests = np.array([self._ledger.demand(shape).vector for shape in first])
+        self._counts = np.bincount([numbers[task.shape] for task in tasks])[:, None]
+        totals = (self._requests.astype(object) * self._counts).sum(axis=0)
         self._rows = [row for row, total in enumerate(totals) if 0 < total < _LARGE]
-        self._steps = np.gcd.reduce(self._asked[:, self._rows], axis=0)[:, None]
-        weights = np.concatenate([np.eye(len(first), dtype=np.int64), self._asked[:, self._rows].T])
+        self._gcds = np.gcd.reduce(self._requests[:, self._rows], axis=0)[:, None]
+        weights = np.concatenate([np.eye(len(first), dtype=np.int64), self._requests[:, self._rows].T])
         self._needs = _needs(tasks, [weights[:, numbers[task.shape]] for task in tasks], workload.lacking)
-        self._most = self._look(np.arange(len(span)))
-        self._totals = exact_sums(self._most)
+        self._capacity = self._capacity_of(np.arange(len(span)))
+        self._totals = exact_sums(self._capacity)
 
     def excludes(self) -> bool:
-        """Whether there is certainly too little room."""
+        """Whether the gang certainly does not fit."""
         return any(total < need for total, need in zip(self._totals, self._needs, strict=True))
 
     def refresh(self, columns: Sequence[int]) -> None:
-        """Look again at nodes that have changed."""
+        """Update the bound for nodes that have changed."""
         nodes = np.array([column for column in set(columns) if column in self._span], dtype=np.intp)
         nodes -= self._span.start
-        before, self._most[:, nodes] = self._most[:, nodes], self._look(nodes)
-        more = exact_sums(self._most[:, nodes] - before)
+        before, self._capacity[:, nodes] = self._capacity[:, nodes], self._capacity_of(nodes)
+        more = exact_sums(self._capacity[:, nodes] - before)
         self._totals = [total + change for total, change in zip(self._totals, more, strict=True)]
 
-    def _look(self, nodes: Indices) -> Amounts:
-        """The most that each of some nodes could take."""
+    def _capacity_of(self, nodes: Indices) -> Amounts:
+        """The most that each of some nodes, by their positions in the span, could take."""
         room = np.maximum(self._ledger.room[:, nodes + self._span.start], 0)
-        times = room // np.maximum(self._asked, 1)[:, :, None]
-        times[self._asked == 0] = UNLIMITED
-        pods = np.minimum(times.min(axis=1), self._often) * self._suitable[:, nodes]
-        units = room[self._rows] // self._steps * self._steps
-        return np.concatenate([pods, np.minimum(units, self._asked[:, self._rows].T @ pods)])
+        times = room // np.maximum(self._requests, 1)[:, :, None]
+        times[self._requests == 0] = UNLIMITED
+        pods = np.minimum(times.min(axis=1), self._counts) * self._suitable[:, nodes]
+        units = room[self._rows] // self._gcds * self._gcds
+        return np.concatenate([pods, np.minimum(units, self._requests[:, self._rows].T @ pods)])
 
 
 def _needs(tasks: Sequence[Task], weights: Sequence[Amounts], lacking: int) -> list[int]:
-    """What tasks need at least of all that is counted: all that do not vary, and the least of the others."""
+    """What the minimum needs at least of everything counted.
+
+    These are all tasks that do not vary, and the `lacking` smallest amounts of those that do.
+    """
     fixed = [weight for task, weight in zip(tasks, weights, strict=True) if not task.varying]
     varying = [weight for task, weight in zip(tasks, weights, strict=True) if task.varying]
     least = np.sort(np.array(varying).T, axis=1)[:, :lacking] if varying else np.zeros((len(weights[0]), 0))
@@ -82,34 +86,34 @@ def _needs(tasks: Sequence[Task], weights: Sequence[Amounts], lacking: int) -> l
 
 
 class Feasibility:
-    """Judges workloads against pools as if these were empty and all their nodes well."""
+    """Evaluates workloads against pools as if these were empty and all their nodes healthy."""
 
     def __init__(self, snapshot: Snapshot, filters: Filters) -> None:
-        """Judge by what the filters let through."""
+        """`filters` should ignore transient conditions."""
         self._snapshot, self._filters = snapshot, filters
         self._evaluated: set[Workload] = set()
         self._fitting: set[tuple[Workload, int]] = set()
         self._misfits: dict[tuple[Workload, int], Misfit] = {}
-        self._alike: dict[tuple[object, ...], tuple[int, str] | None] = {}
+        self._known: dict[tuple[object, ...], tuple[int, str] | None] = {}
 
     def evaluate(self, workloads: Collection[Workload]) -> None:
-        """Judge workloads by their home pools, and what does not fit there by who may lend to it."""
+        """Evaluate workloads in their home pools, and those that do not fit there in the pools of lenders."""
         fresh = [workload for workload in workloads if workload not in self._evaluated]
         self._evaluated.update(fresh)
         self._evaluate(by_pool(fresh))
-        asking: defaultdict[int, list[Workload]] = defaultdict(list)
+        by_lender: defaultdict[int, list[Workload]] = defaultdict(list)
         for workload in fresh:
             if not self.fits_home(workload):
                 for lender in self._lenders(workload):
-                    asking[lender].append(workload)
-        self._evaluate(asking)
+                    by_lender[lender].append(workload)
+        self._evaluate(by_lender)
 
     def fits_home(self, workload: Workload) -> bool:
-        """Whether its minimum would fit its home pool, were that empty."""
+        """Whether its minimum would fit its home pool if that were empty."""
         return (workload, workload.pool) in self._fitting
 
     def never_fits(self, workload: Workload) -> Misfit | None:
-        """The task that no pool open to the workload could ever take; None while there is hope."""
+        """A task that no pool open to the workload could ever take; None if its minimum fits some pool."""
         pools = (workload.pool, *self._lenders(workload))
         if any((workload, pool) in self._fitting for pool in pools):
             return None
@@ -119,10 +123,10 @@ class Feasibility:
     def _lenders(self, workload: Workload) -> tuple[int, ...]:
         return self._snapshot.pools[workload.pool].lenders if workload.may_borrow else ()
 
-    def _evaluate(self, asking: Mapping[int, list[Workload]]) -> None:
-        """Judge workloads by pools; each pool is emptied once for all that ask for it."""
+    def _evaluate(self, pools: Mapping[int, list[Workload]]) -> None:
+        """Evaluate workloads by pool number; each pool is emptied once for all its workloads."""
         ledger = self._filters.ledger
-        for number, workloads in asking.items():
+        for number, workloads in pools.items():
             pool = self._snapshot.pools[number]
             with ledger.attempt():
                 ledger.clear(pool.span)
@@ -130,7 +134,7 @@ class Feasibility:
                     self._evaluate_one(workload, number)
 
     def _evaluate_one(self, workload: Workload, pool: int) -> None:
-        """A workload whose pods do not all exist yet is not judged."""
+        """Evaluate one workload, unless some pods of its minimum do not exist yet."""
         least = max(workload.minimum - workload.done, 0)
         if sum(task.varying for task in workload.tasks) < least:
             return
@@ -141,13 +145,13 @@ class Feasibility:
             self._fitting.add((workload, pool))
 
     def _misfit_of(self, workload: Workload, pool: int, least: int) -> Misfit | None:
-        """Workloads that are alike are judged once: in an empty pool nobody else matters."""
+        """The misfit of a workload in a pool; equivalent workloads are evaluated once."""
         tasks = [task for task in workload.tasks if not task.follows]
         key = (pool, workload.placement, least, equivalence_runs(tasks, self._filters))
-        if key not in self._alike:
+        if key not in self._known:
             misfit = self._misfit(tasks, least, workload.placement, pool)
-            self._alike[key] = (tasks.index(misfit.task), misfit.message) if misfit else None
-        known = self._alike[key]
+            self._known[key] = (tasks.index(misfit.task), misfit.message) if misfit else None
+        known = self._known[key]
         return Misfit(tasks[known[0]], known[1]) if known else None
 
     def _misfit(self, tasks: list[Task], least: int, policy: PlacementPolicy, pool: int) -> Misfit | None:
@@ -158,9 +162,9 @@ class Feasibility:
 
 
 class FitTest(ABC):
-    """Whether what is wanted still fits, as victims are put back one by one.
+    """Whether the preempting workload still fits, as victims are put back one by one.
 
-    `standing` is where it was last seen to fit, if the test remembers that.
+    `last_fit` is the placement that was last seen to fit, if the test keeps it.
     """
 
     last_fit: Placed = []
@@ -171,10 +175,10 @@ class FitTest(ABC):
 
     @abstractmethod
     def placed(self) -> Placed:
-        """Where it goes, once nobody more can be put back."""
+        """Where the tasks go, once no more victims can be put back."""
 
-    def refresh(self, columns: Sequence[int]) -> None:  # noqa: B027 - who looks anew each time need not know
-        """Learn that something changed on these nodes."""
+    def refresh(self, columns: Sequence[int]) -> None:  # noqa: B027 - optional: only tests that keep results need it
+        """Note that these nodes have changed."""
 
 
 class NodeFitTest(FitTest):
@@ -191,20 +195,25 @@ class NodeFitTest(FitTest):
 
 
 class GangFitTest(FitTest):
-    """A gang in a pool: where a bound does not tell, it is placed to see, or stands where it stood."""
+    """A gang in a span: by the bound where that decides, else by placing it.
+
+    A placement that fitted before still holds while the nodes that have changed leave room for it.
+    """
 
     def __init__(self, filters: Filters, span: NodeSpan, workload: Workload) -> None:
         self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
         self._bound = CapacityBound(filters, span, workload)
         self._has_inter_pod_rules = any(filters.has_inter_pod_rules(task) for task in workload.minimum_tasks)
-        self._is_counted = is_uniform(workload) and not self._has_inter_pod_rules
-        self._taken: tuple[Placed, dict[int, Amounts]] = ([], {})
+        self._bound_is_exact = is_uniform(workload) and not self._has_inter_pod_rules
+        self._amounts_at: tuple[Placed, dict[int, Amounts]] = ([], {})
         self._changed: Sequence[int] = ()
 
     def fits(self) -> bool:
         if self._bound.excludes():
             return False
-        if self._is_counted or (self.last_fit and not self._has_inter_pod_rules and self._is_undisturbed()):
+        if self._bound_is_exact or (
+            self.last_fit and not self._has_inter_pod_rules and self._is_undisturbed()
+        ):
             return True
         placed = self._place()
         self.last_fit = placed or self.last_fit
@@ -215,7 +224,7 @@ class GangFitTest(FitTest):
         self._bound.refresh(columns)
 
     def placed(self) -> Placed:
-        """See `RoomTest`; where it stood last, should it not find its way again."""
+        """See `FitTest`; falls back to the last placement that fitted."""
         return self._place() or self.last_fit
 
     def _place(self) -> Placed | None:
@@ -224,7 +233,7 @@ class GangFitTest(FitTest):
             return placer.place(self._workload.missing, self._workload.lacking, minimum_only=True).placed
 
     def _is_undisturbed(self) -> bool:
-        """Whether nodes that have changed still have room for what the gang takes of them."""
+        """Whether the nodes that have changed still have room for what the gang takes of them."""
         taken = self._amounts()
         return not any(
             ((taken[column] > self._ledger.room[:, column]) & (taken[column] > 0)).any()
@@ -233,16 +242,16 @@ class GangFitTest(FitTest):
         )
 
     def _amounts(self) -> dict[int, Amounts]:
-        """What the gang takes of each node where it stands."""
-        if self._taken[0] is not self.last_fit:
+        """What the gang takes of each node by its last placement."""
+        if self._amounts_at[0] is not self.last_fit:
             amounts: dict[int, Amounts] = {}
             for task, column in self.last_fit:
                 vector = self._ledger.demand(task.shape).vector
                 amounts[column] = amounts[column] + vector if column in amounts else vector
-            self._taken = self.last_fit, amounts
-        return self._taken[1]
+            self._amounts_at = self.last_fit, amounts
+        return self._amounts_at[1]
 
 
 def is_uniform(workload: Workload) -> bool:
-    """Whether all that a workload misses is of one kind."""
+    """Whether all missing tasks of a workload have the same shape and identity."""
     return len({(task.shape, task.identity) for task in workload.missing}) == 1

@@ -1,4 +1,4 @@
-"""Filters: which nodes can take a task, and why the others cannot."""
+"""Filters: the nodes that can take a task, and why the others cannot."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from shoal.engine.scores import Score
 from shoal.engine.workload import NodeRules, Shape, Task
 
 _MOST_RANKINGS: Final = 64
-"""So many rankings are kept: each takes a few bytes a node."""
+"""The number of rankings kept at most: each takes a few bytes per node."""
 
 
 class Filters:
-    """Every filter over one ledger; what depends on labels and taints alone is worked out once.
+    """All filters over one ledger; results that depend only on labels and taints are computed once.
 
-    With `ever`, what passes is overlooked (readiness, cordons, taints of a node's state): so it is asked
-    whether a node could take a task at all.
+    With `ignore_transient`, conditions that may pass are ignored (readiness, cordons, taints by node
+    condition): the question is then whether a node could ever take a task.
     """
 
     def __init__(self, ledger: Ledger, *, ignore_transient: bool = False) -> None:
-        """Filter what the ledger leaves."""
+        """Filter by the room that the ledger has left."""
         self.ledger = ledger
         self._ignore_transient = ignore_transient
-        self._known: dict[NodeRules, tuple[Mask, list[tuple[str, Mask]]]] = {}
+        self._suitable_nodes: dict[NodeRules, tuple[Mask, list[tuple[str, Mask]]]] = {}
         self._rankings: dict[tuple[Shape, NodeSpan, Score], NodeRanking] = {}
 
     def fitting(self, task: Task, span: NodeSpan) -> Mask:
@@ -37,16 +37,16 @@ class Filters:
         return self.ledger.fitting(self.ledger.demand(task.shape), span) & self.allowed(task, span)
 
     def allowed(self, task: Task, span: NodeSpan) -> Mask:
-        """Nodes of a span that can take a task now, if only they have room."""
+        """Nodes of a span that could take a task now if they had enough room."""
         allowed = self._suitable(task.shape.nodes)[0][span.columns]
-        for _, mask in self._neighbour_rules(task, span):
+        for _, mask in self._inter_pod_rules(task, span):
             allowed = allowed & mask
         return allowed
 
     def ranking(self, task: Task, span: NodeSpan, score: Score) -> NodeRanking:
-        """The nodes of a span by a score, for all tasks of a shape; none of them may mind neighbours.
+        """The ranking of a span's nodes by a score, shared by all tasks of a shape.
 
-        The rankings that were asked for last are kept.
+        No inter-pod rules may apply to these tasks. The most recently used rankings are kept.
         """
         key = task.shape, span, score
         known = self._rankings.pop(key, None)
@@ -59,8 +59,8 @@ class Filters:
         return known
 
     def has_inter_pod_rules(self, task: Task) -> bool:
-        """Whether it matters to a task, or to those who are there, who its neighbours are."""
-        return bool(self._concerned(task))
+        """Whether inter-pod rules apply to a task: its own, or those of pods on nodes or nominated pods."""
+        return bool(self._applicable_rules(task))
 
     def fits_on(self, task: Task, column: int, span: NodeSpan) -> bool:
         """Whether one node of a span can take a task now."""
@@ -69,11 +69,11 @@ class Filters:
         return bool(self.fitting(task, NodeSpan(column, column + 1))[0])
 
     def suitable(self, task: Task) -> Mask:
-        """All nodes that labels and taints leave open to a task, whatever room they have."""
+        """All nodes that labels, taints and node conditions leave open to a task, whatever room they have."""
         return self._suitable(task.shape.nodes)[0]
 
     def describe_misfit(self, task: Task, span: NodeSpan) -> str:
-        """Why no node of a span can take a task, in one line: how many lack what, and which is nearest."""
+        """Why no node of a span can take a task, in one line: how many lack what, and the nearest node."""
         nodes = len(span)
         if not nodes:
             return "the pool has no nodes"
@@ -87,32 +87,32 @@ class Filters:
         return f"0/{nodes} nodes fit: {parts}{nearest}"
 
     def rules(self, task: Task, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
-        """Each rule but that of room, in words, with the nodes of a span that it leaves open to a task."""
+        """Each rule except room: its description, and the nodes of a span that it leaves open to a task."""
         for reason, mask in self._suitable(task.shape.nodes)[1]:
             yield reason, mask[span.columns]
-        yield from self._neighbour_rules(task, span)
+        yield from self._inter_pod_rules(task, span)
 
-    def _neighbour_rules(self, task: Task, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
-        """The rules about who is there; who is still to come keeps others away, and nothing more."""
-        for inter_pod in self._concerned(task):
-            find = inter_pod.rules if inter_pod is self.ledger.inter_pod else inter_pod.exclusions
-            yield from find(task.shape, task.identity, span)
+    def _inter_pod_rules(self, task: Task, span: NodeSpan) -> Iterator[tuple[str, Mask]]:
+        """The inter-pod rules that apply to a task; of nominated pods only those that keep others away."""
+        for inter_pod in self._applicable_rules(task):
+            rules = inter_pod.rules if inter_pod is self.ledger.inter_pod else inter_pod.exclusions
+            yield from rules(task.shape, task.identity, span)
 
-    def _concerned(self, task: Task) -> list[InterPodRules]:
-        """Those who are there, and those who are to come, if they and a task may mind each other."""
+    def _applicable_rules(self, task: Task) -> list[InterPodRules]:
+        """The rules of pods on nodes and of nominated pods, as far as they apply to a task."""
         ledger = self.ledger
         return [
-            n
-            for n in (ledger.inter_pod, ledger.inter_pod_nominated)
-            if n and n.apply_to(task.shape, task.identity)
+            rules
+            for rules in (ledger.inter_pod, ledger.inter_pod_nominated)
+            if rules and rules.apply_to(task.shape, task.identity)
         ]
 
     def _suitable(self, rules: NodeRules) -> tuple[Mask, list[tuple[str, Mask]]]:
-        """Nodes that labels and taints leave open, and each rule with those that it does."""
-        if rules not in self._known:
+        """Nodes that all node rules leave open, and each rule with its mask."""
+        if rules not in self._suitable_nodes:
             parts = list(self._node_rules(rules))
-            self._known[rules] = np.logical_and.reduce([mask for _, mask in parts]), parts
-        return self._known[rules]
+            self._suitable_nodes[rules] = np.logical_and.reduce([mask for _, mask in parts]), parts
+        return self._suitable_nodes[rules]
 
     def _node_rules(self, rules: NodeRules) -> Iterator[tuple[str, Mask]]:
         nodes = self.ledger.nodes
@@ -126,7 +126,7 @@ class Filters:
         )
 
     def _count_shortages(self, task: Task, span: NodeSpan, left: Mask, counts: Counter[str]) -> str:
-        """Count the nodes short of each resource; tell which node lacks the least."""
+        """Count the nodes short of each resource; returns the text about the node that lacks the least."""
         demand, names = self.ledger.demand(task.shape), self.ledger.nodes.layout.names
         lacking = np.where(left, 0.0, np.inf)
         for row, amount in zip(demand.rows, demand.amounts, strict=True):

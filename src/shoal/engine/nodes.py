@@ -1,7 +1,7 @@
-"""Nodes as columns: names, amounts, labels, taints.
+"""Nodes as array columns: names, amounts, labels, taints.
 
-Columns are ordered by pool and then by name. So a pool is a slice of every array, and the first of several
-equal columns is the one whose name comes first.
+Columns are ordered by pool, then by name. So the nodes of a pool are one slice of every array, and the first
+of several equally good columns is the node whose name comes first.
 """
 
 import bisect
@@ -22,20 +22,20 @@ T = TypeVar("T")
 A = TypeVar("A", np.int64, np.bool_)
 
 Mask = npt.NDArray[np.bool_]
-"""One truth a node."""
+"""One bool per node."""
 
 _ABSENT = -1
 
 
 class NodeSpan(msgspec.Struct, frozen=True):
-    """Neighbouring columns: the nodes of a pool, or one node."""
+    """A contiguous range of columns: the nodes of a pool, or a single node."""
 
     start: int
     stop: int
 
     @property
     def columns(self) -> slice:
-        """What cuts these columns out of an array."""
+        """The slice that selects these columns from an array."""
         return slice(self.start, self.stop)
 
     def __len__(self) -> int:
@@ -45,12 +45,12 @@ class NodeSpan(msgspec.Struct, frozen=True):
         return self.start <= column < self.stop
 
     def has_all(self, columns: Collection[int]) -> bool:
-        """Whether these columns are all of them here."""
+        """Whether the span contains every one of these columns."""
         return not columns or (self.start <= min(columns) and max(columns) < self.stop)
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One node as the engine is told of it, in counted units."""
+    """One node as given to the engine; amounts are in units (see `resources`)."""
 
     name: str
     pool: str
@@ -63,11 +63,15 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nodes:
-    """All nodes of a cluster, column by column."""
+    """All nodes of a cluster as arrays, one column per node.
 
-    def __init__(self, facts: Sequence[NodeRecord], layout: ResourceLayout) -> None:
-        """Lay the nodes out; `facts` in any order."""
-        ordered = sorted(facts, key=lambda node: (node.pool, node.name))
+    `alloc` is what pods may request (allocatable); a node without a pod limit takes UNLIMITED pods. `ready`
+    and `schedulable` (not cordoned) are masks.
+    """
+
+    def __init__(self, records: Sequence[NodeRecord], layout: ResourceLayout) -> None:
+        """Build the arrays; `records` may be in any order."""
+        ordered = sorted(records, key=lambda node: (node.pool, node.name))
         self.layout = layout
         self.names = tuple(node.name for node in ordered)
         self.columns = {name: column for column, name in enumerate(self.names)}
@@ -77,58 +81,63 @@ class Nodes:
         self.ready = np.array([node.ready for node in ordered], dtype=bool)
         self.schedulable = np.array([not node.unschedulable for node in ordered], dtype=bool)
         self.labels = tuple(node.labels for node in ordered)
-        self._taints = tuple(_hard(node.taints) for node in ordered)
+        self._taints = tuple(_blocking(node.taints) for node in ordered)
         self._codes: dict[str, tuple[npt.NDArray[np.int32], dict[str, int]]] = {}
 
-    def changed(self, facts: Mapping[int, NodeRecord]) -> "Nodes":
-        """The same nodes where some columns are told of anew; names, pools and resources stay as they are.
+    def with_changes(self, records: Mapping[int, NodeRecord]) -> "Nodes":
+        """A copy in which some columns are replaced; node names, pools and resources must stay the same.
 
-        What is not different is shared, so it costs what has changed, and copies of arrays.
+        Arrays and tuples without differences are shared with the original, so the cost is that of the changed
+        ones.
         """
         nodes = copy(self)
-        nodes._retell(facts)  # noqa: SLF001 - it is one of us
+        nodes._update(records)  # noqa: SLF001 - a copy of this object
         return nodes
 
-    def _retell(self, facts: Mapping[int, NodeRecord]) -> None:
-        columns, told = list(facts), list(facts.values())
-        self.alloc = _replaced(self.alloc, columns, self._amounts([_allocatable(node) for node in told]))
-        self.capacity = _replaced(self.capacity, columns, self._amounts([node.capacity for node in told]))
-        self.ready = _replaced(self.ready, columns, np.array([node.ready for node in told]))
+    def _update(self, records: Mapping[int, NodeRecord]) -> None:
+        columns, changed = list(records), list(records.values())
+        self.alloc = _replaced(self.alloc, columns, self._amounts([_allocatable(node) for node in changed]))
+        self.capacity = _replaced(self.capacity, columns, self._amounts([node.capacity for node in changed]))
+        self.ready = _replaced(self.ready, columns, np.array([node.ready for node in changed]))
         self.schedulable = _replaced(
-            self.schedulable, columns, np.array([not node.unschedulable for node in told])
+            self.schedulable, columns, np.array([not node.unschedulable for node in changed])
         )
         labels, taints = self.labels, self._taints
-        self.labels = _with(labels, {column: node.labels for column, node in facts.items()})
-        self._taints = _with(taints, {column: _hard(node.taints) for column, node in facts.items()})
+        self.labels = _with(labels, {column: node.labels for column, node in records.items()})
+        self._taints = _with(taints, {column: _blocking(node.taints) for column, node in records.items()})
         if self.labels is not labels:
             self._codes = {}
         if self._taints is not taints:
             vars(self).pop("_taint_sets", None)
 
     def span(self, pool: str) -> NodeSpan:
-        """The columns of a pool."""
+        """The columns of a pool's nodes; empty if it has none."""
         return NodeSpan(bisect.bisect_left(self.pools, pool), bisect.bisect_right(self.pools, pool))
 
     def domains(self, key: str) -> tuple[npt.NDArray[np.int32], dict[str, int]]:
-        """The value each node has for a label, as a number (-1: it has none), and the numbers' meaning."""
+        """The topology domain of each node for a label key, as a code, and the code of each label value.
+
+        The code is -1 for a node without the label.
+        """
         if key not in self._codes:
             values = [labels.get(key) for labels in self.labels]
-            meaning = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
-            codes = [_ABSENT if value is None else meaning[value] for value in values]
-            self._codes[key] = np.array(codes, dtype=np.int32), meaning
+            code_of = {value: code for code, value in enumerate(sorted({v for v in values if v is not None}))}
+            codes = [_ABSENT if value is None else code_of[value] for value in values]
+            self._codes[key] = np.array(codes, dtype=np.int32), code_of
         return self._codes[key]
 
     def selected(self, rules: NodeRules) -> Mask:
-        """Nodes that the selector and the required affinity accept."""
+        """Nodes that match the node selector and the required node affinity."""
         mask = np.ones(len(self.names), dtype=bool)
         for key, value in rules.selector.items():
             mask &= self._requirement(key, "In", (value,))
         return mask & self._affinity(rules.affinity) if rules.affinity else mask
 
     def tolerated(self, rules: NodeRules, *, ignore_transient: bool = False) -> Mask:
-        """Nodes without a taint that the tolerations do not cover.
+        """Nodes whose NoSchedule and NoExecute taints are all tolerated.
 
-        With `ever`, taints that come and go with the state of a node are overlooked.
+        With `ignore_transient`, taints that Kubernetes sets by node condition (`node.kubernetes.io/…`) are
+        ignored.
         """
         kinds, numbers = self._taint_sets
         good = [
@@ -172,15 +181,15 @@ class Nodes:
         return mask if requirement.operator == "In" else ~mask
 
     def _requirement(self, key: str, operator: str, values: tuple[str, ...]) -> Mask:
-        codes, meaning = self.domains(key)
+        codes, code_of = self.domains(key)
         if operator in ("Exists", "DoesNotExist"):
             present: Mask = codes != _ABSENT
             return present if operator == "Exists" else ~present
         if operator in ("Gt", "Lt"):
-            wanted = [code for value, code in meaning.items() if compares(value, operator, values[0])]
+            matching = [code for value, code in code_of.items() if compares(value, operator, values[0])]
         else:
-            wanted = [meaning[value] for value in values if value in meaning]
-        mask: Mask = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+            matching = [code_of[value] for value in values if value in code_of]
+        mask: Mask = codes == matching[0] if len(matching) == 1 else np.isin(codes, matching)
         return ~mask if operator == "NotIn" else mask
 
 
@@ -188,13 +197,13 @@ def _allocatable(node: NodeRecord) -> Mapping[str, int]:
     return {PODS: UNLIMITED, **node.allocatable}
 
 
-def _hard(taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    """The taints that keep tasks away."""
+def _blocking(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints that keep pods away: all but PreferNoSchedule."""
     return tuple(taint for taint in taints if taint.effect != "PreferNoSchedule")
 
 
 def _replaced(table: npt.NDArray[A], columns: list[int], values: npt.NDArray[A]) -> npt.NDArray[A]:
-    """A copy of an array in which some columns are others; the array itself if none is."""
+    """A copy of an array with some columns replaced; the same array if no value differs."""
     if np.array_equal(table[..., columns], values):
         return table
     changed = table.copy()
@@ -203,7 +212,7 @@ def _replaced(table: npt.NDArray[A], columns: list[int], values: npt.NDArray[A])
 
 
 def _with(values: tuple[T, ...], changes: Mapping[int, T]) -> tuple[T, ...]:
-    """Values of which some are others; the same tuple if none is."""
+    """A tuple with some items replaced; the same tuple if no item differs."""
     if all(values[column] == value for column, value in changes.items()):
         return values
     changed = list(values)

@@ -1,7 +1,4 @@
-"""Reasons: why a workload waits.
-
-Plan: what one cycle decided, with a verdict for every workload it looked at.
-"""
+"""Plan: what one cycle decided, with a verdict for every workload that it looked at."""
 
 from typing import Literal
 
@@ -22,7 +19,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Eviction(msgspec.Struct, frozen=True, eq=False):
-    """A task loses its node, in favour of a workload or of nobody."""
+    """A task loses its node, for the benefit of a workload if `beneficiary` is set."""
 
     workload: Workload
     task: Task
@@ -31,7 +28,7 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
 
 
 class Resize(msgspec.Struct, frozen=True, eq=False):
-    """An elastic workload changes its size."""
+    """An elastic workload changes its number of varying tasks, finished ones included."""
 
     workload: Workload
     before: int
@@ -39,10 +36,10 @@ class Resize(msgspec.Struct, frozen=True, eq=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """How a workload stands after the plan, and why it does not stand better.
+    """The state of a workload after the plan, and the reasons why it is not better.
 
-    `waiting`: its minimum is unmet and would fit its pool if that were empty. `broken` says since when a
-    workload that was whole has had less than its minimum.
+    `waiting`: its minimum is unmet and would fit its home pool if that were empty. `broken`: since when a
+    workload that has nodes has had less than its minimum.
     """
 
     state: State
@@ -54,9 +51,9 @@ class Verdict(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What one cycle decided.
 
-    `verdicts` has the workloads that were unsettled; all others stand where they stood. `nominations` are
-    all that hold after the plan, kept ones too. `resizes` tell of elastic workloads what placements and
-    evictions come to.
+    `verdicts` contains the workloads that the cycle looked at; the state of all others is unchanged.
+    `nominations` are all reservations that hold after the plan, those of earlier cycles included. `resizes`
+    sum up what placements and evictions mean for the sizes of elastic workloads.
     """
 
     placements: tuple[Placement, ...]
@@ -66,11 +63,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     verdicts: dict[Workload, Verdict]
 
     def verdict(self, workload: Workload) -> Verdict:
-        """How a workload stands after the plan."""
+        """The state of a workload after the plan; a workload that the cycle did not look at is scheduled."""
         known = self.verdicts.get(workload)
         return known or Verdict(state="ScheduledSucceed", reasons=workload.remarks)
 
     def changes(self) -> bool:
-        """Whether the plan does anything that was not so before."""
+        """Whether the plan changes anything: a placement, an eviction or a new nomination."""
         fresh = any(nomination.task.nominated != nomination.column for nomination in self.nominations)
         return bool(self.placements or self.evictions or fresh)

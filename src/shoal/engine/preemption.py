@@ -1,9 +1,9 @@
-"""Preemption: making room in the home pool, at the least cost to others.
+"""Preemption: finds the victims whose eviction makes room in the home pool, at the least cost.
 
-For one task it is enough to clear one node: of all nodes, the one whose victims matter least. A gang needs
-room in many places: everybody who may have to leave is taken out, the gang is placed, and whoever does not
-stand in its way is put back. Either way as many as possible are spared, so that sparing any one victim more
-would leave no room.
+For one task it is enough to clear one node: the one whose victims cost least. A gang needs room on many
+nodes: all candidates are removed, the gang is placed, and the candidates that it can do without are reprieved
+(put back). Either way, as many as possible are reprieved: no remaining victim could be put back without
+taking the room away again.
 """
 
 from collections import defaultdict
@@ -40,12 +40,15 @@ from shoal.engine.victims import (
 from shoal.engine.workload import NO_NODE, Shape, Task, Workload
 
 Cost = tuple[int, int, int, int, int, ReclaimOrder, int]
-"""What victims cost, cheaper first: violated budgets, the highest level, the highest priority at home, the
-sum of priorities, their number, the last turn of an extra instance, and the node's column."""
+"""The cost of victims, as a sort key.
+
+In this order: violated budgets, the highest level, the highest priority at home, the sum of these priorities,
+the number of tasks, the last reclaim order of a surplus instance, and the node's column.
+"""
 
 
 class PreemptionResult(msgspec.Struct, frozen=True, eq=False):
-    """Who must leave, and where the tasks go that they make room for."""
+    """The victims, and where the tasks of the preempting workload go."""
 
     victims: list[EvictionUnit]
     placed: Placed
@@ -55,159 +58,186 @@ class Preemption:
     """Finds room for workloads in their home pools."""
 
     def __init__(self, snapshot: Snapshot, filters: Filters, releasing: Releasing) -> None:
-        """Make room in what the filters let through."""
+        """Place by the filters; evictions of this cycle so far are in `releasing`."""
         self._snapshot, self._filters, self._ledger = snapshot, filters, filters.ledger
         self._releasing, self._budgets = releasing, releasing.budgets
-        self._candidates_of: dict[tuple[int, int, bool], NodeCandidates] = {}
-        self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
+        self._node_candidates: dict[tuple[int, int, bool], NodeCandidates] = {}
+        self._seen_versions: dict[tuple[int, int, bool], tuple[int, int]] = {}
         self._costs: defaultdict[Shape, dict[CostKey, Cost | None]] = defaultdict(dict)
-        self._versions = count()
+        self._unique_keys = count()
 
-    def clear(
+    def find_victims(
         self, workload: Workload, protected: Collection[Workload], *, surplus_only: bool
     ) -> PreemptionResult | None:
-        """Room for the minimum of a workload, if anybody may have to leave for it.
+        """The victims whose eviction makes room for the minimum of a workload; None if there are none.
 
-        With `extras_only` nobody loses what it is entitled to. Nobody leaves for a gang that could not start.
+        Workloads in `protected` are no candidates. With `surplus_only`, only surplus instances of elastic
+        workloads are. Nothing is evicted for a gang whose pods do not all exist.
         """
         if workload.incomplete:
             return None
-        places = self._candidates_for(workload, protected, surplus_only=surplus_only)
+        node_candidates = self._candidates_for(workload, protected, surplus_only=surplus_only)
         if len(workload.minimum_tasks) == 1:
-            return self._preempt_on_best_node(workload, places)
-        return self._preempt_gang(workload, places.all_candidates())
+            return self._preempt_on_best_node(workload, node_candidates)
+        return self._preempt_gang(workload, node_candidates.all_candidates())
 
     def _candidates_for(
         self, workload: Workload, protected: Collection[Workload], *, surplus_only: bool
     ) -> NodeCandidates:
-        """Who could leave for a workload; those who lost or got something since are looked at again."""
+        """The candidates for a workload; those that lost or got something since are evaluated again."""
         key = (workload.pool, workload.priority, surplus_only)
-        lost = len(self._releasing.evictions)
-        if key not in self._candidates_of:
-            judge = partial(self._judge, workload.priority, protected, surplus_only=surplus_only)
-            span, residents = self._snapshot.pools[workload.pool].span, self._residents.of(workload.pool)
-            self._candidates_of[key] = NodeCandidates(span, residents, judge)
-        elif self._seen[key] != (lost, len(protected)):
-            evicted = (eviction.workload for eviction in self._releasing.evictions[self._seen[key][0] :])
-            self._candidates_of[key].judge({*evicted, *protected})
-        self._seen[key] = lost, len(protected)
-        return self._candidates_of[key]
+        evictions = len(self._releasing.evictions)
+        if key not in self._node_candidates:
+            evaluate = partial(self._evaluate, workload.priority, protected, surplus_only=surplus_only)
+            span, candidates = (
+                self._snapshot.pools[workload.pool].span,
+                self._candidate_index.of(workload.pool),
+            )
+            self._node_candidates[key] = NodeCandidates(span, candidates, evaluate)
+        elif self._seen_versions[key] != (evictions, len(protected)):
+            evicted = (
+                eviction.workload for eviction in self._releasing.evictions[self._seen_versions[key][0] :]
+            )
+            self._node_candidates[key].update({*evicted, *protected})
+        self._seen_versions[key] = evictions, len(protected)
+        return self._node_candidates[key]
 
-    def _judge(
-        self, priority: int, protected: Collection[Workload], one: VictimCandidate, *, surplus_only: bool
+    def _evaluate(
+        self,
+        priority: int,
+        protected: Collection[Workload],
+        candidate: VictimCandidate,
+        *,
+        surplus_only: bool,
     ) -> VictimCandidate | None:
-        """What a resident could lose to somebody of a priority."""
-        victim = one.workload
+        """What a candidate could lose to a workload of a priority; None if nothing."""
+        victim = candidate.workload
         if victim in protected:
             return None
-        free = not surplus_only and (one.foreign or victim.priority < priority)
-        lends = victim.elastic and not one.foreign and victim.priority <= priority
-        surplus = self._surplus(victim) if lends else ()
+        free = not surplus_only and (candidate.borrower or victim.priority < priority)
+        gives_surplus = victim.elastic and not candidate.borrower and victim.priority <= priority
+        surplus = self._surplus(victim) if gives_surplus else ()
         if free and not surplus and victim not in self._releasing:
-            return one
-        tasks = tuple(task for task in one.tasks if task not in self._releasing.tasks) if free else ()
-        return replace(one, tasks=tasks, surplus=surplus) if tasks or surplus else None
+            return candidate
+        tasks = (
+            tuple(task for task in candidate.tasks if task not in self._releasing.evicted_tasks)
+            if free
+            else ()
+        )
+        return replace(candidate, tasks=tasks, surplus=surplus) if tasks or surplus else None
 
     def _surplus(self, victim: Workload) -> tuple[tuple[ReclaimOrder, Task], ...]:
-        """What an elastic workload at home could give, from the top, as far as it stands in its pool."""
+        """The surplus instances of a workload at home, from the highest to the last in its pool."""
         span = self._snapshot.pools[victim.pool].span
         surplus = surplus_of(victim, self._releasing, self._ranks[victim])
-        return tuple(takewhile(lambda extra: extra[1].column in span, surplus))
+        return tuple(takewhile(lambda instance: instance[1].column in span, surplus))
 
     @cached_property
     def _ranks(self) -> dict[Workload, int]:
         return growth_ranks(workload for workload in self._snapshot.workloads if workload.elastic)
 
     @cached_property
-    def _residents(self) -> CandidateIndex:
+    def _candidate_index(self) -> CandidateIndex:
         return CandidateIndex(self._snapshot)
 
-    def _preempt_on_best_node(self, workload: Workload, places: NodeCandidates) -> PreemptionResult | None:
-        """One node for one task: the one whose victims cost least."""
+    def _preempt_on_best_node(
+        self, workload: Workload, node_candidates: NodeCandidates
+    ) -> PreemptionResult | None:
+        """Make room for one task on the node whose victims cost least."""
         span = self._snapshot.pools[workload.pool].span
-        places.sort(self._ledger.room[:, span.columns], partial(self._sign, places))
+        node_candidates.regroup(self._ledger.room[:, span.columns], partial(self._cost_key, node_candidates))
         costs = (
-            self._costs_by_key(workload, places)
+            self._costs_by_key(workload, node_candidates)
             if is_uniform(workload)
-            else self._node_costs(workload, places)
+            else self._node_costs(workload, node_candidates)
         )
         best = min(costs, default=None)
-        return None if best is None else self._preempt_on_node(workload, places, best[-1])
+        return None if best is None else self._preempt_on_node(workload, node_candidates, best[-1])
 
-    def _node_costs(self, workload: Workload, places: NodeCandidates) -> Iterator[Cost]:
-        """What it costs to clear each node for a workload."""
-        for column in chain.from_iterable(places.by_cost_key.values()):
-            cost = self._cost_of(workload, places, column)
+    def _node_costs(self, workload: Workload, node_candidates: NodeCandidates) -> Iterator[Cost]:
+        """The cost of each node on which preemption makes room for a workload."""
+        for column in chain.from_iterable(node_candidates.by_cost_key.values()):
+            cost = self._cost_of(workload, node_candidates, column)
             if cost:
                 yield cost
 
-    def _costs_by_key(self, workload: Workload, places: NodeCandidates) -> Iterator[Cost]:
-        """What it costs to clear the first node of each sort; that is kept, where nobody else matters."""
+    def _costs_by_key(self, workload: Workload, node_candidates: NodeCandidates) -> Iterator[Cost]:
+        """The cost of the first suitable node of each cost key.
+
+        Without budgets and inter-pod rules the cost depends only on shape and key, and is kept for later
+        workloads.
+        """
         task = workload.missing[0]
         suitable = self._filters.suitable(task)
-        lasting = not self._budgets and self._ledger.inter_pod is None
-        known = self._costs[task.shape] if lasting else {}
-        for likeness, columns in places.by_cost_key.items():
+        reusable = not self._budgets and self._ledger.inter_pod is None
+        costs = self._costs[task.shape] if reusable else {}
+        for cost_key, columns in node_candidates.by_cost_key.items():
             column = next((column for column in columns if suitable[column]), NO_NODE)
             if column == NO_NODE:
                 continue
-            if likeness not in known:
-                known[likeness] = self._cost_of(workload, places, column)
-            cost = known[likeness]
+            if cost_key not in costs:
+                costs[cost_key] = self._cost_of(workload, node_candidates, column)
+            cost = costs[cost_key]
             if cost:
                 yield (*cost[:-1], column)
 
-    def _cost_of(self, workload: Workload, places: NodeCandidates, column: int) -> Cost | None:
-        place = places.at(column)
-        if not any(self._could_help(task, column, place) for task in workload.missing):
+    def _cost_of(self, workload: Workload, node_candidates: NodeCandidates, column: int) -> Cost | None:
+        candidates = node_candidates.at(column)
+        if not any(self._could_help(task, column, candidates) for task in workload.missing):
             return None
-        clearance = self._preempt_on_node(workload, places, column)
-        return self._cost(clearance.victims, column) if clearance else None
+        result = self._preempt_on_node(workload, node_candidates, column)
+        return self._cost(result.victims, column) if result else None
 
     def _preempt_on_node(
-        self, workload: Workload, places: NodeCandidates, column: int
+        self, workload: Workload, node_candidates: NodeCandidates, column: int
     ) -> PreemptionResult | None:
-        """Room on one node."""
+        """Make room on one node."""
         test = partial(self._node_test, workload, column)
-        return self._clear(places.at(column), NodeSpan(column, column + 1), test)
+        return self._find_victims(node_candidates.at(column), NodeSpan(column, column + 1), test)
 
-    def _preempt_gang(self, workload: Workload, all_candidates: Candidates) -> PreemptionResult | None:
-        """Room anywhere in the pool for all of a gang's minimum."""
+    def _preempt_gang(self, workload: Workload, candidates: Candidates) -> PreemptionResult | None:
+        """Make room anywhere in the pool for all of a gang's minimum."""
         span = self._snapshot.pools[workload.pool].span
         test = partial(GangFitTest, self._filters, span, workload)
-        return self._clear(all_candidates, span, test) if all_candidates else None
+        return self._find_victims(candidates, span, test) if candidates else None
 
-    def _clear(
-        self, place: Candidates, span: NodeSpan, make_test: Callable[[], FitTest]
+    def _find_victims(
+        self, candidates: Candidates, span: NodeSpan, make_test: Callable[[], FitTest]
     ) -> PreemptionResult | None:
-        """Who must leave a place; an elastic workload gives nothing below an instance that does not help."""
-        given: dict[Workload, int] = {}
+        """The victims among some candidates, within a span.
+
+        An elastic workload loses its highest instances first. So if one of them stays, those below it are no
+        longer candidates, and the search is repeated.
+        """
+        surplus_limits: dict[Workload, int] = {}
         while True:
-            units, test = self._units(place, span, given), make_test()
+            units, test = self._units(candidates, span, surplus_limits), make_test()
             with self._ledger.attempt():
                 victims = self._reprieve(units, test)
                 if victims is None:
                     return None
-                useless = _misordered_surplus(units, victims)
-                if not useless:
+                misordered = _misordered_surplus(units, victims)
+                if not misordered:
                     return PreemptionResult(victims, test.placed())
-            given |= useless
+            surplus_limits |= misordered
 
-    def _units(self, place: Candidates, span: NodeSpan, given: dict[Workload, int]) -> list[EvictionUnit]:
-        """What could leave a place, in the order of being put back; `given` limits who gives what extras."""
+    def _units(
+        self, candidates: Candidates, span: NodeSpan, surplus_limits: dict[Workload, int]
+    ) -> list[EvictionUnit]:
+        """What could be evicted, in the order of reprieve; `surplus_limits` bounds surplus by workload."""
         units: list[EvictionUnit] = []
-        for candidate, tasks in place:
-            most = given.get(candidate.workload, len(candidate.surplus))
-            run = list(takewhile(lambda extra: extra[1].column in span, candidate.surplus[:most]))
-            units += eviction_units(candidate, tasks, run, self._releasing)
+        for candidate, tasks in candidates:
+            most = surplus_limits.get(candidate.workload, len(candidate.surplus))
+            surplus = list(takewhile(lambda instance: instance[1].column in span, candidate.surplus[:most]))
+            units += eviction_units(candidate, tasks, surplus, self._releasing)
         return reprieve_order(units)
 
-    def _sign(self, places: NodeCandidates, column: int) -> CostKey:
-        """What the cost of clearing a node depends on; the node as it is now, if that is more than room."""
-        units = self._units(places.at(column), NodeSpan(column, column + 1), {})
-        special = self._budgets or self._ledger.inter_pod is not None
-        if special or any(len(unit.tasks) > 1 for unit in units):
-            return (next(self._versions),)
+    def _cost_key(self, node_candidates: NodeCandidates, column: int) -> CostKey:
+        """What the cost of clearing a node depends on; unique if it depends on more than this node."""
+        units = self._units(node_candidates.at(column), NodeSpan(column, column + 1), {})
+        is_unique = self._budgets or self._ledger.inter_pod is not None
+        if is_unique or any(len(unit.tasks) > 1 for unit in units):
+            return (next(self._unique_keys),)
         victims = ((u.level, u.order, u.workload.priority, u.tasks[0].shape) for u in units)
         return (self._ledger.room[:, column].tobytes(), *victims)
 
@@ -217,84 +247,91 @@ class Preemption:
             return NodeFitTest(self._filters, span, workload.missing[0], column)
         return GangFitTest(self._filters, NodeSpan(column, column + 1), workload)
 
-    def _could_help(self, task: Task, column: int, place: Candidates) -> bool:
-        """Whether a node could have room for a task, were these gone."""
-        leaving = {other for _, tasks in place for other in tasks}
-        leaving |= {e for candidate, _ in place for _, e in candidate.surplus if e.column == column}
+    def _could_help(self, task: Task, column: int, candidates: Candidates) -> bool:
+        """Whether a node could have room for a task without these candidates."""
+        leaving = {other for _, tasks in candidates for other in tasks}
+        leaving |= {e for candidate, _ in candidates for _, e in candidate.surplus if e.column == column}
         demand = self._ledger.demand(task.shape)
-        grew = sum(self._ledger.demand(other.shape).vector for other in leaving)
-        room = self._ledger.room[:, column] + grew
+        released = sum(self._ledger.demand(other.shape).vector for other in leaving)
+        room = self._ledger.room[:, column] + released
         enough = all(room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True))
         return enough and bool(self._filters.suitable(task)[column])
 
     def _reprieve(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit] | None:
-        """Take all out and put back as many as the test bears; who stays out, or None if it is in vain."""
+        """Remove all units and put back as many as possible; returns the victims, None if all is in vain."""
         tasks = [task for unit in units for task in unit.tasks]
         self._ledger.remove_all(_occupants(tasks))
         test.refresh([task.column for task in tasks])
         if not test.fits():
             return None
-        gone = set(self._reprieve_in_order(self._budget_violations_first(units), test))
-        ruined = {unit.workload: unit for unit in units if unit.whole and unit in gone}
-        surplus = [unit for unit in units if unit.workload in ruined and not unit.whole]
+        evicted = set(self._reprieve_in_order(self._budget_violations_first(units), test))
+        losing_minimum = {unit.workload: unit for unit in units if unit.whole and unit in evicted}
+        surplus = [unit for unit in units if unit.workload in losing_minimum and not unit.whole]
         victims = []
         for unit in units:
-            if unit in gone and ruined.get(unit.workload, unit) is unit:
+            if unit in evicted and losing_minimum.get(unit.workload, unit) is unit:
                 victims += self._reprieve_tasks(_with_surplus(unit, surplus), test) if unit.whole else [unit]
         return sorted(victims, key=lambda unit: (-unit.level, unit.order))
 
     def _budget_violations_first(self, units: list[EvictionUnit]) -> list[EvictionUnit]:
-        """Units whose leaving would violate a budget, then the others; a whole workload before its extras."""
-        over = self._budgets.violating(task for unit in units for task in unit.tasks)
-        guarded = {unit.workload for unit in units if not over.isdisjoint(unit.tasks)}
+        """Units whose eviction would violate a budget, then the others.
+
+        A whole workload counts as violating if any of its units does, so that it precedes its surplus.
+        """
+        violating = self._budgets.violating(task for unit in units for task in unit.tasks)
+        violating_workloads = {unit.workload for unit in units if not violating.isdisjoint(unit.tasks)}
 
         def is_free(unit: EvictionUnit) -> bool:
-            return unit.workload not in guarded if unit.whole else over.isdisjoint(unit.tasks)
+            return (
+                unit.workload not in violating_workloads if unit.whole else violating.isdisjoint(unit.tasks)
+            )
 
         return sorted(units, key=is_free)
 
     def _reprieve_in_order(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit]:
-        """Put units back one after another; who cannot.
+        """Put units back one after another; returns those that cannot be.
 
-        Most can, so they are tried by the handful: if all of a handful fit, each of them would have. Where so
-        many alike found no room on a node, as many or more find none after them. Who loses its minimum keeps
-        no extras.
+        Most can, so they are tried in batches: if a whole batch fits, each of its units would have. If a
+        number of equal tasks found no room on a node, as many or more find none later. A workload that loses
+        its minimum keeps no surplus.
         """
         victims: list[EvictionUnit] = []
-        ruined: set[Workload] = set()
-        hopeless: dict[tuple[int, Shape], int] = {}
-        start, handful = 0, 1
+        losing_minimum: set[Workload] = set()
+        failed_counts: dict[tuple[int, Shape], int] = {}
+        start, batch_size = 0, 1
         while start < len(units):
-            some = list(takewhile(lambda u: u.workload not in ruined, units[start : start + handful]))
+            batch = list(
+                takewhile(lambda u: u.workload not in losing_minimum, units[start : start + batch_size])
+            )
             first = units[start]
-            seats = {(task.column, task.shape) for task in first.tasks}
-            seat = seats.pop() if len(seats) == 1 else None
-            if not some or (seat in hopeless and len(first.tasks) >= hopeless[seat]):
+            spots = {(task.column, task.shape) for task in first.tasks}
+            spot = spots.pop() if len(spots) == 1 else None
+            if not batch or (spot in failed_counts and len(first.tasks) >= failed_counts[spot]):
                 victims.append(first)
                 start += 1
-            elif self._put_back([task for unit in some for task in unit.tasks], test):
-                start += len(some)
-                handful *= 2
+            elif self._put_back([task for unit in batch for task in unit.tasks], test):
+                start += len(batch)
+                batch_size *= 2
                 continue
-            elif len(some) > 1:
-                handful = len(some) // 2
+            elif len(batch) > 1:
+                batch_size = len(batch) // 2
                 continue
             else:
                 victims.append(first)
-                if seat:
-                    hopeless[seat] = len(first.tasks)
+                if spot:
+                    failed_counts[spot] = len(first.tasks)
                 start += 1
             if first.whole:
-                ruined.add(first.workload)
+                losing_minimum.add(first.workload)
         return victims
 
     def _reprieve_tasks(self, victim: EvictionUnit, test: FitTest) -> list[EvictionUnit]:
-        """What of a whole workload must really leave, if the rest of it can go on."""
+        """The tasks of a whole workload that must really be evicted, if it keeps its minimum without them."""
         before = test.last_fit
         with self._ledger.attempt() as attempt:
-            back = [task for task in victim.tasks if self._put_back((task,), test)]
-            leaving = [task for task in victim.tasks if task not in set(back)]
-            if back and keeps_minimum(victim.workload, self._releasing, without=leaving):
+            reprieved = [task for task in victim.tasks if self._put_back((task,), test)]
+            leaving = [task for task in victim.tasks if task not in set(reprieved)]
+            if reprieved and keeps_minimum(victim.workload, self._releasing, without=leaving):
                 attempt.keep()
                 return [replace(victim, tasks=(task,), whole=False) for task in leaving]
         test.last_fit = before
@@ -318,7 +355,7 @@ class Preemption:
         priorities = [unit.workload.priority for unit in home for _ in unit.tasks]
         return (
             len(self._budgets.violating(tasks)),
-            max((unit.level for unit in victims), default=VictimLevel.FOREIGN),
+            max((unit.level for unit in victims), default=VictimLevel.BORROWER),
             max(priorities, default=0),
             sum(max(priority, 0) for priority in priorities),
             len(tasks),
@@ -332,21 +369,24 @@ def _occupants(tasks: Iterable[Task]) -> list[Occupant]:
 
 
 def _with_surplus(whole: EvictionUnit, surplus: Iterable[EvictionUnit]) -> EvictionUnit:
-    """All of a workload that goes whole, its extra instances too."""
+    """A unit of a whole workload, extended by its surplus instances."""
     leaving = {*whole.tasks, *(task for u in surplus if u.workload is whole.workload for task in u.tasks)}
     tasks = tuple(task for task in whole.workload.placed if task in leaving)
     return replace(whole, tasks=tasks)
 
 
 def _misordered_surplus(units: list[EvictionUnit], victims: list[EvictionUnit]) -> dict[Workload, int]:
-    """Who would lose an extra instance from below one that stays, and how many are above that one."""
+    """Workloads that would lose a surplus instance below one that stays.
+
+    The value is the number of surplus instances above the one that stays.
+    """
     leaving = {task for unit in victims for task in unit.tasks}
-    ruined = {unit.workload for unit in victims if unit.level is VictimLevel.HOME}
-    rows: defaultdict[Workload, list[bool]] = defaultdict(list)
-    for unit in sorted((u for u in units if u.level is VictimLevel.EXTRA), key=lambda unit: unit.order):
-        rows[unit.workload].append(unit.tasks[0] in leaving)
+    losing_minimum = {unit.workload for unit in victims if unit.level is VictimLevel.HOME}
+    leaving_by_order: defaultdict[Workload, list[bool]] = defaultdict(list)
+    for unit in sorted((u for u in units if u.level is VictimLevel.SURPLUS), key=lambda unit: unit.order):
+        leaving_by_order[unit.workload].append(unit.tasks[0] in leaving)
     return {
-        workload: row.index(False)
-        for workload, row in rows.items()
-        if workload not in ruined and False in row and True in row[row.index(False) :]
+        workload: in_order.index(False)
+        for workload, in_order in leaving_by_order.items()
+        if workload not in losing_minimum and False in in_order and True in in_order[in_order.index(False) :]
     }

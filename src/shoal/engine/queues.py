@@ -1,7 +1,7 @@
-"""Queues: in which order the workloads of a pool are served.
+"""Queue order: in which order workloads are served.
 
-Those ordered by priority go before those ordered by dominant share. The pool's policy counts, else the
-scheduler's, else the workload's own.
+Workloads ordered by priority precede those ordered by dominant share (DRF). Which of the two applies is
+decided by the pool's queue policy, else the scheduler's, else the workload's own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ Key = tuple[Any, ...]
 
 
 def queue_key(snapshot: Snapshot, policy: QueuePolicy | None) -> Callable[[Workload], Key]:
-    """What workloads are sorted by, across pools too; `policy` is the scheduler's."""
+    """The sort key of workloads, comparable across pools; `policy` is the scheduler's queue policy."""
     totals = cluster_totals(snapshot)
 
     def key(workload: Workload) -> Key:
@@ -29,14 +29,17 @@ def queue_key(snapshot: Snapshot, policy: QueuePolicy | None) -> Callable[[Workl
 
 
 def cluster_totals(snapshot: Snapshot) -> Mapping[str, int]:
-    """What all nodes have together; the number of pods is no resource to be fair about."""
+    """What all nodes have together. Pods count as 0: fairness does not extend to the number of pods."""
     totals = dict(zip(snapshot.nodes.layout.names, exact_sums(snapshot.nodes.alloc), strict=True))
     totals[PODS] = 0
     return totals
 
 
 def dominant_share(workload: Workload, totals: Mapping[str, int]) -> Fraction:
-    """The largest part of any resource of the cluster that its tasks ask for; growth counts once there."""
+    """The largest fraction of any resource of the cluster that its tasks request.
+
+    Of an elastic workload only placed tasks and the minimum count, not the growth that it may get.
+    """
     asked: dict[str, int] = {}
     for task in (*workload.placed, *workload.minimum_tasks) if workload.elastic else workload.tasks:
         for name, amount in task.shape.requests.items():
@@ -45,7 +48,7 @@ def dominant_share(workload: Workload, totals: Mapping[str, int]) -> Fraction:
 
 
 def by_pool(workloads: Iterable[Workload]) -> dict[int, list[Workload]]:
-    """Workloads by their home pool."""
+    """Workloads by the number of their home pool."""
     homes: dict[int, list[Workload]] = {}
     for workload in workloads:
         homes.setdefault(workload.pool, []).append(workload)

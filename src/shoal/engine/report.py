@@ -1,4 +1,7 @@
-"""Report: what a few cycles decided, as one object with documented keys (`docs/plan-format.md`)."""
+"""Report: what one or more cycles decided, with the documented keys of `docs/plan-format.md`.
+
+Also the usage of each pool after a plan, which metrics and the status of pools show.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +27,11 @@ from shoal.engine.workload import NO_NODE, Reason, Shape, Task, Workload
 
 
 class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts of one pool by resource, in counted units.
+    """Amounts of one pool by resource, in units.
 
-    `used` includes `shared` (what workloads of other pools use) and `system` (what pods of other schedulers
-    use); `borrowed` is what its own workloads use elsewhere. The number of pods is in `capacity` and
-    `allocatable` only where every node limits it.
+    `used` includes `shared` (used by workloads of other pools) and `system` (used by pods of other
+    schedulers); `borrowed` is what its own workloads use in other pools, and `pending` what they wait for.
+    The number of pods is in `capacity` and `allocatable` only if every node limits it.
     """
 
     capacity: dict[str, int]
@@ -42,47 +45,50 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pool_usages(snapshot: Snapshot, plan: Plan) -> list[PoolUsage]:
-    """The figures of every pool after a plan."""
-    used, sums = used_after(snapshot, plan), _sums(snapshot, plan)
-    return [_figures(snapshot, pool, used, sums[number]) for number, pool in enumerate(snapshot.pools)]
+    """The usage of every pool after a plan."""
+    used, sums = used_after(snapshot, plan), _sums_by_pool(snapshot, plan)
+    return [_pool_usage(snapshot, pool, used, sums[number]) for number, pool in enumerate(snapshot.pools)]
 
 
-def _sums(snapshot: Snapshot, plan: Plan) -> list[dict[str, Counter[str]]]:
-    """What waits, and what is used across the borders of pools; tasks that are alike are added up at once."""
+def _sums_by_pool(snapshot: Snapshot, plan: Plan) -> list[dict[str, Counter[str]]]:
+    """What is pending, shared and borrowed in every pool; tasks of one shape are added up at once."""
     numbers = {pool.name: number for number, pool in enumerate(snapshot.pools)}
-    alike: Counter[tuple[int, str, Shape]] = Counter()
+    counts: Counter[tuple[int, str, Shape]] = Counter()
     for workload, tasks in tasks_after(snapshot, plan).items():
         for task, column in tasks:
             if column == NO_NODE:
-                alike[workload.pool, "pending", task.shape] += 1
+                counts[workload.pool, "pending", task.shape] += 1
             elif (host := numbers[snapshot.nodes.pools[column]]) != workload.pool:
-                alike[host, "shared", task.shape] += 1
-                alike[workload.pool, "borrowed", task.shape] += 1
+                counts[host, "shared", task.shape] += 1
+                counts[workload.pool, "borrowed", task.shape] += 1
     sums = [{name: Counter[str]() for name in ("shared", "borrowed", "pending")} for _ in snapshot.pools]
-    for (pool, name, shape), count in alike.items():
+    for (pool, name, shape), count in counts.items():
         sums[pool][name].update({resource: count * amount for resource, amount in shape.amounts.items()})
     return sums
 
 
 def tasks_after(snapshot: Snapshot, plan: Plan) -> dict[Workload, list[tuple[Task, int]]]:
-    """The tasks of every workload after a plan, and where they are; new ones too, and none it gave."""
+    """The tasks of every workload after a plan, with their columns (NO_NODE: pending).
+
+    New tasks of the plan are included, tasks by which a workload shrank are not.
+    """
     after = columns_after(plan)
-    given = {eviction.task for eviction in plan.evictions if eviction.reason == "Shrunk"}
+    shrunk = {eviction.task for eviction in plan.evictions if eviction.reason == "Shrunk"}
     tasks = {
-        workload: [(task, after.get(task, task.column)) for task in workload.tasks if task not in given]
+        workload: [(task, after.get(task, task.column)) for task in workload.tasks if task not in shrunk]
         for workload in snapshot.workloads
     }
-    known = {task for some in tasks.values() for task, _ in some}
+    listed = {task for rows in tasks.values() for task, _ in rows}
     for new in (*plan.placements, *plan.nominations):
-        if new.task not in known:
+        if new.task not in listed:
             tasks[new.workload].append((new.task, after.get(new.task, NO_NODE)))
     return tasks
 
 
 def columns_after(plan: Plan) -> dict[Task, int]:
-    """Where the tasks are after a plan that changed their place."""
-    gone = {eviction.task: NO_NODE for eviction in plan.evictions}
-    return gone | {placement.task: placement.column for placement in plan.placements}
+    """The columns of the tasks that a plan evicts or places."""
+    evicted = {eviction.task: NO_NODE for eviction in plan.evictions}
+    return evicted | {placement.task: placement.column for placement in plan.placements}
 
 
 def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
@@ -96,28 +102,30 @@ def used_after(snapshot: Snapshot, plan: Plan) -> Amounts:
     return used
 
 
-def _figures(snapshot: Snapshot, pool: Pool, used: Amounts, counts: Mapping[str, Counter[str]]) -> PoolUsage:
-    """The sums of a pool, for resources that it has or that somebody wants."""
+def _pool_usage(
+    snapshot: Snapshot, pool: Pool, used: Amounts, counts: Mapping[str, Counter[str]]
+) -> PoolUsage:
+    """The usage of a pool, for resources that it has or that a task requests."""
     nodes, columns = snapshot.nodes, pool.span.columns
     tables = {"capacity": nodes.capacity, "allocatable": nodes.alloc, "used": used, "system": snapshot.system}
     sums: dict[str, dict[str, int]] = dict(counts)
     for name, table in tables.items():
         sums[name] = dict(zip(nodes.layout.names, exact_sums(table[:, columns]), strict=True))
     unlimited = {PODS} if (nodes.alloc[nodes.layout.rows[PODS], columns] == UNLIMITED).any() else set()
-    there = [
+    names = [
         name
         for name in nodes.layout.names
         if name in (CPU, MEMORY) or any(s.get(name) for s in sums.values())
     ]
-    kept = {
+    amounts = {
         kind: {
             name: total.get(name, 0)
-            for name in there
+            for name in names
             if kind not in ("capacity", "allocatable") or name not in unlimited
         }
-        for kind, total in sums.items()
+        for kind, total in usage.items()
     }
-    return PoolUsage(pending_pods=counts["pending"][PODS], **kept)
+    return PoolUsage(pending_pods=counts["pending"][PODS], **amounts)
 
 
 def _vector(layout: ResourceLayout, task: Task) -> Amounts:
@@ -125,19 +133,19 @@ def _vector(layout: ResourceLayout, task: Task) -> Amounts:
 
 
 class CycleResult(msgspec.Struct, frozen=True, eq=False):
-    """One cycle: what it saw and what it decided."""
+    """One cycle: its snapshot and its plan."""
 
     snapshot: Snapshot
     plan: Plan
 
     @property
     def stable(self) -> bool:
-        """Whether it changed nothing, and nothing was under way."""
+        """Whether the plan changes nothing, and no pod is terminating."""
         return not self.plan.changes() and not self.snapshot.terminating
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of what stands in a report."""
+    """Base of all entries of a report."""
 
 
 class PlacementEntry(_Entry, frozen=True, kw_only=True):
@@ -163,7 +171,7 @@ class EvictionEntry(_Entry, frozen=True, kw_only=True):
 
 
 class JobEntry(_Entry, frozen=True, kw_only=True):
-    """How a workload stands."""
+    """The state of a workload."""
 
     job: str
     state: State
@@ -182,7 +190,7 @@ class JobEntry(_Entry, frozen=True, kw_only=True):
 
 
 class PoolEntry(_Entry, frozen=True, kw_only=True):
-    """What a pool has and how it is used; amounts as Kubernetes writes them."""
+    """The usage of a pool, with amounts as Kubernetes quantities."""
 
     pool: str
     nodes: tuple[str, ...]
@@ -199,7 +207,7 @@ class PoolEntry(_Entry, frozen=True, kw_only=True):
 
 
 class Report(_Entry, frozen=True, kw_only=True):
-    """All of it: the decisions of every cycle, and how things stand after the last."""
+    """The decisions of all cycles, and the state after the last."""
 
     cycles: int
     stable: bool
@@ -209,23 +217,27 @@ class Report(_Entry, frozen=True, kw_only=True):
     pools: tuple[PoolEntry, ...]
 
 
-def report(steps: Sequence[CycleResult], config: SchedulerConfig) -> Report:
-    """What these cycles decided."""
-    last = steps[-1]
+def report(results: Sequence[CycleResult], config: SchedulerConfig) -> Report:
+    """The report of these cycles, of which there must be at least one."""
+    last = results[-1]
     return Report(
-        cycles=len(steps),
+        cycles=len(results),
         stable=last.stable,
-        placements=tuple(_placement(step.snapshot, p) for step in steps for p in step.plan.placements),
-        evictions=tuple(_eviction(step.snapshot, e) for step in steps for e in step.plan.evictions),
-        jobs=tuple(_jobs(last, config)),
+        placements=tuple(
+            _placement_entry(result.snapshot, p) for result in results for p in result.plan.placements
+        ),
+        evictions=tuple(
+            _eviction_entry(result.snapshot, e) for result in results for e in result.plan.evictions
+        ),
+        jobs=tuple(_job_entries(last, config)),
         pools=tuple(
-            _pool(last.snapshot, pool, sums)
-            for pool, sums in zip(last.snapshot.pools, pool_usages(last.snapshot, last.plan), strict=True)
+            _pool_entry(last.snapshot, pool, usage)
+            for pool, usage in zip(last.snapshot.pools, pool_usages(last.snapshot, last.plan), strict=True)
         ),
     )
 
 
-def _placement(snapshot: Snapshot, placement: Placement) -> PlacementEntry:
+def _placement_entry(snapshot: Snapshot, placement: Placement) -> PlacementEntry:
     workload, task = placement.workload, placement.task
     pool, home = snapshot.nodes.pools[placement.column], snapshot.pools[workload.pool].name
     return PlacementEntry(
@@ -239,7 +251,7 @@ def _placement(snapshot: Snapshot, placement: Placement) -> PlacementEntry:
     )
 
 
-def _eviction(snapshot: Snapshot, eviction: Eviction) -> EvictionEntry:
+def _eviction_entry(snapshot: Snapshot, eviction: Eviction) -> EvictionEntry:
     workload, task = eviction.workload, eviction.task
     return EvictionEntry(
         pod=f"{workload.namespace}/{task.name}",
@@ -250,32 +262,32 @@ def _eviction(snapshot: Snapshot, eviction: Eviction) -> EvictionEntry:
     )
 
 
-def _jobs(step: CycleResult, config: SchedulerConfig) -> list[JobEntry]:
-    snapshot = step.snapshot
+def _job_entries(result: CycleResult, config: SchedulerConfig) -> list[JobEntry]:
+    snapshot = result.snapshot
     key = queue_key(snapshot, config.queue_policy)
     ordered = sorted(snapshot.workloads, key=lambda workload: (workload.pool, key(workload)))
-    describe = _describer(step)
+    describe = _job_describer(result)
     positions: dict[int, int] = {}
     entries = []
     for workload in ordered:
-        waiting = step.plan.verdict(workload).waiting
+        waiting = result.plan.verdict(workload).waiting
         if waiting:
             positions[workload.pool] = positions.get(workload.pool, 0) + 1
         entries.append(describe(workload, positions[workload.pool] if waiting else None))
     return entries
 
 
-def _describer(step: CycleResult) -> Callable[[Workload, int | None], JobEntry]:
-    snapshot, plan = step.snapshot, step.plan
+def _job_describer(result: CycleResult) -> Callable[[Workload, int | None], JobEntry]:
+    snapshot, plan = result.snapshot, result.plan
     names, totals = snapshot.nodes.names, cluster_totals(snapshot)
     after = tasks_after(snapshot, plan)
-    kept = {nomination.task: nomination.column for nomination in plan.nominations}
+    reserved = {nomination.task: nomination.column for nomination in plan.nominations}
 
     def describe(workload: Workload, position: int | None) -> JobEntry:
         verdict = plan.verdict(workload)
-        bound = after[workload]
-        target = sum(t.varying for t, column in bound if column != NO_NODE or t in kept)
-        hopeful = workload.optimistic and verdict.state == "Unscheduled" and not workload.held
+        tasks = after[workload]
+        target = sum(t.varying for t, column in tasks if column != NO_NODE or t in reserved)
+        counts_minimum = workload.optimistic and verdict.state == "Unscheduled" and not workload.held
         return JobEntry(
             job=workload.key,
             state=verdict.state,
@@ -287,18 +299,18 @@ def _describer(step: CycleResult) -> Callable[[Workload, int | None], JobEntry]:
             min=workload.minimum,
             max=workload.maximum,
             current=sum(task.varying for task in workload.placed),
-            target=max(target, workload.minimum) if hopeful else target,
-            allocation={task.name: names[column] for task, column in bound if column != NO_NODE},
-            nominated={task.name: names[kept[task]] for task, _ in bound if task in kept},
+            target=max(target, workload.minimum) if counts_minimum else target,
+            allocation={task.name: names[column] for task, column in tasks if column != NO_NODE},
+            nominated={task.name: names[reserved[task]] for task, _ in tasks if task in reserved},
             reasons=verdict.reasons,
         )
 
     return describe
 
 
-def _pool(snapshot: Snapshot, pool: Pool, sums: PoolUsage) -> PoolEntry:
+def _pool_entry(snapshot: Snapshot, pool: Pool, usage: PoolUsage) -> PoolEntry:
     amounts: dict[str, Any] = {
-        name: {resource: format_amount(resource, amount) for resource, amount in getattr(sums, name).items()}
+        name: {resource: format_amount(resource, amount) for resource, amount in getattr(usage, name).items()}
         for name in ("capacity", "allocatable", "used", "shared", "system", "pending")
     }
     return PoolEntry(
@@ -307,6 +319,6 @@ def _pool(snapshot: Snapshot, pool: Pool, sums: PoolUsage) -> PoolEntry:
         preemption=pool.preemption,
         borrowing=pool.borrowing,
         sharing=pool.sharing,
-        pending_pods=sums.pending_pods,
+        pending_pods=usage.pending_pods,
         **amounts,
     )

@@ -1,7 +1,7 @@
-"""Resizing: elastic workloads are cut to their ceilings, grow by fulfilment, and are made equal.
+"""Resizing: cuts elastic workloads to their ceilings, lets them grow, and rebalances them.
 
-Cutting comes first in a cycle, so that what it frees needs no other victims. Growing comes when every minimum
-has been served, and rebalancing last, where nobody waits.
+Cutting is the first step of a cycle, so that the room it frees needs no other victims. Growing follows when
+every minimum has been served, and rebalancing is last, in pools where no workload waits.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,11 @@ from shoal.engine.workload import Workload
 
 
 class Resizing:
-    """Decides on the sizes of elastic workloads."""
+    """Decides on the sizes of elastic workloads.
+
+    `states` are the workloads that may be resized in this cycle, `placements` the tasks that they got beyond
+    their minimums, and `cooling_down` those that were resized too recently to be resized again.
+    """
 
     def __init__(
         self,
@@ -31,7 +35,7 @@ class Resizing:
         config: SchedulerConfig,
         answers: CheckedAnswers,
     ) -> None:
-        """Resize what the filters let through."""
+        """Place by the filters; evict and reserve through the allocator."""
         self._snapshot, self._filters, self._allocator, self._config = snapshot, filters, allocator, config
         self._releasing, self.answers = allocator.releasing, answers
         self._cooldown = seconds(config.cooldown)
@@ -40,50 +44,50 @@ class Resizing:
         self.cooling_down: set[Workload] = set()
 
     def cut(self, workloads: Iterable[Workload]) -> None:
-        """Send away what is above the ceilings; those that have ended do not count, nobody goes for them."""
+        """Evict the instances above the ceilings; finished ones do not count."""
         for workload in workloads:
             over = sum([task.varying for task in workload.placed]) - workload.ceiling
             if over > 0 and not workload.held:
                 self._releasing.evict(workload, reversed(varying_tasks(workload.placed)[-over:]), "Shrunk")
 
     def resize(
-        self, results: Mapping[Workload, ServeResult], queue: list[Workload], crowded: Collection[int]
+        self, results: Mapping[Workload, ServeResult], queue: list[Workload], contended: Collection[int]
     ) -> None:
-        """Let workloads grow, and make them equal in pools that are not crowded by those who wait."""
+        """Let workloads grow, and rebalance them in pools that are not `contended`."""
         if not queue:
             return
-        self._gather(results, queue)
-        victims = self._releasing.is_victim
-        awake = {w: g for w, g in self.states.items() if w not in self.cooling_down and not victims(w)}
-        told = {w: g for w, g in awake.items() if w.growth and w.growth.sized_by_policy}
-        free = {w: g for w, g in awake.items() if w not in told}
-        evicts = not self._config.disable_preemption
-        following = PolicySizes(self._filters, self._allocator, self.answers)
-        self.placements += following.apply(told, may_evict=evicts)
+        self._collect_states(results, queue)
+        is_victim = self._releasing.is_victim
+        active = {w: s for w, s in self.states.items() if w not in self.cooling_down and not is_victim(w)}
+        by_policy = {w: s for w, s in active.items() if w.growth and w.growth.sized_by_policy}
+        by_fulfilment = {w: s for w, s in active.items() if w not in by_policy}
+        may_evict = not self._config.disable_preemption
+        policy_sizes = PolicySizes(self._filters, self._allocator, self.answers)
+        self.placements += policy_sizes.apply(by_policy, may_evict=may_evict)
         load = self._load(results)
-        growing = [state for w, state in free.items() if w not in self._releasing]
-        self.placements += Growing(self._filters, load, growing).run()
-        if self._config.rebalance and evicts:
-            donors = {w: g for w, g in free.items() if w not in results or not results[w].placed}
-            self._rebalance(free, donors, load, crowded)
+        growable = [state for w, state in by_fulfilment.items() if w not in self._releasing]
+        self.placements += Growing(self._filters, load, growable).run()
+        if self._config.rebalance and may_evict:
+            donors = {w: s for w, s in by_fulfilment.items() if w not in results or not results[w].placed}
+            self._rebalance(by_fulfilment, donors, load, contended)
         for state in self.states.values():
             self._cut_followers(state)
 
-    def _gather(self, results: Mapping[Workload, ServeResult], queue: list[Workload]) -> None:
-        """Find all that have their minimum; what they were promised they get, or it is kept on."""
-        promised = {workload: self._allocator.use_growth_reservations(workload) for workload in queue}
-        whole = [w for w in queue if self._may_be_resized(w, results.get(w))]
-        places = growth_ranks(whole)
-        for workload in whole:
+    def _collect_states(self, results: Mapping[Workload, ServeResult], queue: list[Workload]) -> None:
+        """Collect the workloads that have their minimum; reservations beyond it are used or kept."""
+        reserved = {workload: self._allocator.use_growth_reservations(workload) for workload in queue}
+        resizable = [w for w in queue if self._may_be_resized(w, results.get(w))]
+        ranks = growth_ranks(resizable)
+        for workload in resizable:
             fresh = [task for task, _ in results[workload].placed] if workload in results else []
             tasks = [*self._releasing.remaining(workload), *fresh]
             span = self._snapshot.pools[workload.pool].span
-            self.states[workload] = ElasticState(workload, span, places[workload], tasks, promised[workload])
-            self.placements += [Placement(workload, *put) for put in promised[workload][0]]
-        self.cooling_down = {workload for workload in whole if self._is_cooling_down(workload)}
+            self.states[workload] = ElasticState(workload, span, ranks[workload], tasks, reserved[workload])
+            self.placements += [Placement(workload, *assignment) for assignment in reserved[workload][0]]
+        self.cooling_down = {workload for workload in resizable if self._is_cooling_down(workload)}
 
     def _cut_followers(self, state: ElasticState) -> None:
-        """Those who follow instances that are gone go after them, and not before."""
+        """Evict surplus followers, once the instances that they followed are gone."""
         workload, growth = state.workload, state.workload.growth
         if growth and growth.settled and workload not in self._releasing:
             leaving = state.surplus_followers()
@@ -91,7 +95,7 @@ class Resizing:
                 self._releasing.evict(workload, leaving, "Shrunk")
 
     def _may_be_resized(self, workload: Workload, result: ServeResult | None) -> bool:
-        """Whether a workload has its minimum, at home."""
+        """Whether a workload is not held and has its minimum, all in its home pool."""
         unmet = result.unmet if result else workload.unmet
         lost = workload in self._releasing and not keeps_minimum(workload, self._releasing, without=())
         if unmet or lost or workload.held:
@@ -102,14 +106,14 @@ class Resizing:
         return span.has_all(columns)
 
     def _is_cooling_down(self, workload: Workload) -> bool:
-        """Whether a workload was resized a short while ago."""
+        """Whether the last resize of a workload is more recent than the cooldown."""
         growth = workload.growth
         if growth is None or growth.resized_at is None:
             return False
         return self._snapshot.now - growth.resized_at < self._cooldown
 
     def _load(self, results: Mapping[Workload, ServeResult]) -> LoadLimit:
-        """What all pods may use: those on nodes, those that got nodes, and those that room is kept for."""
+        """The load limit, with all pods on nodes, those placed in this cycle, and reservations."""
         shapes = [task.shape for result in results.values() for task, _ in result.placed]
         shapes += [placement.task.shape for placement in self.placements]
         return LoadLimit(self._snapshot, self._config.max_load, [*shapes, *self._allocator.reserved_shapes()])
@@ -119,19 +123,23 @@ class Resizing:
         receivers: Mapping[Workload, ElasticState],
         donors: Mapping[Workload, ElasticState],
         load: LoadLimit,
-        crowded: Collection[int],
+        contended: Collection[int],
     ) -> None:
         ledger = self._filters.ledger
-        for shape in self._releasing.shapes():
+        for shape in self._releasing.released_shapes():
             load.add(shape, -1)
         for number, pool in enumerate(self._snapshot.pools):
-            taking = [g for w, g in receivers.items() if w.pool == number]
-            giving = [g for w, g in donors.items() if w.pool == number and w.evictable and not g.grew]
-            if number in crowded or not taking or not giving:
+            receiving = [s for w, s in receivers.items() if w.pool == number]
+            donating = [s for w, s in donors.items() if w.pool == number and w.evictable and not s.grew]
+            if number in contended or not receiving or not donating:
                 continue
             with ledger.attempt():
-                self._releasing.clear(pool.span)
-                exchanges = Rebalancing(self._filters, pool.span, load, receivers=taking, donors=giving).run()
-            for one in exchanges:
-                self._releasing.evict(one.donor.workload, [one.leaving], "Shrunk", one.receiver.workload)
-                self._allocator.reserve(one.arriving, one.leaving.column)
+                self._releasing.release(pool.span)
+                transfers = Rebalancing(
+                    self._filters, pool.span, load, receivers=receiving, donors=donating
+                ).run()
+            for transfer in transfers:
+                self._releasing.evict(
+                    transfer.donor.workload, [transfer.leaving], "Shrunk", transfer.receiver.workload
+                )
+                self._allocator.reserve(transfer.arriving, transfer.leaving.column)

@@ -1,9 +1,9 @@
-"""Resources as whole numbers, and which row of the arrays each has.
+"""Resource amounts as whole numbers, and the array row of each resource.
 
-CPU is counted in thousandths, everything else in ones. What is asked for is rounded up and what there is
-is rounded down, so no rounding gives away room that is not there.
+CPU is counted in millicores, everything else in ones (bytes, devices, pods): the resource's unit. Requests
+are rounded up and capacities are rounded down, so rounding never creates room that does not exist.
 
-Amounts for the eye: short, and never 0 for what is more than nothing.
+The end of the module formats amounts for people: short, and never as 0 if there is more than nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,25 +20,26 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 UNLIMITED: Final = 2**60
-"""More than any node has: the number of pods on a node that names no limit."""
+"""More than any node has: the number of pods on a node without a pod limit, and the cap of a request."""
 
 STANDARD_RESOURCES: Final = (CPU, MEMORY, "ephemeral-storage", PODS)
+"""Resources that every layout has, in the order of their rows."""
 _MILLI: Final = 10**6
 _LOW_BITS: Final = 30
 
 Amounts = npt.NDArray[np.int64]
-"""Amounts by resource (rows) and node (columns)."""
+"""Amounts in units: resources are rows, nodes are columns."""
 
 
 def nanos_per_unit(resource: str) -> int:
-    """How many nano-units one counted unit has."""
+    """The number of nano-units (`Quantity.nano`) in one unit of a resource."""
     return _MILLI if resource == CPU else NANO
 
 
 def request_units(nanos: Mapping[str, int]) -> dict[str, int]:
-    """Nano-units that somebody asks for, in counted units; what is not asked for is left out.
+    """Requests in units, rounded up; resources of which nothing is requested are left out.
 
-    More than any node could have counts as just that, so that no sum overflows.
+    Amounts are capped at UNLIMITED, so that sums do not overflow.
     """
     return {
         name: min(-(-nano // nanos_per_unit(name)), UNLIMITED) for name, nano in sorted(nanos.items()) if nano
@@ -46,34 +47,38 @@ def request_units(nanos: Mapping[str, int]) -> dict[str, int]:
 
 
 def capacity_units(nanos: Mapping[str, int]) -> dict[str, int]:
-    """Nano-units that a node has, in counted units."""
+    """What a node has, in units, rounded down."""
     return {name: nano // nanos_per_unit(name) for name, nano in sorted(nanos.items())}
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """An amount as Kubernetes writes it."""
+    """Format an amount as a Kubernetes quantity."""
     return format_decimal(amount) if resource == CPU else format_bytes(amount)
 
 
 class ResourceLayout:
-    """Which row each resource has; the everyday ones first, then the others by name."""
+    """The array row of each resource: the standard resources first, then the others by name."""
 
     def __init__(self, resources: Iterable[str]) -> None:
-        """Give every resource a row."""
+        """Assign a row to every standard resource and to each of `resources`."""
         others = sorted(set(resources) - set(STANDARD_RESOURCES))
         self.names: Final = (*STANDARD_RESOURCES, *others)
         self.rows: Final = {name: row for row, name in enumerate(self.names)}
         self._weights: dict[tuple[Callable[[str], bool], int], tuple[int, ...]] = {}
 
     def vector(self, amounts: Mapping[str, int]) -> Amounts:
-        """Amounts as a column."""
+        """Amounts as one array column; resources that are not named are 0."""
         column = np.zeros(len(self.names), dtype=np.int64)
         for name, amount in amounts.items():
             column[self.rows[name]] = amount
         return column
 
     def weights(self, heavy: Callable[[str], bool], weight: int) -> tuple[int, ...]:
-        """How much each row counts in a score: CPU, memory and extended resources once, `heavy` ones more."""
+        """The weight of each row in a node score.
+
+        CPU, memory and extended resources weigh 1, or `weight` if `heavy` is true for them; all others weigh
+        0.
+        """
         key = (heavy, weight)
         if key not in self._weights:
             scored = ((name in (CPU, MEMORY) or is_extended(name), name) for name in self.names)
@@ -84,7 +89,7 @@ class ResourceLayout:
 
 
 def exact_sums(amounts: Amounts) -> list[int]:
-    """The sum of each row, however large."""
+    """The sum of each row as a Python int, which cannot overflow as an int64 sum could."""
     high = (amounts >> _LOW_BITS).sum(axis=1)
     low = (amounts & (2**_LOW_BITS - 1)).sum(axis=1)
     return [(int(h) << _LOW_BITS) + int(part) for h, part in zip(high, low, strict=True)]
@@ -92,13 +97,13 @@ def exact_sums(amounts: Amounts) -> list[int]:
 
 STORAGE: Final = "ephemeral-storage"
 
-# Two decimals from Ti on: with one, 1500Gi and 1536Gi would look the same.
+# Two decimals from Ti on: with one decimal 1500Gi and 1536Gi would look the same.
 _BYTES: Final = (("Mi", 2**20, 10), ("Gi", 2**30, 10), ("Ti", 2**40, 100), ("Pi", 2**50, 100))
 _NEXT: Final = 1024
 
 
 def format_short(resource: str, amount: int) -> str:
-    """Counted units of a resource: cores with at most one decimal, bytes in the unit that suits them."""
+    """Format an amount in units for people: cores with at most one decimal, bytes with a binary suffix."""
     if resource == CPU:
         return _rounded(amount, 1000, 10)
     if resource in (MEMORY, STORAGE):
@@ -107,7 +112,7 @@ def format_short(resource: str, amount: int) -> str:
 
 
 def parse_amount(resource: str, text: str) -> int:
-    """An amount as a report writes it, in counted units; a sum may be more than any one quantity."""
+    """Parse an amount as `format_amount` writes it, in units; sums may exceed the range of a Quantity."""
     number = text.rstrip(ascii_letters)
     return int(number) * Quantity(f"1{text[len(number) :]}").nano // nanos_per_unit(resource)
 
@@ -119,7 +124,7 @@ def _in_bytes(amount: int) -> str:
 
 
 def _rounded(amount: int, unit: int, fine: int) -> str:
-    """So many units in tenths (`fine` 10) or hundredths; too little to be said is `<0.1`."""
+    """An amount in tenths (`fine` is 10) or hundredths (100) of a unit; below the smallest step `<0.1`."""
     parts = _parts(amount, unit, fine)
     sign, parts = ("<", 1) if amount and not parts else ("", parts)
     whole, rest = divmod(parts, fine)
@@ -128,5 +133,5 @@ def _rounded(amount: int, unit: int, fine: int) -> str:
 
 
 def _parts(amount: int, unit: int, fine: int) -> int:
-    """The amount in fine parts of a unit, rounded."""
+    """The amount in tenths or hundredths of a unit, rounded half up."""
     return (2 * amount * fine + unit) // (2 * unit)

@@ -1,13 +1,16 @@
-"""Scores: how good each node is for a task, by the job's placement policy.
+"""Node scores of the placement policies.
 
-Every score can be had twice: as floats for all nodes at once, and exactly for one node.
+Each score is available as floats for all nodes at once, and exactly, as a fraction, for one node: floats find
+the candidates, fractions decide between them (see `ranking`). A new placement policy is a row of the table at
+the end, and a name in `workload.PlacementPolicy`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from shoal.api.podspec import is_gpu
@@ -18,36 +21,36 @@ from shoal.engine.workload import PlacementPolicy, Task
 
 
 class Score(ABC):
-    """A way to rate nodes for a task; higher is better.
+    """Scores nodes for a task; a higher score is better.
 
-    `settles`: a node that was best stays best while more of the same is put on it.
+    `stays_best`: the best node stays the best while more equal tasks are put on it, as long as they fit.
     """
 
     stays_best: bool
 
     @abstractmethod
     def score_nodes(self, ledger: Ledger, demand: Demand, span: NodeSpan) -> Scores:
-        """Rate the nodes of a span with the task on them."""
+        """The scores of a span's nodes, with the task on them."""
 
     @abstractmethod
     def rows(self, layout: ResourceLayout) -> list[int]:
-        """The resources that count."""
+        """The rows of the resources that count."""
 
     @abstractmethod
     def exact_score(self, ledger: Ledger, demand: Demand, column: int) -> Fraction:
-        """Rate one node without error."""
+        """The exact score of one node, with the task on it."""
 
 
 class AllocationScore(Score):
-    """Weighted mean use of a node's resources; fuller is better, or emptier."""
+    """The weighted mean utilisation of a node's resources: the most allocated node first, or the least."""
 
     def __init__(
-        self, heavy: Callable[[str], bool] = lambda _: False, weight: int = 1, *, fuller: bool = True
+        self, heavy: Callable[[str], bool] = lambda _: False, weight: int = 1, *, most: bool = True
     ) -> None:
-        """`heavy` resources count `weight` times."""
+        """Prefer the most allocated node, or the least; resources that are `heavy` have this weight."""
         self._heavy, self._weight = heavy, weight
-        self._sign = 1 if fuller else -1
-        self.stays_best = fuller
+        self._sign = 1 if most else -1
+        self.stays_best = most
 
     def score_nodes(self, ledger: Ledger, demand: Demand, span: NodeSpan) -> Scores:
         """See `Score`."""
@@ -73,7 +76,10 @@ class AllocationScore(Score):
 
 
 class BalancedAllocationScore(Score):
-    """How alike the use of CPU and of memory is: little difference leaves few fragments."""
+    """Balanced allocation: the smaller the difference between CPU and memory utilisation, the better.
+
+    Balanced nodes leave fewer fragments that no pod fits.
+    """
 
     stays_best = False
 
@@ -102,26 +108,43 @@ class BalancedAllocationScore(Score):
         return fractions
 
 
-_FULLEST: Final = AllocationScore()
-_EMPTIEST: Final = AllocationScore(fuller=False)
-_LEADERS: Final = AllocationScore(is_gpu, 4, fuller=False)
-_WORKERS: Final = AllocationScore(lambda name: name == CPU, 4)
-_BALANCE: Final = BalancedAllocationScore()
+class PolicyScores(msgspec.Struct, frozen=True, eq=False):
+    """How a placement policy scores nodes.
+
+    `leader` applies to the task that leads, `worker` to all others. `siblings`: nodes with more pods of the
+    same job come first (1), last (-1), or their number does not count (0); it precedes the score.
+    """
+
+    leader: Score
+    worker: Score
+    siblings: int = 0
+
+
+_MOST_ALLOCATED: Final = AllocationScore()
+_LEAST_ALLOCATED: Final = AllocationScore(most=False)
+_BALANCED: Final = BalancedAllocationScore()
+_BIN_PACK: Final = PolicyScores(_MOST_ALLOCATED, _MOST_ALLOCATED)
+
+_POLICIES: Final[Mapping[PlacementPolicy, PolicyScores]] = {
+    "Gang": _BIN_PACK,
+    "BinPack": _BIN_PACK,
+    "LeaderFirst": PolicyScores(
+        leader=AllocationScore(is_gpu, 4, most=False),
+        worker=AllocationScore(lambda name: name == CPU, 4),
+    ),
+    "MinFragment": PolicyScores(_BALANCED, _BALANCED),
+    "JobAffinity": PolicyScores(_MOST_ALLOCATED, _MOST_ALLOCATED, siblings=1),
+    "JobAntiAffinity": PolicyScores(_LEAST_ALLOCATED, _LEAST_ALLOCATED, siblings=-1),
+}
+"""The scores of every placement policy: a new policy is a row here, and a Score if it needs a new one."""
 
 
 def score_for(policy: PlacementPolicy, task: Task) -> Score:
-    """How a policy rates nodes for a task; if it counts the job's pods, among nodes with equally many."""
-    match policy:
-        case "LeaderFirst":
-            return _LEADERS if task.leads else _WORKERS
-        case "MinFragment":
-            return _BALANCE
-        case "JobAntiAffinity":
-            return _EMPTIEST
-        case _:
-            return _FULLEST
+    """The score by which a policy rates nodes for a task, among nodes with equally many siblings."""
+    scores = _POLICIES[policy]
+    return scores.leader if task.leads else scores.worker
 
 
 def sibling_sign(policy: PlacementPolicy) -> int:
-    """Whether nodes with more of the job's pods come first (1), last (-1), or it does not matter (0)."""
-    return {"JobAffinity": 1, "JobAntiAffinity": -1}.get(policy, 0)
+    """Whether nodes with more pods of the job come first (1), last (-1), or it does not matter (0)."""
+    return _POLICIES[policy].siblings

@@ -1,4 +1,4 @@
-"""Snapshot: one consistent view of nodes, pools, pods and workloads, for one cycle."""
+"""Snapshot: one consistent, immutable view of nodes, pools, pods and workloads, for one cycle."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -12,9 +12,12 @@ from shoal.engine.workload import AffinityTerm, QueuePolicy, Workload
 
 
 class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Nodes that somebody owns: a span of columns, and the terms on which others may use them.
+    """A pool of nodes: a span of columns, and how it shares them with other pools.
 
-    `lenders` are the pools it may borrow from, by number.
+    `preemption`: its workloads may evict lower priorities and borrowers from it; without it they reclaim only
+    surplus instances of elastic workloads. `borrowing`: its workloads may use nodes of other pools, those in
+    `lenders` (by number). `sharing`: it lends its own nodes. `queue_policy` and `order` override the
+    scheduler's.
     """
 
     name: str
@@ -28,21 +31,22 @@ class Pool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, eq=False):
-    """A PodDisruptionBudget: the pods that a term speaks of, and how many of them may go now."""
+    """A PodDisruptionBudget: the pods of a term, and how many of them may be evicted now."""
 
     pods: AffinityTerm
     allowed: int
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a cycle sees. Nothing in it ever changes.
+    """The input of a cycle; nothing in it changes while the cycle runs.
 
-    `pools` are ordered by name, and workloads refer to them by number. `used` is what all pods on nodes
-    take, `system` the part of it that pods of other schedulers take. `leaving` are the occupants whose pods
-    are terminating; `guarded` tells whether an occupant keeps others away from itself. `unsettled` are those
-    of `workloads` that a cycle has something to do for, and `elastic` those whose size it decides on: it
-    looks at no other, so its cost grows with what is going on and not with the size of the cluster. `limits`
-    is what all pods on ready nodes may come to use.
+    `pools` are ordered by name, and workloads refer to them by number. `occupants` are all pods on nodes,
+    `used` is what they request, and `system` the part of it that pods of other schedulers request.
+    `terminating` are the occupants that are being deleted; `has_anti_affinity` tells whether any occupant has
+    required pod anti-affinity. `unsettled` are the workloads for which the cycle may have something to do,
+    and `elastic` those whose size it decides on: a cycle looks at no others unless it preempts or borrows, so
+    that its cost grows with the activity and not with the size of the cluster. `limits` is the sum of the
+    limits of all pods on ready nodes. `now` is in seconds since the epoch.
     """
 
     nodes: Nodes

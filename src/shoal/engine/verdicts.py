@@ -1,4 +1,7 @@
-"""Verdicts: how a workload stands after its turn, in words that its owner can act on."""
+"""Verdicts: the state of each workload after a cycle, and the reasons, for its owner to act on.
+
+The texts are part of the plan format (docs/plan-format.md).
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -25,62 +28,67 @@ def verdicts_of(
     releasing: Releasing,
     resizing: Resizing,
 ) -> dict[Workload, Verdict]:
-    """Judge all who had a turn, had to leave, or were resized or rest."""
-    judged = {result: _verdict_of(result, snapshot, feasibility) for result in distinct_results(results)}
-    verdicts = {workload: judged[result] for workload, result in results.items()}
-    for workload, lost in _losses(releasing.evictions).items():
+    """Verdicts of all workloads that were served, evicted, resized or are in cooldown."""
+    by_result = {result: _verdict_of(result, snapshot, feasibility) for result in distinct_results(results)}
+    verdicts = {workload: by_result[result] for workload, result in results.items()}
+    for workload, lost in _evictions_by_workload(releasing.evictions).items():
         if releasing.is_victim(workload):
-            verdicts[workload] = _evicted(workload, lost, releasing, feasibility)
+            verdicts[workload] = _evicted_verdict(workload, lost, releasing, feasibility)
     for workload, state in resizing.states.items():
         cooling_down = workload in resizing.cooling_down and state.next_task is not None
         if state.nominated or cooling_down or state.name_taken:
-            verdicts[workload] = _resized(state, verdicts.get(workload), cooling_down=cooling_down)
+            verdicts[workload] = _elastic_verdict(state, verdicts.get(workload), cooling_down=cooling_down)
     for workload, why in resizing.answers.refusals.items():
-        known = verdicts.get(workload, Verdict(state="ScheduledSucceed", reasons=workload.remarks))
-        verdicts[workload] = replace(known, reasons=(*known.reasons, Reason("PolicyRefused", why)))
+        verdict = verdicts.get(workload, Verdict(state="ScheduledSucceed", reasons=workload.remarks))
+        verdicts[workload] = replace(verdict, reasons=(*verdict.reasons, Reason("PolicyRefused", why)))
     return verdicts
 
 
 def _verdict_of(result: ServeResult, snapshot: Snapshot, feasibility: Feasibility) -> Verdict:
-    """Judge a workload by what it got."""
+    """The verdict by what a workload got when it was served."""
     workload = result.workload
     if not result.unmet:
-        return _met(result)
+        return _minimum_met(result)
     if workload.held:
-        return Verdict(state="Unscheduled", reasons=_all(result, workload.held))
+        return Verdict(state="Unscheduled", reasons=_with_remarks(result, workload.held))
     broken = _broken_since(workload, snapshot.now)
     if result.nominated:
         waiting = feasibility.fits_home(workload)
         return Verdict(
-            state="Unscheduled", reasons=_all(result, _waits(result)), waiting=waiting, broken=broken
+            state="Unscheduled",
+            reasons=_with_remarks(result, _waiting_reason(result)),
+            waiting=waiting,
+            broken=broken,
         )
     misfit = feasibility.never_fits(workload)
     if misfit:
-        text = _impossible(workload, misfit)
+        text = _never_fits_message(workload, misfit)
         return Verdict(
-            state="ScheduledFailed", reasons=_all(result, Reason("NeverFits", text)), broken=broken
+            state="ScheduledFailed", reasons=_with_remarks(result, Reason("NeverFits", text)), broken=broken
         )
-    reason = Reason("Behind" if result.blocked_by_reservations else "NoRoom", _shortage(result, snapshot))
+    reason = Reason(
+        "Behind" if result.blocked_by_reservations else "NoRoom", _shortage_message(result, snapshot)
+    )
     waiting = feasibility.fits_home(workload)
-    return Verdict(state="Unscheduled", reasons=_all(result, reason), waiting=waiting, broken=broken)
+    return Verdict(state="Unscheduled", reasons=_with_remarks(result, reason), waiting=waiting, broken=broken)
 
 
-def _losses(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
+def _evictions_by_workload(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
     lost: defaultdict[Workload, list[Eviction]] = defaultdict(list)
     for eviction in evictions:
         lost[eviction.workload].append(eviction)
     return lost
 
 
-def _evicted(
+def _evicted_verdict(
     workload: Workload, lost: list[Eviction], releasing: Releasing, feasibility: Feasibility
 ) -> Verdict:
-    """How a workload stands that had to give up tasks; an elastic one that has its minimum lacks nothing."""
+    """The verdict of a workload that lost tasks; an elastic one with its minimum whole lacks nothing."""
     whole = keeps_minimum(workload, releasing, without=())
     if whole and workload.elastic:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
-    for_whom = sorted({eviction.beneficiary.key for eviction in lost if eviction.beneficiary})
-    text = f"{len(lost)} of its pods must leave for {', '.join(for_whom) or 'others'}"
+    beneficiaries = sorted({eviction.beneficiary.key for eviction in lost if eviction.beneficiary})
+    text = f"{len(lost)} of its pods must leave for {', '.join(beneficiaries) or 'others'}"
     reasons = (*workload.remarks, Reason("NoRoom", text))
     if whole:
         return Verdict(state="ScheduledPartly", reasons=reasons)
@@ -88,9 +96,9 @@ def _evicted(
     return Verdict(state="Unscheduled", reasons=reasons, waiting=waiting)
 
 
-def _resized(state: ElasticState, known: Verdict | None, *, cooling_down: bool) -> Verdict:
-    """How an elastic workload stands that waits for room to grow, or rests."""
-    reasons = known.reasons if known else state.workload.remarks
+def _elastic_verdict(state: ElasticState, verdict: Verdict | None, *, cooling_down: bool) -> Verdict:
+    """The verdict of an elastic workload that waits for room to grow, is in cooldown, or is blocked."""
+    reasons = verdict.reasons if verdict else state.workload.remarks
     if state.name_taken:
         reasons += (Reason("NameTaken", "it could grow, but the next pod's name belongs to somebody else"),)
     if cooling_down:
@@ -109,65 +117,63 @@ def _broken_since(workload: Workload, now: float) -> float | None:
     return now if workload.broken_since is None else workload.broken_since
 
 
-def _met(result: ServeResult) -> Verdict:
-    """Its minimum is whole; what varies may still lack some."""
+def _minimum_met(result: ServeResult) -> Verdict:
+    """The verdict of a workload whose minimum is whole; varying tasks may still wait."""
     workload = result.workload
     short = len(workload.missing) - len(result.placed)
     whole = not short or workload.elastic
     if workload.held:
         state: State = "ScheduledSucceed" if whole else "ScheduledPartly"
-        return Verdict(state=state, reasons=_all(result, workload.held))
+        return Verdict(state=state, reasons=_with_remarks(result, workload.held))
     if whole:
         return Verdict(state="ScheduledSucceed", reasons=workload.remarks)
     role = next(task.role for task in workload.tasks if task.varying)
     reason = Reason(
         "Behind" if result.blocked_by_reservations else "NoRoom",
-        f"{short} of {_varying(workload)} {role}s wait: {_why(result)}",
+        f"{short} of {_varying_count(workload)} {role}s wait: {_cause(result)}",
     )
-    return Verdict(state="ScheduledPartly", reasons=_all(result, reason))
+    return Verdict(state="ScheduledPartly", reasons=_with_remarks(result, reason))
 
 
-def _waits(result: ServeResult) -> Reason:
+def _waiting_reason(result: ServeResult) -> Reason:
     pods = "1 pod waits" if len(result.nominated) == 1 else f"{len(result.nominated)} pods wait"
-    for_whom = "pods that must leave for it" if result.evicting else "pods that are terminating"
-    return Reason("WaitingForRoom", f"{pods} for {for_whom}; the room is kept")
+    waits_for = "pods that must leave for it" if result.evicting else "pods that are terminating"
+    return Reason("WaitingForRoom", f"{pods} for {waits_for}; the room is kept")
 
 
-def _impossible(workload: Workload, misfit: Misfit) -> str:
+def _never_fits_message(workload: Workload, misfit: Misfit) -> str:
     """Why a workload can never run."""
     if len(workload.tasks) == 1:
         return f"it would not fit even if all nodes were empty: {misfit.message}"
-    return (
-        f"{_together(workload)}; even if all nodes were empty {misfit.task.name} finds none: {misfit.message}"
-    )
+    together, name = _gang_message(workload), misfit.task.name
+    return f"{together}; even if all nodes were empty {name} finds none: {misfit.message}"
 
 
-def _shortage(result: ServeResult, snapshot: Snapshot) -> str:
+def _shortage_message(result: ServeResult, snapshot: Snapshot) -> str:
     """Why a workload got less than its minimum."""
     workload = result.workload
     pool = snapshot.pools[workload.pool].name
     if result.blocked_by_reservations or result.misfit is None:
-        return f"pool {pool}: {_why(result)}"
+        return f"pool {pool}: {_cause(result)}"
     if len(workload.tasks) == 1:
         return f"pool {pool}: {result.misfit.message}"
-    return (
-        f"{_together(workload)}; in pool {pool} {result.misfit.task.name} finds none: {result.misfit.message}"
-    )
+    together, name = _gang_message(workload), result.misfit.task.name
+    return f"{together}; in pool {pool} {name} finds none: {result.misfit.message}"
 
 
-def _why(result: ServeResult) -> str:
+def _cause(result: ServeResult) -> str:
     workload = result.workload
     if result.blocked_by_reservations:
         return "there is room, but it is kept for jobs before this one"
     if result.misfit:
         return result.misfit.message
-    if _varying(workload) < workload.minimum:
-        return f"{_varying(workload)} of {workload.minimum} pods exist, and none starts before all do"
+    if _varying_count(workload) < workload.minimum:
+        return f"{_varying_count(workload)} of {workload.minimum} pods exist, and none starts before all do"
     return "its other pods are outside this pool, and it is not split"
 
 
-def _together(workload: Workload) -> str:
-    """What must start together, in words."""
+def _gang_message(workload: Workload) -> str:
+    """The tasks that must start together, in words."""
     fixed = [task for task in workload.tasks if task.is_fixed]
     names = [fixed[0].name] if len(fixed) == 1 else [f"{len(fixed)} pods"] if fixed else []
     least = workload.minimum - workload.done
@@ -177,9 +183,10 @@ def _together(workload: Workload) -> str:
     return f"{' and '.join(names)} need nodes together"
 
 
-def _varying(workload: Workload) -> int:
+def _varying_count(workload: Workload) -> int:
+    """The number of varying tasks that exist, finished ones included."""
     return workload.done + sum(task.varying for task in workload.tasks)
 
 
-def _all(result: ServeResult, reason: Reason) -> tuple[Reason, ...]:
+def _with_remarks(result: ServeResult, reason: Reason) -> tuple[Reason, ...]:
     return (*result.workload.remarks, reason)

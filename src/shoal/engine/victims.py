@@ -1,14 +1,11 @@
-"""Budgets: how many pods of a set may be taken away, and which victims would be one too many.
+"""Victims: which tasks of a pool may be evicted, which of them together, and in which order.
 
-Victims: who may have to leave a pool, what leaves together, and who is spared first.
+Tasks of three levels may be evicted: those of borrowers, whose home is another pool; surplus instances, which
+an elastic workload at home has beyond its minimum; and those of workloads at home with a lower priority.
 
-Three kinds of pods may have to leave. Foreign ones, whose home is another pool; extra ones, instances that an
-elastic workload at home has beyond its minimum; and those at home of lower priority.
-
-Places: who could leave each node of a pool, kept from one who needs room to the next.
-
-After each that made room only a few nodes and residents are not what they were: those are looked at again.
-Nodes that cost the same to clear are of one sort, and it is enough to clear one of them to see what it costs.
+`NodeCandidates` is kept from one preempting workload to the next: between two of them only few nodes and
+candidates change, and only those are evaluated again. Nodes that cost the same to clear form a group, and the
+cost is computed for one node of each group.
 """
 
 from bisect import bisect_left, insort
@@ -27,21 +24,22 @@ from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Task, Workload
 
 ReclaimOrder = tuple[float, int]
-"""When an extra instance is taken: the more fulfilled its workload is by it, the earlier."""
+"""When a surplus instance is reclaimed, smallest first: its workload's negated fulfilment and rank."""
 
 NO_RECLAIM_ORDER: ReclaimOrder = (-2.0, 0)
+"""The order of units that are no surplus instances."""
 
 
 class VictimLevel(IntEnum):
-    """How much it matters that a pod leaves."""
+    """How much the eviction of a task matters; the lowest level is evicted first."""
 
-    FOREIGN = 0
-    EXTRA = 1
+    BORROWER = 0
+    SURPLUS = 1
     HOME = 2
 
 
 class EvictionUnit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What leaves together: one task, or all of a workload that would keep too little to go on."""
+    """What is evicted together: one task, or all of a workload that would lose its minimum."""
 
     workload: Workload
     level: VictimLevel
@@ -51,19 +49,19 @@ class EvictionUnit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class VictimCandidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A workload that may lose tasks of a pool: any of `tasks`, or `extras`, whose turns come in order."""
+    """A workload that may lose tasks of a pool: any of `tasks`, and `surplus` in its order."""
 
     workload: Workload
-    foreign: bool
+    borrower: bool
     tasks: tuple[Task, ...]
     surplus: tuple[tuple[ReclaimOrder, Task], ...] = ()
 
     @property
     def importance(self) -> tuple[bool, int, float, str, str, str]:
-        """Who is spared first: those at home, of higher priority, older."""
+        """Sort key, the most important first: workloads at home, then higher priorities, then older ones."""
         workload = self.workload
         return (
-            self.foreign,
+            self.borrower,
             -workload.priority,
             workload.created,
             workload.namespace,
@@ -73,49 +71,49 @@ class VictimCandidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class CandidateIndex:
-    """Who has tasks in each pool and may have to leave it."""
+    """The evictable workloads with tasks in each pool."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Look at every workload once."""
-        self._found: defaultdict[int, list[tuple[Workload, list[Task]]]] = defaultdict(list)
-        self._known: dict[int, list[VictimCandidate]] = {}
+        self._by_pool: defaultdict[int, list[tuple[Workload, list[Task]]]] = defaultdict(list)
+        self._candidates: dict[int, list[VictimCandidate]] = {}
         homes = [number for number, pool in enumerate(snapshot.pools) for _ in range(len(pool.span))]
         for workload in snapshot.workloads:
             if workload.evictable and workload.placed:
-                there: defaultdict[int, list[Task]] = defaultdict(list)
+                by_pool: defaultdict[int, list[Task]] = defaultdict(list)
                 for task in workload.placed:
-                    there[homes[task.column]].append(task)
-                for pool, tasks in there.items():
-                    self._found[pool].append((workload, tasks))
+                    by_pool[homes[task.column]].append(task)
+                for pool, tasks in by_pool.items():
+                    self._by_pool[pool].append((workload, tasks))
 
     def of(self, pool: int) -> list[VictimCandidate]:
-        """Those of one pool, the most important first."""
-        if pool not in self._known:
+        """The candidates of one pool, the most important first."""
+        if pool not in self._candidates:
             found = [
-                VictimCandidate(workload=workload, foreign=workload.pool != pool, tasks=tuple(tasks))
-                for workload, tasks in self._found[pool]
+                VictimCandidate(workload=workload, borrower=workload.pool != pool, tasks=tuple(tasks))
+                for workload, tasks in self._by_pool[pool]
             ]
-            self._known[pool] = sorted(found, key=lambda candidate: candidate.importance)
-        return self._known[pool]
+            self._candidates[pool] = sorted(found, key=lambda candidate: candidate.importance)
+        return self._candidates[pool]
 
 
 def surplus_of(workload: Workload, releasing: Releasing, rank: int) -> tuple[tuple[ReclaimOrder, Task], ...]:
-    """Instances above the minimum, the highest number first, with their turns to be taken.
+    """Instances above the minimum, the highest number first, with their reclaim order.
 
-    Only the highest is ever taken, so each has the score that the workload has with it and without those
-    above it. Among equally fulfilled workloads the one that grows last gives first.
+    Only the highest instance is ever reclaimed, so each has the fulfilment that the workload has with it and
+    without those above it. Among equally fulfilled workloads the one that grows last gives first.
     """
     if workload.growth is None or workload.held or not keeps_minimum(workload, releasing, without=()):
         return ()
     bound = varying_tasks(releasing.remaining(workload))
     size = workload.done + len(bound)
-    extra = min(max(size - workload.minimum, 0), len(bound))
+    count = min(max(size - workload.minimum, 0), len(bound))
     return (
         tuple(
             ((-fulfilment(workload, size - k), -rank), task)
-            for k, task in enumerate(reversed(bound[-extra:]))
+            for k, task in enumerate(reversed(bound[-count:]))
         )
-        if extra
+        if count
         else ()
     )
 
@@ -126,35 +124,37 @@ def eviction_units(
     surplus: Collection[tuple[ReclaimOrder, Task]],
     releasing: Releasing,
 ) -> list[EvictionUnit]:
-    """What leaves if these tasks must: they alone, or all of a workload that would keep too little."""
+    """What is evicted if these tasks are: each alone, or all of a workload that would lose its minimum."""
     workload = candidate.workload
-    run = {task for _, task in surplus}
-    others = tuple(task for task in tasks if task not in run)
-    level = VictimLevel.FOREIGN if candidate.foreign else VictimLevel.HOME
+    surplus_tasks = {task for _, task in surplus}
+    rest = tuple(task for task in tasks if task not in surplus_tasks)
+    level = VictimLevel.BORROWER if candidate.borrower else VictimLevel.HOME
     units = [
-        EvictionUnit(workload=workload, level=VictimLevel.EXTRA, tasks=(task,), order=order)
+        EvictionUnit(workload=workload, level=VictimLevel.SURPLUS, tasks=(task,), order=order)
         for order, task in surplus
     ]
-    if not others:
+    if not rest:
         return units
-    if keeps_minimum(workload, releasing, without=(*run, *others)):
-        return units + [EvictionUnit(workload=workload, level=level, tasks=(task,)) for task in others]
-    rest = tuple(task for task in releasing.remaining(workload) if task not in run)
+    if keeps_minimum(workload, releasing, without=(*surplus_tasks, *rest)):
+        return units + [EvictionUnit(workload=workload, level=level, tasks=(task,)) for task in rest]
+    rest = tuple(task for task in releasing.remaining(workload) if task not in surplus_tasks)
     return [*units, EvictionUnit(workload=workload, level=level, tasks=rest, whole=True)]
 
 
 def reprieve_order(units: list[EvictionUnit]) -> list[EvictionUnit]:
-    """Who is put back first: those at home, then extras in the reverse order of taking, then foreigners.
+    """The order in which units are put back: home, surplus in the reverse reclaim order, borrowers.
 
-    Within a level the order is kept, except that of extras.
+    Within home and borrowers the order of `units` is kept.
     """
     home = [unit for unit in units if unit.level is VictimLevel.HOME]
-    surplus = sorted((u for u in units if u.level is VictimLevel.EXTRA), key=lambda u: u.order, reverse=True)
-    return home + surplus + [unit for unit in units if unit.level is VictimLevel.FOREIGN]
+    surplus = sorted(
+        (u for u in units if u.level is VictimLevel.SURPLUS), key=lambda u: u.order, reverse=True
+    )
+    return home + surplus + [unit for unit in units if unit.level is VictimLevel.BORROWER]
 
 
 def keeps_minimum(workload: Workload, releasing: Releasing, *, without: Iterable[Task]) -> bool:
-    """Whether a workload has its minimum when it has lost some more tasks."""
+    """Whether a workload still has its minimum after its evictions so far and without these tasks."""
     lost = set(without)
     staying = [task for task in releasing.remaining(workload) if task not in lost]
     if sum([task.varying for task in staying]) + workload.done < workload.minimum:
@@ -163,88 +163,91 @@ def keeps_minimum(workload: Workload, releasing: Releasing, *, without: Iterable
 
 
 CostKey = tuple[object, ...]
-"""What nodes have in common that cost the same to clear."""
+"""Equal for nodes that cost the same to clear."""
 
 Candidates = list[tuple[VictimCandidate, list[Task]]]
-"""Who could leave some place, with which tasks; the most important first."""
+"""Candidates with the tasks that they could lose, the most important first."""
 
 
 class NodeCandidates:
-    """Who of the residents of a pool could leave it, and which nodes.
+    """The candidates of a pool by node, for preemption by workloads of one priority.
 
-    `judge` tells what a resident could lose at present, if anything. `sorts` has the nodes that anybody could
-    leave by their likeness, each sort in order.
+    `evaluate` returns what a candidate could lose at present, or None. `by_cost_key` has the columns from
+    which any task could be evicted, in groups of equal cost, each in order.
     """
 
     def __init__(
         self,
         span: NodeSpan,
-        residents: list[VictimCandidate],
-        judge: Callable[[VictimCandidate], VictimCandidate | None],
+        candidates: list[VictimCandidate],
+        evaluate: Callable[[VictimCandidate], VictimCandidate | None],
     ) -> None:
-        """Look at all residents, the most important of whom come first."""
-        self._span, self._judge = span, judge
-        self._residents = {one.workload: (rank, one) for rank, one in enumerate(residents)}
+        """Evaluate all candidates, which must be ordered by importance."""
+        self._span, self._evaluate = span, evaluate
+        self._ranked = {c.workload: (rank, c) for rank, c in enumerate(candidates)}
         self._candidates: dict[int, VictimCandidate] = {}
-        self._there: defaultdict[int, dict[int, list[Task]]] = defaultdict(dict)
-        self._likeness: dict[int, CostKey] = {}
-        self._unsorted: dict[int, VictimCandidate | None] = {}
+        self._tasks_on: defaultdict[int, dict[int, list[Task]]] = defaultdict(dict)
+        self._cost_keys: dict[int, CostKey] = {}
+        self._stale: dict[int, VictimCandidate | None] = {}
         self._room: Amounts | None = None
         self.by_cost_key: defaultdict[CostKey, list[int]] = defaultdict(list)
-        self.judge(self._residents)
+        self.update(self._ranked)
 
-    def judge(self, workloads: Iterable[Workload]) -> None:
-        """Look again at those residents who are among some workloads."""
-        for rank, one in [self._residents[w] for w in workloads if w in self._residents]:
-            before, now = self._candidates.pop(rank, None), self._judge(one)
-            self._unsorted.setdefault(rank, before)
+    def update(self, workloads: Iterable[Workload]) -> None:
+        """Evaluate the candidates again that are among these workloads."""
+        for rank, candidate in [self._ranked[w] for w in workloads if w in self._ranked]:
+            before, now = self._candidates.pop(rank, None), self._evaluate(candidate)
+            self._stale.setdefault(rank, before)
             if now:
                 self._candidates[rank] = now
 
     def all_candidates(self) -> Candidates:
-        """All who could leave the pool."""
-        return [(one, list(one.tasks)) for _, one in sorted(self._candidates.items())]
+        """All candidates of the pool."""
+        return [(candidate, list(candidate.tasks)) for _, candidate in sorted(self._candidates.items())]
 
     def at(self, column: int) -> Candidates:
-        """All who could leave a node."""
-        return [(self._candidates[rank], tasks) for rank, tasks in sorted(self._there[column].items())]
+        """The candidates with tasks on a node."""
+        return [(self._candidates[rank], tasks) for rank, tasks in sorted(self._tasks_on[column].items())]
 
-    def sort(self, room: Amounts, sign: Callable[[int], CostKey]) -> None:
-        """Sort the nodes anew whose `room` has changed, or whose residents have; `sign` tells a likeness."""
-        stale = self._rearrange()
+    def regroup(self, room: Amounts, cost_key_of: Callable[[int], CostKey]) -> None:
+        """Compute the cost keys of nodes again whose `room` or candidates have changed."""
+        stale = self._update_nodes()
         if self._room is not None:
             stale.update((np.flatnonzero((room != self._room).any(axis=0)) + self._span.start).tolist())
         self._room = room.copy()
         for column in sorted(stale):
-            self._put(column, sign(column) if self._there[column] else None)
+            self._set_cost_key(column, cost_key_of(column) if self._tasks_on[column] else None)
 
-    def _rearrange(self) -> set[int]:
-        """Note where those are who could leave by now; the nodes that this concerns."""
-        concerned: set[int] = set()
-        for rank, before in self._unsorted.items():
-            earlier, now = _columns(before), _columns(self._candidates.get(rank))
-            concerned.update(earlier, now)
-            for column in earlier:
-                del self._there[column][rank]
+    def _update_nodes(self) -> set[int]:
+        """Update the tasks on each node for changed candidates; returns the affected columns."""
+        affected: set[int] = set()
+        for rank, before in self._stale.items():
+            then, now = _tasks_by_column(before), _tasks_by_column(self._candidates.get(rank))
+            affected.update(then, now)
+            for column in then:
+                del self._tasks_on[column][rank]
             for column, tasks in now.items():
-                self._there[column][rank] = tasks
-        self._unsorted.clear()
-        return concerned
+                self._tasks_on[column][rank] = tasks
+        self._stale.clear()
+        return affected
 
-    def _put(self, column: int, likeness: CostKey | None) -> None:
-        before = self._likeness.pop(column, None)
+    def _set_cost_key(self, column: int, cost_key: CostKey | None) -> None:
+        before = self._cost_keys.pop(column, None)
         if before is not None:
-            alike = self.by_cost_key[before]
-            del alike[bisect_left(alike, column)]
-            if not alike:
+            columns = self.by_cost_key[before]
+            del columns[bisect_left(columns, column)]
+            if not columns:
                 del self.by_cost_key[before]
-        if likeness is not None:
-            self._likeness[column] = likeness
-            insort(self.by_cost_key[likeness], column)
+        if cost_key is not None:
+            self._cost_keys[column] = cost_key
+            insort(self.by_cost_key[cost_key], column)
 
 
-def _columns(candidate: VictimCandidate | None) -> dict[int, list[Task]]:
-    """The nodes that a candidate could leave, and the tasks that it has there; of extras only the highest."""
+def _tasks_by_column(candidate: VictimCandidate | None) -> dict[int, list[Task]]:
+    """The nodes that a candidate could leave, with its tasks there.
+
+    The node of its highest surplus instance is included, without a task.
+    """
     tasks: defaultdict[int, list[Task]] = defaultdict(list)
     if candidate and candidate.surplus:
         tasks[candidate.surplus[0][1].column] = []

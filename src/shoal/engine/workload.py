@@ -1,10 +1,9 @@
-"""Shape: what a task asks of a node, and Identity: how other tasks' rules see it.
+"""Workload: the engine's view of one job, one loose pod or one gang of loose pods.
 
-Tasks that ask for the same share one Shape object, so whatever is worked out for a shape is worked out
-once. Shapes and identities are compared by being the same object; whoever makes them keeps one of each, for
-as long as somebody has it.
-
-Workload: the engine's view of one job, one loose pod or one gang of loose pods.
+A workload has tasks (pods). Each task has a Shape, what it requires of a node, and an Identity, what the
+rules of other pods match. Tasks with equal requirements share one Shape object, so that what is computed for
+a shape is computed once. Shapes, identities and terms are compared by object identity: the caller that
+creates them must keep one object for each distinct value while it is in use.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -28,6 +27,7 @@ ReasonCode = Literal[
     "PolicyRefused",
     "NameTaken",
 ]
+"""Why a workload waits, for programs; docs/plan-format.md explains each code."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -38,28 +38,31 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """What rules about neighbouring pods look at."""
+    """Namespace and labels of a pod: what affinity terms, spread constraints and budgets match."""
 
     namespace: str
     labels: Mapping[str, str]
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """Pods of some namespaces (None: all of them) by their labels, within a topology domain."""
+    """A set of pods, by namespace (None: all namespaces) and label selector, within a topology domain."""
 
     topology_key: str
     selector: LabelSelector | None
     namespaces: frozenset[str] | None
 
     def matches(self, identity: Identity) -> bool:
-        """Whether the term speaks of a pod; without a selector it speaks of none."""
+        """Whether the term selects a pod; without a selector it selects none."""
         if self.namespaces is not None and identity.namespace not in self.namespaces:
             return False
         return self.selector is not None and self.selector.matches(identity.labels)
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """How uneven the pods that a term speaks of may lie over its topology domains."""
+    """A topology spread constraint: how unevenly the pods of a term may be spread over its domains.
+
+    `honour_affinity` and `honour_taints` are the nodeAffinityPolicy and nodeTaintsPolicy of Kubernetes.
+    """
 
     term: AffinityTerm
     max_skew: int
@@ -69,7 +72,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
 
 class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
-    """Which nodes a task may use, by their labels and taints; one object for all tasks that say the same."""
+    """Node selector, required node affinity and tolerations; one object for all tasks with equal rules."""
 
     selector: Mapping[str, str] = {}
     affinity: NodeSelector | None = None
@@ -77,7 +80,10 @@ class NodeRules(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=Tru
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
-    """What a task asks of a node; `limits` is the most it may come to use of each resource."""
+    """What a task requires of a node.
+
+    `requests` and `limits` are in units; `limits` counts towards `maxLoad` (see `fulfilment.LoadLimit`).
+    """
 
     requests: Mapping[str, int]
     nodes: NodeRules
@@ -89,29 +95,32 @@ class Shape(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
 
     @property
     def amounts(self) -> dict[str, int]:
-        """What a node must have: the requests, and room for one pod."""
+        """What a node must have free: the requests, and one pod."""
         return {**self.requests, PODS: 1}
 
     @property
     def has_inter_pod_rules(self) -> bool:
-        """Whether a node may stop fitting because of who is there, and not only for want of resources."""
+        """Whether other pods on nodes, and not only free resources, decide where the task may go."""
         return bool(self.ports or self.pod_affinity or self.pod_anti_affinity or self.spread)
 
 
 PlacementPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
 QueuePolicy = Literal["Priority", "DRF"]
 NO_NODE = -1
+"""Column of a task that has no node."""
+
 DEFAULT_JOB_PRIORITY: Final = 5
-"""The place in the queue of a kind without a priority of its own."""
+"""The job priority of kinds that have none."""
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """One pod that has or needs a node.
 
-    `varying` tells the role whose number may vary (workers, trainers, replicas) from what must always be
-    there (a leader, a master, parameter servers); what `follows` those that vary is there as long as they
-    need it. `number` is its place in its role, where that has one. `column` is the node it has, `nominated`
-    the one whose room is kept for it.
+    `varying` tasks are of the role whose number may vary (workers, trainers, replicas). The others are fixed
+    (a leader, a master, parameter servers), or they follow: a task that `follows` belongs to a role whose
+    number depends on that of the varying role. `leads` marks the task that the LeaderFirst policy places as
+    the leader. `number` is the ordinal in the role, -1 if there is none. `column` is the node that it has,
+    and `nominated` the node on which room is reserved for it (NO_NODE: none).
     """
 
     name: str
@@ -121,20 +130,21 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     varying: bool = True
     leads: bool = False
     follows: bool = False
-    number: int = NO_NODE
+    number: int = -1
     column: int = NO_NODE
     nominated: int = NO_NODE
 
     @property
     def is_fixed(self) -> bool:
-        """Whether there is no minimum without it."""
+        """Whether the minimum is not whole without it."""
         return not self.varying and not self.follows
 
 
 class ReplicaSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Numbered instances of one role, all alike, as many as are wanted.
+    """Numbered instances of one role, all alike: the tasks by which an elastic workload grows.
 
-    `taken` are the numbers in use; `foreign` those by which a pod would have a name that is somebody else's.
+    `taken` are the numbers in use. `taken_names` are numbers whose pod name belongs to a pod of another
+    owner.
     """
 
     prefix: str
@@ -146,7 +156,10 @@ class ReplicaSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     varying: bool = True
 
     def instances(self, also_free: Collection[int] = ()) -> Iterator[Task]:
-        """New instances, with the lowest numbers that are not in use; they end where a name is taken."""
+        """New instances with the lowest free numbers; ends at the first number whose pod name is taken.
+
+        `also_free` are numbers that count as free although they are in `taken`.
+        """
         for number in count():
             if number not in self.taken or number in also_free:
                 task = self.instance(number)
@@ -155,7 +168,7 @@ class ReplicaSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
                 yield task
 
     def instance(self, number: int) -> Task | None:
-        """The instance of a number; None if its name is taken."""
+        """The instance of a number; None if its pod name is taken."""
         if number in self.taken_names:
             return None
         return Task(
@@ -170,7 +183,7 @@ class ReplicaSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class FollowingRole(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A role whose number follows those that vary: `least` of it at the minimum, `most` at the ceiling."""
+    """A role whose size follows the varying role: `least` at the minimum, `most` at the ceiling."""
 
     series: ReplicaSeries
     least: int
@@ -180,8 +193,9 @@ class FollowingRole(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """How an elastic workload is resized.
 
-    `ceiling` is the size it may grow to, and `series` what it grows by. It was resized last at `changed`.
-    `settled`: none of its instances is terminating. `advised`: a policy of the user's decides on its size.
+    `series` makes its new instances and `ceiling` is the size it may grow to, between minimum and maximum.
+    `resized_at` is the time of its last resize, for the cooldown. `settled`: none of its instances is
+    terminating. `sized_by_policy`: a policy of the user decides on its size, not the built-in one.
     """
 
     series: ReplicaSeries
@@ -193,18 +207,20 @@ class Growth(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """What it may come to ask of nodes."""
+        """The shapes of the tasks that it may add."""
         return (self.series.shape, *((self.following.series.shape,) if self.following else ()))
 
 
 class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """One job as the engine plans it. What follows from its fields is worked out once.
+    """One job as the engine plans it; derived values are computed once, on first use.
 
-    `tasks` are all that it wants now, in the order in which they are placed; those that are done are left
-    out and counted in `done`. `minimum` and `maximum` count varying tasks, done ones included. A workload
-    with `growth` is elastic: it takes its minimum at its turn and more when all minimums are served; any
-    other takes all that fits. `optimistic`: its pods are made even before there is room for them.
-    `evictable`: it may have to leave for others; `makes_room`: others may have to leave for it.
+    `tasks` are those it wants now, in the order of placement; finished tasks are left out and counted in
+    `done`. `minimum` and `maximum` count varying tasks, finished ones included. `pool` is the number of its
+    home pool. A workload with `growth` is elastic: it is served its minimum first, and grows after all
+    minimums have been served; any other gets as many tasks placed as fit. `optimistic`: its pods are created
+    before there is room for them. `evictable`: its tasks may be evicted for others; `may_preempt`: others may
+    be evicted for it. `held`: why it gets nothing at present. `remarks` precede the reasons of every verdict.
+    `broken_since`: since when it has had less than its minimum, after it had all of it.
     """
 
     kind: str
@@ -231,23 +247,23 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @property
     def key(self) -> str:
-        """What the workload is called in a plan: `TYJob/default/job-a`."""
+        """Unique key in a plan: kind, namespace and name, as in `TYJob/default/job-a`."""
         return f"{self.kind}/{self.namespace}/{self.name}"
 
     @cached_property
     def precedence(self) -> tuple[Any, ...]:
-        """Its place in a queue by priority; the first comes first."""
+        """Sort key of a queue by priority; the smallest is served first."""
         own = DEFAULT_JOB_PRIORITY if self.own_priority is None else self.own_priority
         return (0, -self.priority, -own, *self.seniority)
 
     @property
     def seniority(self) -> tuple[Any, ...]:
-        """Its place among those of the same rank: who runs is served first, then who came first."""
+        """Sort key among equals: running workloads first, then the older."""
         return not self.placed, self.created, self.namespace, self.name, self.kind
 
     @property
     def elastic(self) -> bool:
-        """Whether its size is decided apart from its minimum."""
+        """Whether its size beyond the minimum is decided separately."""
         return self.growth is not None
 
     @property
@@ -267,7 +283,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @cached_property
     def lacking(self) -> int:
-        """How many varying tasks its minimum lacks."""
+        """The number of varying tasks that its minimum lacks."""
         return max(self.minimum - self.done - sum([task.varying for task in self.placed]), 0)
 
     @cached_property
@@ -277,20 +293,20 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @cached_property
     def minimum_tasks(self) -> tuple[Task, ...]:
-        """The tasks that its minimum lacks: all that do not vary, and the first of those that do."""
+        """The missing tasks of its minimum: all fixed ones, and the first `lacking` varying ones."""
         varying = set([task for task in self.missing if task.varying][: self.lacking])
         return tuple([task for task in self.missing if task.is_fixed or task in varying])
 
     @cached_property
     def incomplete(self) -> bool:
-        """Whether so few of its tasks are there that its minimum could not be whole wherever they are."""
+        """Whether too few of its pods exist for its minimum, however they are placed."""
         return sum([task.varying for task in self.minimum_tasks]) < self.lacking
 
     @cached_property
     def equivalence_key(self) -> tuple[object, ...]:
-        """What those have in common who get the same at their turn, and hear the same if that is nothing.
+        """Equal for workloads that get the same when served, and the same reasons if that is nothing.
 
-        As long as no room is kept for them, and none of them minds its neighbours.
+        That holds as long as no room is reserved for them and no inter-pod rules apply to them.
         """
         kinds = groupby(self.missing, key=lambda task: (task.shape, task.varying, task.leads, task.follows))
         return (
@@ -309,10 +325,10 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @cached_property
     def is_single_pod(self) -> bool:
-        """Whether it is one task that has no node and waits for nothing but that."""
+        """Whether it is one task that needs a node, without a reservation, a hold or growth."""
         return len(self.missing) == len(self.tasks) == 1 and not (self.nominated or self.held or self.elastic)
 
     @cached_property
     def nominated(self) -> tuple[Task, ...]:
-        """Tasks for which room is kept."""
+        """Tasks without a node for which room is reserved on one."""
         return tuple([t for t in self.tasks if t.nominated != NO_NODE and t.column == NO_NODE])
