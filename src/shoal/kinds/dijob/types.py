@@ -61,22 +61,32 @@ _NAMED: Final = rule(
 class DIJobSpec(View, frozen=True, kw_only=True):
     """`spec` of a DIJob."""
 
-    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None tasks:
-    Annotated[ tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})],
-    ...], about("Tasks with templates of their own; or give a template."), ] = () group: Annotated[str,
-    about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = "" priority:
-    Annotated[Literal["normal", "high"], about("Place in the queue; causes no evictions.")] = "normal"
-    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields() clean_pod_policy:
-    Annotated[ Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.") ]
-    = "Running" preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
-    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1 max_replicas: Annotated[Positive |
-    None, about("Replicas at the most; by default minReplicas.")] = None backoff_limit: Annotated[Count |
-    None, about("Failures before the job fails; 0, with tasks 3.")] = None volumes: Annotated[tuple[dict[str,
-    Any], ...], about("Volumes added to every pod.")] = () starting_deadline_seconds: Annotated[Deadline |
-    None, about("Seconds in which all workers must be ready.")] = None active_deadline_seconds:
-    Annotated[Deadline | None, about("Seconds in which the job must finish.")] = None
-    ttl_seconds_after_finished: Annotated[Seconds | None, about("Seconds until a finished job is deleted.")] =
-    None suspend: Annotated[bool, about("Stop all pods until set to false.")] = False
+    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None
+    tasks: Annotated[
+        tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})], ...],
+        about("Tasks with templates of their own; or give a template."),
+    ] = ()
+    group: Annotated[str, about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
+    priority: Annotated[Literal["normal", "high"], about("Place in the queue; causes no evictions.")] = (
+        "normal"
+    )
+    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields()
+    clean_pod_policy: Annotated[
+        Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.")
+    ] = "Running"
+    preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
+    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1
+    max_replicas: Annotated[Positive | None, about("Replicas at the most; by default minReplicas.")] = None
+    backoff_limit: Annotated[Count | None, about("Failures before the job fails; 0, with tasks 3.")] = None
+    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    starting_deadline_seconds: Annotated[
+        Deadline | None, about("Seconds in which all workers must be ready.")
+    ] = None
+    active_deadline_seconds: Annotated[Deadline | None, about("Seconds in which the job must finish.")] = None
+    ttl_seconds_after_finished: Annotated[
+        Seconds | None, about("Seconds until a finished job is deleted.")
+    ] = None
+    suspend: Annotated[bool, about("Stop all pods until set to false.")] = False
 
     @property
     def maximum(self) -> int:
