@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test soak k8s-assets bench lint format prose lock clean install FORCE
+.PHONY: help demo examples test soak k8s-assets bench lint format prose glossary lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -63,6 +63,9 @@ format: install ## format the sources
 
 prose: ## count "who", "nobody" and the like in docstrings and comments; ARGS="src tests --worst 30"
 	@$(find_python); "$$python" tools/prose.py $(ARGS)
+
+glossary: ## rewrite the list of classes in docs/glossary.md from their docstrings
+	@$(find_python); "$$python" tools/glossary.py
 
 lock: ## pin the newest versions of all packages in requirements-dev.txt
 	@$(find_python); \

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import prose
+from tools import glossary, prose
 
 SOURCE = '''\
 """Nobody's module, for everybody."""
@@ -69,3 +69,29 @@ def test_a_path_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit, match="2"):
         prose.main(["no/such/directory"])
     assert "no such file or directory: no/such/directory" in capsys.readouterr().err
+
+
+# --- the glossary ------------------------------------------------------------------------------------------
+
+
+def test_public_classes_are_listed_by_package(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "__init__.py").write_text(
+        'class Inner:\n    """In the package\n    itself.\n\n    More."""\n'
+    )
+    (tmp_path / "second.py").write_text(
+        'class B:\n    """This | that."""\n\n\nclass _A:\n    """Private."""\n'
+    )
+    (tmp_path / "third.py").write_text('class Spec:\n    """`spec` of an object."""\n')
+    found = glossary.entries(tmp_path)
+    assert [(entry.module, entry.name) for entry in found] == [("first", "Inner"), ("second", "B")]
+    page = glossary.updated(f"by hand\n{glossary.MARKER}old list\n", found)
+    assert page.startswith(f"by hand\n{glossary.MARKER}\n### first\n")
+    assert "| `Inner` | In the package itself. | `first` |\n" in page
+    assert "| `B` | This \\| that. | `second` |\n" in page
+    assert "old list" not in page
+
+
+def test_a_page_without_a_marker_is_not_overwritten() -> None:
+    with pytest.raises(ValueError, match="no line"):
+        glossary.updated("by hand\n", [])
