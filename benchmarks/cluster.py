@@ -28,19 +28,19 @@ from storing import writes
 Measure = Callable[[Path, int], Awaitable[Row]]
 
 ROWS: dict[str, Measure] = {
-    "durable writes of one writer, who waits for each": lambda place, scale: writes(
+    "durable writes of one writer that waits for each": lambda place, scale: writes(
         place, 2_000 // scale, writers=1
     ),
-    "durable writes of 64 writers, who each wait": lambda place, scale: writes(
+    "durable writes of 64 writers that each wait": lambda place, scale: writes(
         place, 10_000 // scale, writers=64
     ),
-    "the same beside inserts that nobody waits for, 64 a commit": lambda place, scale: writes(
+    "the same compared with inserts without waiting, 64 per commit": lambda place, scale: writes(
         place, 10_000 // scale, writers=64, at_once=64
     ),
     "listing 5,000 pods over HTTPS": lambda place, scale: listing(place, 5_000 // scale),
     "creating pods in a real API server": lambda place, scale: creates(place, 2_000 // scale),
-    "the World follows 1,000 changes a second": lambda _, scale: follow(5_000 // scale, 20_000 // scale),
-    "a snapshot with nothing changed, beside the first": lambda _, scale: look(
+    "the World follows 1,000 changes per second": lambda _, scale: follow(5_000 // scale, 20_000 // scale),
+    "a snapshot without changes, compared with the first": lambda _, scale: look(
         5_000 // scale, 20_000 // scale
     ),
     "memory of the World": lambda _, scale: memory(5_000 // scale, 20_000 // scale),

@@ -11,8 +11,8 @@ import msgspec
 
 from clusters import Raw, arriving
 from measuring import Row, by_turns, rates
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.resources import PODS
 from tests.k8s.controlplane import ControlPlane, NoAssetsError, control_plane
 

@@ -39,7 +39,7 @@ from clusters import (
     trainers,
 )
 from shoal.api import kinds
-from shoal.cache.snapshots import Assembly, assemble
+from shoal.cache.snapshots import BuiltSnapshot, build_snapshot
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
@@ -66,7 +66,7 @@ def main() -> None:
 def headline(scale: int, only: str) -> None:
     """The worlds that the project promises something about, and some that were slow once."""
     nodes = 5_000 // scale
-    print(f"| world ({nodes:,} nodes if not said) | decided | CPU | one pass | passes | passes a pod |")
+    print(f"| cluster ({nodes:,} nodes unless stated) | decided | CPU | one pass | passes | passes per pod |")
     print("|---|---|---|---|---|---|")
     for title, objects in rows(nodes, 10_000 // scale).items():
         if only in title:
@@ -75,7 +75,7 @@ def headline(scale: int, only: str) -> None:
     if only in quiet:
         view, size = measured(lambda: world([*machines(nodes), *running(nodes * 20, nodes)]), nodes * 20)
         row(quiet, view)
-        print(f"\nMemory of the last world and its snapshot: {size:.2f} KiB a pod.\n")
+        print(f"\nMemory of the last cluster and its snapshot: {size:.2f} KiB per pod.\n")
 
 
 def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
@@ -86,7 +86,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
     return {
         f"{pods:,} pods in gangs of {GANG}": lambda: [*machines(nodes), *gangs(pods)],
         f"{pods:,} different loose pods": lambda: [*machines(nodes), *loose(pods)],
-        f"{pods // 10:,} pods that ask for nothing, all nodes different": lambda: [
+        f"{pods // 10:,} pods without requests, all nodes different": lambda: [
             *sundry(nodes),
             *idle(pods // 10),
         ],
@@ -94,19 +94,19 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *machines(nodes, full=True),
             *loose(pods // 5),
         ],
-        f"a gang of {gang_size} makes room in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
-        f"a gang of {gang_size} unlike pods makes room in a full pool": lambda: [
+        f"a gang of {gang_size} preempts in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
+        f"a gang of {gang_size} different pods preempts in a full pool": lambda: [
             *crowd(nodes),
             motley_gang(gang_size),
         ],
-        f"a gang of {gang_size} makes elastic jobs shrink in a full pool": lambda: [
+        f"a gang of {gang_size} shrinks elastic jobs in a full pool": lambda: [
             *classes(),
             *gpu_hosts(nodes),
             *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
             gang(gang_size, gpus=1),
         ],
-        f"{pods // 20} single pods make room in a full pool": lambda: [*crowd(nodes), *intruders(pods // 20)],
-        f"{pools} full pools, {waiting} small gangs wait in each": lambda: [
+        f"{pods // 20} single pods preempt in a full pool": lambda: [*crowd(nodes), *intruders(pods // 20)],
+        f"{pools} full pools, {waiting} small gangs waiting in each": lambda: [
             *full_pools(pools, nodes // pools),
             *small_gangs(pools, waiting),
         ],
@@ -122,7 +122,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
             *gpu_hosts(hosts),
             *seated_trainers(jobs, [units // jobs] * jobs, hosts),
         ],
-        f"{jobs:,} elastic jobs fill {hosts:,} nodes, half of them give one": lambda: [
+        f"{jobs:,} elastic jobs fill {hosts:,} nodes, half of them give up one": lambda: [
             *gpu_hosts(hosts),
             *seated_trainers(jobs, [units // jobs - 1, units // jobs + 1] * (jobs // 2), hosts),
         ],
@@ -131,7 +131,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
 
 def growth(scale: int) -> None:
     """How the cost grows with nodes and with pods."""
-    print("| nodes | pods in gangs | CPU | µs a pod | pods all different | CPU | µs a pod |")
+    print("| nodes | pods in gangs | CPU | µs per pod | pods all different | CPU | µs per pod |")
     print("|---|---|---|---|---|---|---|")
     for nodes in (1_000, 2_000, 5_000, 10_000, 20_000):
         grow(nodes // scale, 5_000 // scale)
@@ -147,7 +147,7 @@ def grow(nodes: int, pods: int) -> None:
     print(f"| {nodes:,} | {' | '.join(cells)} |", flush=True)
 
 
-def row(title: str, view: Assembly) -> None:
+def row(title: str, view: BuiltSnapshot) -> None:
     """One line of the headline table."""
     spent, floor = planning(view), cpu(one_pass(view.snapshot))
     plan = cycle(view.snapshot, CONFIG)
@@ -158,7 +158,7 @@ def row(title: str, view: Assembly) -> None:
     print(f"| {title} | {placed:,} of {tasks:,} | {cost} |", flush=True)
 
 
-def planning(view: Assembly) -> float:
+def planning(view: BuiltSnapshot) -> float:
     """The cost of one cycle over an up-to-date snapshot, whose workloads are new to it."""
 
     def forget() -> None:
@@ -193,7 +193,7 @@ def cpu(work: Callable[[], object], prepare: Callable[[], object] = lambda: None
     return best
 
 
-def measured(build: Callable[[], Assembly], pods: int) -> tuple[Assembly, float]:
+def measured(build: Callable[[], BuiltSnapshot], pods: int) -> tuple[BuiltSnapshot, float]:
     """What is built, and its memory in KiB a pod."""
     gc.collect()
     tracemalloc.start()
@@ -204,12 +204,12 @@ def measured(build: Callable[[], Assembly], pods: int) -> tuple[Assembly, float]
     return view, size / 1024 / pods
 
 
-def world(objects: list[Raw]) -> Assembly:
+def world(objects: list[Raw]) -> BuiltSnapshot:
     """Objects as the engine sees them; the world is kept alive by what it returns."""
     made = World(0.0)
     for raw in objects:
-        made.put(kinds.read(kinds.KINDS[raw["apiVersion"], raw["kind"]], raw))
-    view = assemble(made, CONFIG, 0.0)
+        made.put(kinds.read(kinds.by_name()[raw["apiVersion"], raw["kind"]], raw))
+    view = build_snapshot(made, CONFIG, 0.0)
     _WORLDS.append(made)
     del _WORLDS[:-1]
     return view

@@ -16,7 +16,7 @@ import msgspec
 from clusters import Raw, machines, template
 from measuring import Row
 from shoal.cache.live import reader, sink
-from shoal.cache.snapshots import Assembler
+from shoal.cache.snapshots import SnapshotBuilder
 from shoal.cache.world import World
 from shoal.cluster.object_store import Put
 from shoal.cluster.resources import NODES, PODS
@@ -64,36 +64,36 @@ async def look(nodes: int, pods: int) -> Row:
 async def memory(nodes: int, pods: int) -> Row:
     """What the World and its assembler keep of a pod."""
     cost = following(nodes=nodes, pods=pods, rate=1_000, seconds=5)
-    return Row(f"{cost.memory:.2f} KiB a pod", "-", "-", "≤ 4 KiB")
+    return Row(f"{cost.memory:.2f} KiB per pod", "-", "-", "≤ 4 KiB")
 
 
 @functools.cache
 def following(*, nodes: int, pods: int, rate: int, seconds: int) -> Cost:
     """Follow a cluster of so many pods for a while, `rate` changes a second."""
     stage = Stage(nodes, pods)
-    view = Assembler(stage.world, SchedulerConfig())
+    view = SnapshotBuilder(stage.world, SchedulerConfig())
     stage.fill_nodes()
-    view.assemble(0.0)
+    view.build(0.0)
     gc.collect()
     tracemalloc.start()
     stage.fill_pods()
-    view.assemble(0.0)
+    view.build(0.0)
     gc.collect()
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    first = cpu(lambda: Assembler(stage.world, SchedulerConfig()).assemble(0.0))
+    first = cpu(lambda: SnapshotBuilder(stage.world, SchedulerConfig()).build(0.0))
     parsing = reading = looking = 0.0
     for batch in stage.batches(rate * seconds, rate // LOOKS):
         parsing += cpu(lambda batch=batch: [msgspec.json.decode(text) for text in batch])  # type: ignore[misc]
         reading += cpu(lambda batch=batch: stage.take(batch))  # type: ignore[misc]
-        looking += cpu(lambda: view.assemble(0.0))
+        looking += cpu(lambda: view.build(0.0))
     return Cost(
         parsing=parsing / seconds,
         reading=reading / seconds,
         looking=looking / seconds,
         memory=memory / 1024 / pods,
         first=first,
-        still=cpu(lambda: view.assemble(0.0)),
+        still=cpu(lambda: view.build(0.0)),
     )
 
 
@@ -106,7 +106,7 @@ class Stage:
         self._read_pod, self._read_node = reader(PODS, self.world), reader(NODES, self.world)
         self._take_pods, self._take_nodes = sink("Pod", self.world), sink("Node", self.world)
         self._nodes, self._pods = nodes, pods
-        self._dice = random.Random(1)
+        self._rng = random.Random(1)
         self._version = 0
 
     def fill_nodes(self) -> None:
@@ -131,9 +131,9 @@ class Stage:
             self._take_pods([Put(record.key, str(self._version), record)])
 
     def _change(self) -> bytes:
-        number, self._version = self._dice.randrange(self._pods), self._version + 1
-        phase = self._dice.choice(["Pending", "Running", "Running", "Succeeded"])
-        where = "" if phase == "Pending" else f"n{self._dice.randrange(self._nodes):05}"
+        number, self._version = self._rng.randrange(self._pods), self._version + 1
+        phase = self._rng.choice(["Pending", "Running", "Running", "Succeeded"])
+        where = "" if phase == "Pending" else f"n{self._rng.randrange(self._nodes):05}"
         return pod(number, where, phase)
 
 

@@ -29,17 +29,17 @@ import uvloop
 
 from clusters import POOL, Raw, arriving, batch_jobs, machines, two_pools
 from measuring import Row
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.reflector import Reflectors
-from shoal.cluster.resources import BY_KIND, JOBS, NODES, PODS, Resource
-from shoal.controllers.manager import House
-from shoal.embedded.daemon import look_for_garbage_rarely
+from shoal.cluster.resources import JOBS, NODES, PODS, Resource, by_kind
+from shoal.controllers.manager import ControllerManager
+from shoal.embedded.daemon import tune_garbage_collection
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
 from shoal.engine.plan import Plan
-from shoal.engine.policy_answers import Advice
+from shoal.engine.policy_answers import PolicyAnswers
 from shoal.engine.snapshot import Snapshot
 from shoal.manager import running
 from shoal.simulator import SimulatedCluster, Simulation, run
@@ -59,7 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     scale = 10 if parser.parse_args().quick else 1
-    look_for_garbage_rarely()  # as `shoal manager` does
+    tune_garbage_collection()  # as `shoal manager` does
     print("| what | measured | floor | ratio | goal |\n|---|---|---|---|---|")
     nodes, pods = 5_000 // scale, 20_000 // scale
     for title, row in simulated(nodes, pods).items():
@@ -82,7 +82,7 @@ def simulated(nodes: int, pods: int) -> dict[str, Row]:
     costs = _Costs(*map(min, zip(*turns, strict=True)))
     return {
         "CPU to place a pod": _beside(costs.placing, costs.binding, pods, "≤ 0.2 ms"),
-        "CPU to make a pod": _beside(costs.making, costs.creating, pods, ""),
+        "CPU to create a pod": _beside(costs.making, costs.creating, pods, ""),
         "CPU of both at once": _beside(costs.both, costs.creating + costs.binding, pods, ""),
     }
 
@@ -96,9 +96,9 @@ def crowded(crowd: int) -> Row:
 async def _elsewhere(crowd: int, simulation: Simulation) -> float:
     """The least CPU in which a pod of one pool is placed, while a crowd waits in another."""
     least = math.inf
-    async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as home:
+    async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as home:
         for thing in two_pools(crowd):
-            await home.create(BY_KIND[thing["apiVersion"], thing["kind"]], thing)
+            await home.create(by_kind()[thing["apiVersion"], thing["kind"]], thing)
         async with running(home, CONFIG, clock=simulation.clock) as manager:
             await manager.ready()
             await asyncio.sleep(1 + crowd / 50)  # until all of the crowd have been told why they wait
@@ -126,13 +126,13 @@ class _Costs(NamedTuple):
 def _beside(spent: float, floor: float, pods: int, goal: str) -> Row:
     each = (spent - floor) / pods * 1e3
     return Row(
-        f"{each:.2f} ms beside the store's", f"{floor / pods * 1e3:.2f} ms", f"{spent / floor:.1f}", goal
+        f"{each:.2f} ms besides the store's", f"{floor / pods * 1e3:.2f} ms", f"{spent / floor:.1f}", goal
     )
 
 
 async def _costs(nodes: int, pods: int, simulation: Simulation) -> _Costs:
     def store() -> SimulatedCluster:
-        return SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store"))
+        return SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store"))
 
     jobs = list(batch_jobs(pods))
     async with store() as home:
@@ -160,7 +160,7 @@ def _as_sent(pod: Raw) -> Raw:
 async def _making(cluster: Cluster, simulation: Simulation, pods: int) -> float:
     """The CPU in which controllers make all pods of Jobs."""
     reflectors = Reflectors(cluster)
-    house = House(cluster, reflectors, CONFIG, native=True, clock=simulation.clock)
+    house = ControllerManager(cluster, reflectors, CONFIG, native=True, clock=simulation.clock)
     with _counted(cluster, "create", pods, PODS) as all_made:
         begun = time.process_time()
         tasks = [asyncio.create_task(part.run()) for part in (reflectors, house)]
@@ -192,8 +192,8 @@ async def real(pods: int) -> dict[str, Row]:
             return {"no API server here": Row("-", "-", "-", "")}
     each, bare = spent / pods * 1e3, floor / pods * 1e3
     return {
-        "CPU a pod": Row(f"{each:.2f} ms", f"{bare:.2f} ms", f"{each / bare:.1f}", ""),
-        "writes a pod": Row(f"{writes / pods:.2f}", "1", f"{writes / pods:.2f}", ""),
+        "CPU per pod": Row(f"{each:.2f} ms", f"{bare:.2f} ms", f"{each / bare:.1f}", ""),
+        "writes per pod": Row(f"{writes / pods:.2f}", "1", f"{writes / pods:.2f}", ""),
     }
 
 
@@ -243,7 +243,7 @@ def _timed_engine() -> Iterator[list[float]]:
     """What the engine's cycles take, in CPU."""
     spent = [0.0]
 
-    def timed(snapshot: Snapshot, config: SchedulerConfig, advice: Advice) -> Plan:
+    def timed(snapshot: Snapshot, config: SchedulerConfig, advice: PolicyAnswers) -> Plan:
         begun = time.process_time()
         try:
             return cycle(snapshot, config, advice)
