@@ -1,4 +1,4 @@
-"""Every error goes to a Status and comes back as itself."""
+"""Conversion of errors to Status objects and back."""
 
 from typing import Any
 
@@ -12,56 +12,58 @@ ALL = ClusterError.__subclasses__()
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_an_error_comes_back_from_its_status_as_it_was(error: type[ClusterError]) -> None:
-    sent = error("no", causes=[FieldError("spec.a", "is odd")], retry_after=3)
-    back = from_status(sent.status())
-    assert type(back) is error
-    assert (back.message, back.causes, back.retry_after) == (sent.message, sent.causes, sent.retry_after)
+def test_every_error_survives_the_round_trip(error: type[ClusterError]) -> None:
+    sent = error("no", causes=[FieldError("spec.a", "is invalid")], retry_after=3)
+    received = from_status(sent.status())
+    assert type(received) is error
+    assert (received.message, received.causes, received.retry_after) == (
+        sent.message,
+        sent.causes,
+        sent.retry_after,
+    )
 
 
-STRANGE: dict[str, tuple[dict[str, Any], int, type[ClusterError]]] = {
-    "a reason decides before the code": (
+STATUSES: dict[str, tuple[dict[str, Any], int, type[ClusterError]]] = {
+    "the reason takes precedence over the code": (
         {"reason": "AlreadyExists", "code": 409},
         409,
         errors.AlreadyExistsError,
     ),
     "without a reason the code decides": ({"code": 409}, 409, errors.ConflictError),
-    "without either HTTP decides": ({}, 404, errors.NotFoundError),
-    "a reason from elsewhere leaves it to the code": (
-        {"reason": "Odd", "code": 403},
+    "without either the HTTP status decides": ({}, 404, errors.NotFoundError),
+    "an unknown reason leaves it to the code": (
+        {"reason": "Other", "code": 403},
         403,
         errors.ForbiddenError,
     ),
-    "a watch that is too old may say Gone": ({"reason": "Gone", "code": 410}, 410, errors.GoneError),
-    "a time-out passes": ({"reason": "Timeout", "code": 504}, 504, errors.UnavailableError),
-    "so does a bad gateway": ({}, 502, errors.UnavailableError),
-    "another failure of the server is its own": ({}, 599, errors.InternalError),
-    "another complaint is about the request": ({}, 418, errors.BadRequestError),
-    "causes of the wrong shape are passed over": (
+    "the reason of an expired watch may be Gone": ({"reason": "Gone", "code": 410}, 410, errors.GoneError),
+    "a timeout is transient": ({"reason": "Timeout", "code": 504}, 504, errors.UnavailableError),
+    "a bad gateway is transient": ({}, 502, errors.UnavailableError),
+    "any other server error": ({}, 599, errors.InternalError),
+    "any other client error": ({}, 418, errors.BadRequestError),
+    "causes of a wrong type are ignored": (
         {"reason": "Invalid", "details": {"causes": [None, "x"]}},
         422,
         errors.InvalidError,
     ),
-    "no list of causes is passed over": (
+    "causes that are not a list are ignored": (
         {"reason": "Invalid", "details": {"causes": 5}},
         422,
         errors.InvalidError,
     ),
-    "details of the wrong shape too": ({"reason": "Invalid", "details": []}, 422, errors.InvalidError),
+    "details of a wrong type are ignored": ({"reason": "Invalid", "details": []}, 422, errors.InvalidError),
 }
 
 
-@pytest.mark.parametrize("status, code, expected", STRANGE.values(), ids=STRANGE)
-def test_a_status_becomes_the_error_it_tells_of(
-    status: dict[str, Any], code: int, expected: type[ClusterError]
-) -> None:
+@pytest.mark.parametrize("status, code, expected", STATUSES.values(), ids=STATUSES)
+def test_status_to_error(status: dict[str, Any], code: int, expected: type[ClusterError]) -> None:
     assert type(from_status(status, code=code)) is expected
 
 
-def test_what_http_says_about_later_goes_before_the_status() -> None:
+def test_the_retry_after_header_takes_precedence() -> None:
     status = errors.TooManyRequestsError("later", retry_after=9).status()
     assert from_status(status, retry_after=2).retry_after == 2
 
 
-def test_a_status_without_words_still_says_something() -> None:
+def test_a_status_without_a_message_has_a_default() -> None:
     assert "503" in str(from_status({}, code=503))

@@ -1,4 +1,4 @@
-"""Events: what is said again is counted, and nobody can talk for ever."""
+"""Events: repetitions are counted, similar messages combined, and objects rate-limited."""
 
 import asyncio
 
@@ -12,69 +12,71 @@ JOB = ObjectReference(api_version="batch/v1", kind="Job", name="j", namespace="d
 NODE = ObjectReference(api_version="v1", kind="Node", name="n1", uid="u2")
 
 
-def note(message: str = "it is so", reason: str = "Because", about: ObjectReference = JOB) -> ObjectEvent:
-    return ObjectEvent(regarding=about, reason=reason, message=message)
+def event(
+    message: str = "it is so", reason: str = "Because", regarding: ObjectReference = JOB
+) -> ObjectEvent:
+    return ObjectEvent(regarding=regarding, reason=reason, message=message)
 
 
-async def events(cluster: Cluster) -> list[Object]:
+async def list_events(cluster: Cluster) -> list[Object]:
     return (await cluster.list(EVENTS)).items
 
 
-def test_what_is_said_again_is_counted_also_after_a_restart() -> None:
+def test_a_repeated_event_is_counted_also_after_a_restart() -> None:
     async def scenario() -> list[Object]:
         async with registry() as home:
             for _ in range(2):
                 recorder = EventRecorder(home, "tester", clock)
                 for _ in range(3):
-                    await recorder.record(note())
+                    await recorder.record(event())
                     await asyncio.sleep(10)
-            return await events(home)
+            return await list_events(home)
 
-    (event,) = run_virtual(scenario)
-    assert event["count"] == 6
-    assert (event["firstTimestamp"], event["lastTimestamp"]) == (
+    (found,) = run_virtual(scenario)
+    assert found["count"] == 6
+    assert (found["firstTimestamp"], found["lastTimestamp"]) == (
         "2027-01-15T08:00:00Z",
         "2027-01-15T08:00:50Z",
     )
-    assert event["involvedObject"]["uid"] == "u1"
-    assert (event["type"], event["reason"], event["message"]) == ("Normal", "Because", "it is so")
+    assert found["involvedObject"]["uid"] == "u1"
+    assert (found["type"], found["reason"], found["message"]) == ("Normal", "Because", "it is so")
 
 
-def test_what_has_no_namespace_is_told_of_in_the_default_one() -> None:
+def test_an_event_of_a_cluster_scoped_object_is_in_the_default_namespace() -> None:
     async def scenario() -> list[Object]:
         async with registry() as home:
-            await EventRecorder(home, "tester", clock).record(note(about=NODE))
-            return await events(home)
+            await EventRecorder(home, "tester", clock).record(event(regarding=NODE))
+            return await list_events(home)
 
     assert [event["metadata"]["namespace"] for event in run_virtual(scenario)] == ["default"]
 
 
-def test_many_messages_of_one_reason_are_taken_together() -> None:
+def test_many_messages_of_one_reason_are_combined() -> None:
     async def scenario() -> list[Object]:
         async with registry() as home:
             recorder = EventRecorder(home, "tester", clock)
             for number in range(15):
-                await recorder.record(note(f"number {number}"))
-            return await events(home)
+                await recorder.record(event(f"number {number}"))
+            return await list_events(home)
 
     found = run_virtual(scenario)
-    together = [event for event in found if event["message"].startswith("(combined from similar events): ")]
-    assert (len(found), [event["count"] for event in together]) == (11, [5])
+    combined = [event for event in found if event["message"].startswith("(combined from similar events): ")]
+    assert (len(found), [event["count"] for event in combined]) == (11, [5])
 
 
-def test_an_object_that_talks_too_much_is_not_heard_for_a_while_but_counted() -> None:
+def test_an_object_with_many_events_is_rate_limited() -> None:
     async def scenario() -> tuple[int, int, int]:
         async with registry() as home:
             port, cluster = observe(home)
             recorder = EventRecorder(cluster, "tester", clock)
             for _ in range(100):
-                await recorder.record(note())
-            spoken = len(port.writes)
-            await recorder.record(note(about=NODE))
-            others = len(port.writes) - spoken
+                await recorder.record(event())
+            written = len(port.writes)
+            await recorder.record(event(regarding=NODE))
+            others = len(port.writes) - written
             await asyncio.sleep(300)
-            await recorder.record(note())
-            (event,) = [e for e in await events(home) if e["involvedObject"]["kind"] == "Job"]
-            return spoken, others, event["count"]
+            await recorder.record(event())
+            (found,) = [e for e in await list_events(home) if e["involvedObject"]["kind"] == "Job"]
+            return written, others, found["count"]
 
     assert run_virtual(scenario) == (25, 1, 101)

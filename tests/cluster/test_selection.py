@@ -1,4 +1,4 @@
-"""Selectors as kubectl writes them, against objects they mean and do not mean."""
+"""Label and field selectors, with objects that match and objects that do not."""
 
 import re
 
@@ -46,7 +46,7 @@ LABEL_SELECTORS: dict[str, bool] = {
     "team in (a,b),tier,!absent,size>1": True,
     " team=a , tier=web ": True,
 }
-NO_LABEL_SELECTORS = [
+INVALID_LABEL_SELECTORS = [
     "a b",
     "=a",
     "a===b",
@@ -66,30 +66,26 @@ NO_LABEL_SELECTORS = [
 ]
 
 
-def text(thing: Object) -> bytes:
-    return msgspec.json.encode(thing)
-
-
-def means(where: Selector, thing: Object, resource: Resource[Object] = PODS) -> bool:
-    return CompiledSelector(resource, where).matches(text(thing))
+def matches(selector: Selector, body: Object, resource: Resource[Object] = PODS) -> bool:
+    return CompiledSelector(resource, selector).matches(msgspec.json.encode(body))
 
 
 @pytest.mark.parametrize("selector", LABEL_SELECTORS)
 def test_labels(selector: str) -> None:
-    thing = {"metadata": {"name": "x", "labels": LABELS}, "spec": {"labels": {"team": "other"}}}
-    assert means(Selector(labels=selector), thing) is LABEL_SELECTORS[selector]
+    body = {"metadata": {"name": "x", "labels": LABELS}, "spec": {"labels": {"team": "other"}}}
+    assert matches(Selector(labels=selector), body) is LABEL_SELECTORS[selector]
 
 
-@pytest.mark.parametrize("selector", NO_LABEL_SELECTORS)
-def test_what_is_no_label_selector(selector: str) -> None:
+@pytest.mark.parametrize("selector", INVALID_LABEL_SELECTORS)
+def test_invalid_label_selectors(selector: str) -> None:
     with pytest.raises(BadRequestError, match="unable to parse requirement"):
         CompiledSelector(PODS, Selector(labels=selector))
 
 
-@pytest.mark.parametrize("thing", [{}, {"metadata": {}}, {"metadata": {"labels": None}}], ids=str)
-def test_no_labels_are_labels_too(thing: Object) -> None:
-    assert means(Selector(labels="!a"), thing)
-    assert not means(Selector(labels="a"), thing)
+@pytest.mark.parametrize("body", [{}, {"metadata": {}}, {"metadata": {"labels": None}}], ids=str)
+def test_objects_without_labels(body: Object) -> None:
+    assert matches(Selector(labels="!a"), body)
+    assert not matches(Selector(labels="a"), body)
 
 
 FIELDS: list[tuple[Resource[Object], str, Object, bool]] = [
@@ -116,38 +112,38 @@ FIELDS: list[tuple[Resource[Object], str, Object, bool]] = [
 
 @pytest.mark.parametrize("row", FIELDS, ids=lambda row: f"{row[0].plural} {row[1]} {row[2]}")
 def test_fields(row: tuple[Resource[Object], str, Object, bool]) -> None:
-    resource, selector, thing, expected = row
-    assert means(Selector(fields=selector), thing, resource) is expected
+    resource, selector, body, expected = row
+    assert matches(Selector(fields=selector), body, resource) is expected
 
 
-NO_FIELDS = {
+INVALID_FIELD_SELECTORS = {
     "spec.image=x": "field label not supported: spec.image",
     "status.stage=x": "field label not supported",
     "foo": "can't understand 'foo'",
 }
 
 
-@pytest.mark.parametrize("selector", NO_FIELDS)
-def test_what_is_no_field_selector(selector: str) -> None:
-    with pytest.raises(BadRequestError, match=re.escape(NO_FIELDS[selector])):
+@pytest.mark.parametrize("selector", INVALID_FIELD_SELECTORS)
+def test_invalid_field_selectors(selector: str) -> None:
+    with pytest.raises(BadRequestError, match=re.escape(INVALID_FIELD_SELECTORS[selector])):
         CompiledSelector(PODS, Selector(fields=selector))
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_selector_or_is_refused(selector: str) -> None:
-    for where in (Selector(labels=selector), Selector(fields=selector)):
+def test_any_text_is_a_selector_or_a_bad_request(selector: str) -> None:
+    for candidate in (Selector(labels=selector), Selector(fields=selector)):
         try:
-            found = CompiledSelector(PODS, where)
+            compiled = CompiledSelector(PODS, candidate)
         except BadRequestError:
             continue
-        assert isinstance(found.matches(b'{"metadata":{"name":"a","labels":{"a":"b"}}}'), bool)
+        assert isinstance(compiled.matches(b'{"metadata":{"name":"a","labels":{"a":"b"}}}'), bool)
 
 
 words = st.from_regex(r"[a-z]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
 
 
 @given(st.dictionaries(words, words, max_size=4), st.dictionaries(words, words, max_size=3))
-def test_equalities_hold_together_or_not_at_all(labels: dict[str, str], wanted: dict[str, str]) -> None:
+def test_all_equalities_must_hold(labels: dict[str, str], wanted: dict[str, str]) -> None:
     selector = ",".join(f"{key}={value}" for key, value in wanted.items())
     expected = all(labels.get(key) == value for key, value in wanted.items())
-    assert means(Selector(labels=selector), {"metadata": {"labels": labels}}) is expected
+    assert matches(Selector(labels=selector), {"metadata": {"labels": labels}}) is expected

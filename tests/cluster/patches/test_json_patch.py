@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.cluster.patches.test_merge import DOCUMENTS
 
 from shoal.cluster.errors import BadRequestError, ClusterError, InvalidError, TooLargeError
 from shoal.cluster.patches import json_patch
 from shoal.cluster.patches.json_patch import Json, apply_json_patch
+from tests.cluster.patches.test_merge_patch import DOCUMENTS
 
-DOCUMENT: Json = {"a": 1, "l": [1, 2, 3], "o": {"x/y": "slash", "t~": "tilde", "": "nothing"}, "n": None}
+DOCUMENT: Json = {"a": 1, "l": [1, 2, 3], "o": {"x/y": "slash", "t~": "tilde", "": "empty"}, "n": None}
 
 
-def op(name: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON has it
+def op(name: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return {"op": name, "path": path, **{key.rstrip("_"): value for key, value in more.items()}}
 
 
-DONE: dict[str, tuple[list[dict[str, Any]], Json]] = {
-    "nothing is done by no operation": ([], DOCUMENT),
+APPLIED: dict[str, tuple[list[dict[str, Any]], Json]] = {
+    "no operations change nothing": ([], DOCUMENT),
     "add puts a new member": ([op("add", "/b", value=2)], DOCUMENT | {"b": 2}),
     "add replaces a member": ([op("add", "/a", value=2)], DOCUMENT | {"a": 2}),
-    "add makes room in a list": ([op("add", "/l/1", value=9)], DOCUMENT | {"l": [1, 9, 2, 3]}),
+    "add inserts into a list": ([op("add", "/l/1", value=9)], DOCUMENT | {"l": [1, 9, 2, 3]}),
     "add appends at the end": ([op("add", "/l/3", value=9)], DOCUMENT | {"l": [1, 2, 3, 9]}),
     "add appends at -": ([op("add", "/l/-", value=9)], DOCUMENT | {"l": [1, 2, 3, 9]}),
     "add replaces the whole": ([op("add", "", value={"z": 1})], {"z": 1}),
@@ -45,29 +45,29 @@ DONE: dict[str, tuple[list[dict[str, Any]], Json]] = {
         [op("move", "/l/2", from_="/l/0")],
         DOCUMENT | {"l": [2, 3, 1]},
     ),
-    "move to its own place does nothing": ([op("move", "/a", from_="/a")], DOCUMENT),
+    "move to the same path changes nothing": ([op("move", "/a", from_="/a")], DOCUMENT),
     "copy copies": ([op("copy", "/b", from_="/l")], DOCUMENT | {"b": [1, 2, 3]}),
-    "a copy is a thing of its own": (
+    "a copy is independent": (
         [op("copy", "/b", from_="/l"), op("add", "/b/-", value=4)],
         DOCUMENT | {"b": [1, 2, 3, 4]},
     ),
     "a test that holds changes nothing": ([op("test", "/l", value=[1, 2, 3])], DOCUMENT),
-    "whole numbers are the same with a point": ([op("test", "/a", value=1.0)], DOCUMENT),
+    "1 equals 1.0": ([op("test", "/a", value=1.0)], DOCUMENT),
     "an escaped slash is a slash": ([op("test", "/o/x~1y", value="slash")], DOCUMENT),
     "an escaped tilde is a tilde": ([op("test", "/o/t~0", value="tilde")], DOCUMENT),
-    "an empty name is a name": ([op("test", "/o/", value="nothing")], DOCUMENT),
-    "operations see what those before them did": (
+    "an empty name is a name": ([op("test", "/o/", value="empty")], DOCUMENT),
+    "operations see the results of earlier ones": (
         [op("add", "/b", value=[]), op("add", "/b/0", value=1), op("test", "/b/0", value=1)],
         DOCUMENT | {"b": [1]},
     ),
-    "more members than are known are no harm": ([op("test", "/a", value=1, comment="x")], DOCUMENT),
+    "unknown fields are ignored": ([op("test", "/a", value=1, comment="x")], DOCUMENT),
 }
 
-REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
-    "an object is no patch": ({"op": "add"}, BadRequestError, "not a JSON patch"),
-    "a list of anything is no patch": ([1], BadRequestError, "not a JSON patch"),
-    "a path is a text": ([{"op": "add", "path": 1, "value": 1}], BadRequestError, "not a JSON patch"),
-    "an operation that is none": (
+INVALID: dict[str, tuple[Json, type[ClusterError], str]] = {
+    "an object is not a patch": ({"op": "add"}, BadRequestError, "not a JSON patch"),
+    "a list of numbers is not a patch": ([1], BadRequestError, "not a JSON patch"),
+    "a path must be a string": ([{"op": "add", "path": 1, "value": 1}], BadRequestError, "not a JSON patch"),
+    "an unknown operation": (
         [op("merge", "/a")],
         InvalidError,
         "unknown operation of a JSON patch: 'merge'",
@@ -80,10 +80,10 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
     "a tilde that escapes nothing": ([op("remove", "/o/~2")], InvalidError, "not a JSON pointer: '/o/~2'"),
     "nothing to remove": ([op("remove", "/b")], InvalidError, "there is no 'b'"),
     "nothing to replace": ([op("replace", "/b", value=1)], InvalidError, "there is no 'b'"),
-    "nothing on the way": ([op("add", "/b/c", value=1)], InvalidError, "there is no 'b'"),
-    "a number on the way": ([op("add", "/a/c/d", value=1)], InvalidError, "neither a list nor an object"),
-    "a number at the end": ([op("add", "/a/c", value=1)], InvalidError, "neither a list nor an object"),
-    "an index behind the end": (
+    "a missing parent": ([op("add", "/b/c", value=1)], InvalidError, "there is no 'b'"),
+    "a number as grandparent": ([op("add", "/a/c/d", value=1)], InvalidError, "neither a list nor an object"),
+    "a number as parent": ([op("add", "/a/c", value=1)], InvalidError, "neither a list nor an object"),
+    "an index after the end": (
         [op("add", "/l/4", value=1)],
         InvalidError,
         "there is no index '4' in a list of 3",
@@ -91,14 +91,14 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
     "an index with a zero before it": ([op("remove", "/l/01")], InvalidError, "there is no index '01'"),
     "a negative index": ([op("remove", "/l/-1")], InvalidError, "there is no index '-1'"),
     "a name in a list": ([op("remove", "/l/x")], InvalidError, "there is no index 'x'"),
-    "an index of digits from elsewhere": ([op("remove", "/l/\u0661")], InvalidError, "there is no index"),
-    "- is nothing yet": ([op("replace", "/l/-", value=1)], InvalidError, "there is no index '-'"),
+    "an index of digits that are not ASCII": ([op("remove", "/l/\u0661")], InvalidError, "there is no index"),
+    "- does not exist yet": ([op("replace", "/l/-", value=1)], InvalidError, "there is no index '-'"),
     "the whole cannot be removed": ([op("remove", "")], InvalidError, "the whole object"),
-    "nothing moves into itself": ([op("move", "/o/a/b", from_="/o")], InvalidError, "into itself"),
+    "a value cannot be moved into itself": ([op("move", "/o/a/b", from_="/o")], InvalidError, "into itself"),
     "a test that fails": ([op("test", "/a", value=2)], InvalidError, "the test failed"),
     "a test of a type": ([op("test", "/a", value=True)], InvalidError, "the test failed"),
     "a test of nothing": ([op("test", "/b", value=None)], InvalidError, "there is no 'b'"),
-    "the number of the operation is said": (
+    "the message has the number of the operation": (
         [op("test", "/a", value=1), op("remove", "/b")],
         InvalidError,
         "operation 1 (remove)",
@@ -106,26 +106,26 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DONE)
-def test_the_patch_is_done(name: str) -> None:
-    patch, expected = DONE[name]
+@pytest.mark.parametrize("name", APPLIED)
+def test_json_patch(name: str) -> None:
+    patch, expected = APPLIED[name]
     assert apply_json_patch(DOCUMENT, patch) == expected
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_the_patch_is_refused(name: str) -> None:
-    patch, error, message = REFUSED[name]
-    with pytest.raises(error) as refused:
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_patch(name: str) -> None:
+    patch, error, message = INVALID[name]
+    with pytest.raises(error) as caught:
         apply_json_patch(DOCUMENT, patch)
-    assert message in refused.value.message
+    assert message in caught.value.message
 
 
-def test_a_patch_of_too_many_operations_is_refused() -> None:
+def test_too_many_operations() -> None:
     with pytest.raises(TooLargeError):
         apply_json_patch({}, [op("add", "/a", value=1)] * (json_patch.MAX_OPERATIONS + 1))
 
 
-def test_copies_of_copies_do_not_grow_without_limit() -> None:
+def test_copied_bytes_are_limited() -> None:
     doubling = [op("copy", "/l/-", from_="/l")] * 40
     with pytest.raises(InvalidError, match="copies more than"):
         apply_json_patch({"l": ["x" * 100]}, doubling)
@@ -145,7 +145,7 @@ OPERATIONS = st.fixed_dictionaries(
 
 
 @given(DOCUMENTS, st.lists(OPERATIONS, max_size=4))
-def test_nothing_that_is_given_is_changed(target: Json, patch: Json) -> None:
+def test_the_arguments_are_not_modified(target: Json, patch: Json) -> None:
     before = copy.deepcopy((target, patch))
     with contextlib.suppress(InvalidError):
         apply_json_patch(target, patch)
@@ -153,6 +153,6 @@ def test_nothing_that_is_given_is_changed(target: Json, patch: Json) -> None:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_anything_is_done_or_refused(target: Json, patch: Json) -> None:
+def test_any_json_is_applied_or_rejected(target: Json, patch: Json) -> None:
     with contextlib.suppress(BadRequestError, InvalidError):
         apply_json_patch(target, patch)

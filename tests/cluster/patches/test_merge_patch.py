@@ -1,4 +1,4 @@
-"""Merge patches: the examples of RFC 7396, and what holds for every patch."""
+"""Merge patches: the examples of RFC 7396, and properties of every patch."""
 
 import copy
 
@@ -28,21 +28,21 @@ CASES: dict[str, tuple[Json, Json, Json]] = {
     "a list replaces an object": ({"a": "b"}, ["c"], ["c"]),
     "null replaces the whole": ({"a": "foo"}, None, None),
     "a string replaces the whole": ({"a": "foo"}, "bar", "bar"),
-    "a null that is there stays": ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    "an existing null stays": ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
     "an object replaces a list": ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
-    "nulls within something new leave nothing": ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    "nulls in a new object are dropped": ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     "nulls in lists stay": ({}, {"a": [None, {"b": None}]}, {"a": [None, {"b": None}]}),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_patch_gives(name: str) -> None:
+def test_merge_patch(name: str) -> None:
     target, patch, expected = CASES[name]
     assert apply_merge_patch(target, patch) == expected
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_nothing_that_is_given_is_changed(target: Json, patch: Json) -> None:
+def test_the_arguments_are_not_modified(target: Json, patch: Json) -> None:
     before = copy.deepcopy((target, patch))
     apply_merge_patch(target, patch)
     assert (target, patch) == before

@@ -1,4 +1,4 @@
-"""Strategic merge patches, case by case; `test_strategic_agreement` holds them to a real API server."""
+"""Strategic merge patches case by case; `test_strategic_agreement` compares them with a real API server."""
 
 import copy
 from typing import Any
@@ -15,11 +15,11 @@ POD = core.schemas()[core.schema_name(PODS)]
 NODE = core.schemas()[core.schema_name(NODES)]
 
 
-def spec(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON has it
+def spec(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return {"spec": fields}
 
 
-def meta(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON has it
+def meta(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     return {"metadata": {name.replace("__", "/"): value for name, value in fields.items()}}
 
 
@@ -32,13 +32,13 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         meta(labels={"a": "1", "b": "2"}),
     ),
     "null removes": (meta(labels={"a": "1", "b": "2"}), meta(labels={"a": None}), meta(labels={"b": "2"})),
-    "null in something new is nothing": (meta(), meta(labels={"a": None, "b": "1"}), meta(labels={"b": "1"})),
+    "null in a new object is dropped": (meta(), meta(labels={"a": None, "b": "1"}), meta(labels={"b": "1"})),
     "containers are merged by name": (
         spec(containers=AB),
         spec(containers=[{"name": "b", "image": "2"}]),
         spec(containers=[{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]),
     ),
-    "a new container comes before those that the patch does not know": (
+    "a new container precedes those that the patch does not mention": (
         spec(containers=AB),
         spec(containers=[{"name": "c"}]),
         spec(containers=[{"name": "c"}, *AB]),
@@ -53,7 +53,7 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         spec(containers=[{"name": "a", "$patch": "delete"}]),
         spec(containers=AB[1:]),
     ),
-    "deleting a member that is not there does nothing": (
+    "deleting an absent member changes nothing": (
         spec(containers=AB),
         spec(containers=[{"name": "z", "$patch": "delete"}]),
         spec(containers=AB),
@@ -73,7 +73,7 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         meta(labels={"$patch": "delete"}),
         meta(labels={}),
     ),
-    "an object that is not there is not made by a directive": (
+    "a directive does not create an absent object": (
         meta(),
         meta(labels={"$patch": "delete"}),
         meta(),
@@ -88,12 +88,12 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         meta(finalizers=["b", "c"]),
         meta(finalizers=["a", "b", "c"]),
     ),
-    "values are taken out of a set": (
+    "values are removed from a set": (
         meta(finalizers=["a", "b"]),
         {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a", "z"]}},
         meta(finalizers=["b"]),
     ),
-    "values are taken out of nothing": (
+    "values are removed from an absent set": (
         meta(),
         {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}},
         meta(),
@@ -113,12 +113,12 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         },
         spec(containers=[AB[1], {"name": "c"}, AB[0]]),
     ),
-    "members that an order does not know keep their places": (
+    "members that are not in the order keep their positions": (
         spec(containers=[*AB, {"name": "c"}]),
         {"spec": {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]}},
         spec(containers=[AB[1], {"name": "c"}, AB[0]]),
     ),
-    "an order of a list that is not there is nothing": (
+    "an order of an absent list changes nothing": (
         spec(),
         {"spec": {"$setElementOrder/containers": [{"name": "b"}]}},
         spec(),
@@ -128,44 +128,48 @@ MERGED: dict[str, tuple[Json, Json, Json]] = {
         {"metadata": {"$setElementOrder/finalizers": ["c", "b"], "finalizers": ["c"]}},
         meta(finalizers=["c", "a", "b"]),
     ),
-    "a volume changes its sort with the keys that it retains": (
+    "a volume changes its type with $retainKeys": (
         spec(volumes=[{"name": "v", "emptyDir": {}}]),
         spec(volumes=[{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]),
         spec(volumes=[{"name": "v", "hostPath": {"path": "/x"}}]),
     ),
-    "directives of something new are dropped": (
+    "directives in a new object are dropped": (
         spec(),
         spec(volumes=[{"name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}}]),
         spec(volumes=[{"name": "v", "emptyDir": {}}]),
     ),
-    "a list in the place of an object replaces it": (spec(volumes={}), spec(volumes=[]), spec(volumes=[])),
-    "a field that nobody knows is merged like an object": (
-        spec(unheard={"a": [1]}),
-        spec(unheard={"a": [2], "b": 1}),
-        spec(unheard={"a": [2], "b": 1}),
+    "a list replaces an object": (spec(volumes={}), spec(volumes=[]), spec(volumes=[])),
+    "an unknown field is merged like an object": (
+        spec(unknown={"a": [1]}),
+        spec(unknown={"a": [2], "b": 1}),
+        spec(unknown={"a": [2], "b": 1}),
     ),
 }
 
-REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
-    "a list is no patch": ([], BadRequestError, "is an object"),
+INVALID: dict[str, tuple[Json, type[ClusterError], str]] = {
+    "a list is not a patch": ([], BadRequestError, "is an object"),
     "a member without its key": (spec(containers=[{"image": "1"}]), InvalidError, "has no name"),
-    "a member that is no object": (spec(containers=["a"]), InvalidError, "must be objects"),
-    "a directive that is none": ({"$patch": "merge"}, InvalidError, "$patch: merge"),
-    "a directive for members that is none": (
+    "a member that is not an object": (spec(containers=["a"]), InvalidError, "must be objects"),
+    "an unknown directive": ({"$patch": "merge"}, InvalidError, "$patch: merge"),
+    "an unknown directive in a member": (
         spec(containers=[{"name": "a", "$patch": "merge"}]),
         InvalidError,
         "$patch: merge",
     ),
-    "an order of no field": ({"$setElementOrder": []}, BadRequestError, "$setElementOrder must name a field"),
-    "an order that is no list": (
+    "an order without a field": (
+        {"$setElementOrder": []},
+        BadRequestError,
+        "$setElementOrder must name a field",
+    ),
+    "an order that is not a list": (
         {"$setElementOrder/a": 1},
         BadRequestError,
         "must name a field and be a list",
     ),
-    "deletions that are no list": ({"$deleteFromPrimitiveList/a": 1}, BadRequestError, "be a list"),
-    "keys that are no list": ({"$retainKeys": 1}, BadRequestError, "$retainKeys must be a list"),
-    "keys that lack one": ({"$retainKeys": ["a"], "b": 1}, BadRequestError, "lacks b"),
-    "an order that is not the patch's": (
+    "deletions that are not a list": ({"$deleteFromPrimitiveList/a": 1}, BadRequestError, "be a list"),
+    "retained keys that are not a list": ({"$retainKeys": 1}, BadRequestError, "$retainKeys must be a list"),
+    "retained keys that lack a field": ({"$retainKeys": ["a"], "b": 1}, BadRequestError, "lacks b"),
+    "an order that contradicts the patch": (
         {"spec": {"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "b"}]}},
         InvalidError,
         "the order of a list",
@@ -174,22 +178,22 @@ REFUSED: dict[str, tuple[Json, type[ClusterError], str]] = {
 
 
 @pytest.mark.parametrize("name", MERGED)
-def test_the_patch_gives(name: str) -> None:
+def test_strategic_patch(name: str) -> None:
     target, patch, expected = MERGED[name]
     before = copy.deepcopy((target, patch))
     assert apply_strategic_patch(target, patch, POD) == expected
-    assert (target, patch) == before, "what is given is left alone"
+    assert (target, patch) == before, "the arguments are not modified"
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_the_patch_is_refused(name: str) -> None:
-    patch, error, message = REFUSED[name]
-    with pytest.raises(error) as refused:
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_patch(name: str) -> None:
+    patch, error, message = INVALID[name]
+    with pytest.raises(error) as caught:
         apply_strategic_patch(spec(containers=AB), patch, POD)
-    assert message in refused.value.message
+    assert message in caught.value.message
 
 
-def test_taints_are_replaced_whole() -> None:
+def test_taints_are_replaced() -> None:
     before = spec(taints=[{"key": "a", "effect": "NoSchedule"}])
     after = spec(taints=[{"key": "b", "effect": "NoExecute"}])
     assert apply_strategic_patch(before, after, NODE) == after

@@ -1,7 +1,8 @@
-"""Random strategic merge patches do to a pod template what a real API server says they do.
+"""Random strategic merge patches change a pod template as a real API server does.
 
-A PodTemplate has every list of a pod and may be changed at will. The patch is sent to the API server, and
-what we make of it is written instead: both are dry runs, and both must give the same or be refused alike.
+A PodTemplate has every list of a pod, and all its fields can be changed. The patch is sent to the API server;
+the object that Shoal's patch function returns is sent as an update. Both are dry runs, and both must give the
+same object, or both must fail.
 """
 
 import copy
@@ -22,8 +23,8 @@ ORDER = "$setElementOrder/containers"
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
-def plain_when_new(containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """An API server takes directives within a new container for fields, and we drop them: none is sent."""
+def without_new_directives(containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Remove directives in new containers: an API server stores them as fields, and Shoal drops them."""
     replaced = any(container.get("$patch") == "replace" for container in containers)
     return [
         {name: _without_directives(value) for name, value in container.items()}
@@ -33,8 +34,8 @@ def plain_when_new(containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def ordered_or_replaced(spec: dict[str, Any]) -> dict[str, Any]:
-    """An API server may miss, after the last member of an order, that a member is a directive to replace."""
+def without_replace_in_order(spec: dict[str, Any]) -> dict[str, Any]:
+    """Remove replace directives from ordered lists: an API server may fail on one that follows the order."""
     if "containers" not in spec or ORDER not in spec:
         return spec
     return spec | {
@@ -42,14 +43,14 @@ def ordered_or_replaced(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _without_directives(value: Any) -> Any:  # noqa: ANN401 - as JSON has it
+def _without_directives(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return [member for member in value if "$patch" not in member] if isinstance(value, list) else value
 
 
-def listed(
+def member_lists(
     key: str, keys: st.SearchStrategy[Any], **fields: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[Any]:
-    """A list whose members have keys, none twice, some with a directive."""
+    """Lists whose members have unique keys, some with a directive."""
     plain = st.fixed_dictionaries({key: keys}, optional=fields)
     deleted = st.fixed_dictionaries({key: keys, "$patch": st.just("delete")})
     replaced = st.fixed_dictionaries({key: keys, "$patch": st.just("replace")})
@@ -58,20 +59,20 @@ def listed(
 
 
 VALUES = st.sampled_from(["1", "2", None])
-ENV = listed("name", NAMES.map(str.upper), value=VALUES)
-PORTS = listed("containerPort", st.sampled_from([80, 81, 82]), name=NAMES)
-MOUNTS = listed("mountPath", st.sampled_from(["/x", "/y", "/z"]), name=st.sampled_from(["v", "w"]))
+ENV = member_lists("name", NAMES.map(str.upper), value=VALUES)
+PORTS = member_lists("containerPort", st.sampled_from([80, 81, 82]), name=NAMES)
+MOUNTS = member_lists("mountPath", st.sampled_from(["/x", "/y", "/z"]), name=st.sampled_from(["v", "w"]))
 LABELS = st.dictionaries(NAMES, VALUES, max_size=3) | st.just({"$patch": "delete"})
-CONTAINERS = listed(
+CONTAINERS = member_lists(
     "name", NAMES, image=st.sampled_from(["i", "j"]), env=ENV, ports=PORTS, volumeMounts=MOUNTS
 )
 SPECS = st.fixed_dictionaries(
     {},
     optional={
-        "containers": CONTAINERS.map(plain_when_new),
+        "containers": CONTAINERS.map(without_new_directives),
         "tolerations": st.lists(st.builds(lambda key: {"key": key, "operator": "Exists"}, NAMES), max_size=2),
-        "imagePullSecrets": listed("name", NAMES),
-        "hostAliases": listed(
+        "imagePullSecrets": member_lists("name", NAMES),
+        "hostAliases": member_lists(
             "ip", st.sampled_from(["1.1.1.1", "2.2.2.2"]), hostnames=st.lists(NAMES, max_size=2)
         ),
         "nodeSelector": LABELS,
@@ -85,7 +86,7 @@ SPECS = st.fixed_dictionaries(
             ]
         ),
     },
-)
+).map(without_replace_in_order)
 TEMPLATES = st.fixed_dictionaries(
     {},
     optional={
@@ -127,25 +128,25 @@ def client(k8s: ControlPlane) -> Client:
 
 @pytest.fixture(scope="module")
 def start(client: Client) -> tuple[str, dict[str, Any]]:
-    made = client.create("/api/v1/namespaces", {"metadata": {"generateName": "patches-"}})
-    templates = f"/api/v1/namespaces/{made['metadata']['name']}/podtemplates"
+    namespace = client.create("/api/v1/namespaces", {"metadata": {"generateName": "patches-"}})
+    templates = f"/api/v1/namespaces/{namespace['metadata']['name']}/podtemplates"
     created = client.create(templates, {"metadata": {"name": "a"}, "template": START})
     return f"{templates}/a?dryRun=All&fieldValidation=Ignore", created
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(patch=TEMPLATES)
-def test_a_patch_does_what_it_does_there(
+def test_a_patch_agrees_with_the_api_server(
     client: Client, start: tuple[str, dict[str, Any]], patch: dict[str, Any]
 ) -> None:
-    path, there = start
+    path, before = start
     code, theirs = client.call(
         "PATCH", path, {"template": patch}, media="application/strategic-merge-patch+json"
     )
     try:
-        ours = apply_strategic_patch(there, copy.deepcopy({"template": patch}), SCHEMA)
+        ours = apply_strategic_patch(before, copy.deepcopy({"template": patch}), SCHEMA)
     except ClusterError:
         assert code >= 400
         return
-    written, kept = client.call("PUT", path, ours)
-    assert (written, kept.get("template")) == (code, theirs.get("template"))
+    written, stored = client.call("PUT", path, ours)
+    assert (written, stored.get("template")) == (code, theirs.get("template"))

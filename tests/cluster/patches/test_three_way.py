@@ -1,4 +1,4 @@
-"""Three-way merges: what is said is made so, what is no longer said goes, what others wrote stays."""
+"""Three-way merges: wanted fields are set, fields that are no longer wanted are removed, others stay."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ POD = schemas()[schema_name(PODS)]
 Json = Any
 
 CASES: dict[str, tuple[Json, Json, Json, Json]] = {
-    "what is new is added": ({}, {"a": 1}, {}, {"a": 1}),
-    "what others wrote stays": ({}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
-    "what is no longer said goes": ({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"a": 1}),
-    "also deep down": ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),
-    "what somebody changed is changed back": ({"a": 1}, {"a": 1}, {"a": 5}, {"a": 1}),
-    "null takes away": ({}, {"a": None}, {"a": 1}, {}),
+    "a new field is added": ({}, {"a": 1}, {}, {"a": 1}),
+    "fields of others stay": ({}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+    "a field that is no longer wanted is removed": ({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"a": 1}),
+    "also in nested objects": ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}),
+    "a field that was changed by others is restored": ({"a": 1}, {"a": 1}, {"a": 5}, {"a": 1}),
+    "null removes": ({}, {"a": None}, {"a": 1}, {}),
     "a list without keys is replaced": ({"a": [1]}, {"a": [2]}, {"a": [1, 3]}, {"a": [2]}),
 }
 
 
-@pytest.mark.parametrize("before, now, there, wanted", CASES.values(), ids=CASES)
-def test_of_a_kind_that_nothing_is_known_of(before: Json, now: Json, there: Json, wanted: Json) -> None:
-    assert apply_three_way(before, now, there, {}) == wanted
+@pytest.mark.parametrize("last, wanted, live, expected", CASES.values(), ids=CASES)
+def test_without_a_schema(last: Json, wanted: Json, live: Json, expected: Json) -> None:
+    assert apply_three_way(last, wanted, live, {}) == expected
 
 
 def pod(*containers: Json, **more: Json) -> Json:
@@ -46,7 +46,7 @@ PODS_CASES: dict[str, tuple[Json, Json, Json, Json]] = {
         pod({"name": "sidecar"}, {"name": "c"}),
         pod({"name": "c"}, {"name": "sidecar"}),
     ),
-    "a container that is no longer said goes": (
+    "a container that is no longer wanted is removed": (
         pod({"name": "c"}, {"name": "d"}),
         pod({"name": "c"}),
         pod({"name": "c"}, {"name": "d"}, {"name": "sidecar"}),
@@ -61,9 +61,9 @@ PODS_CASES: dict[str, tuple[Json, Json, Json, Json]] = {
 }
 
 
-@pytest.mark.parametrize("before, now, there, wanted", PODS_CASES.values(), ids=PODS_CASES)
-def test_of_pods(before: Json, now: Json, there: Json, wanted: Json) -> None:
-    assert apply_three_way(before, now, there, POD) == wanted
+@pytest.mark.parametrize("last, wanted, live, expected", PODS_CASES.values(), ids=PODS_CASES)
+def test_pods(last: Json, wanted: Json, live: Json, expected: Json) -> None:
+    assert apply_three_way(last, wanted, live, POD) == expected
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
@@ -81,12 +81,12 @@ def without_nulls(value: Json) -> Json:
     return value
 
 
-@given(before=objects, now=objects, there=objects)
-def test_to_apply_twice_is_to_apply_once(before: Json, now: Json, there: Json) -> None:
-    once = apply_three_way(before, now, there, {})
-    assert apply_three_way(now, now, once, {}) == once
+@given(last=objects, wanted=objects, live=objects)
+def test_applying_twice_changes_nothing(last: Json, wanted: Json, live: Json) -> None:
+    once = apply_three_way(last, wanted, live, {})
+    assert apply_three_way(wanted, wanted, once, {}) == once
 
 
-@given(before=objects, now=objects)
-def test_what_nobody_else_wrote_to_is_as_it_is_said(before: Json, now: Json) -> None:
-    assert apply_three_way(before, now, before, {}) == without_nulls(now)
+@given(last=objects, wanted=objects)
+def test_an_unchanged_live_object_becomes_the_wanted_one(last: Json, wanted: Json) -> None:
+    assert apply_three_way(last, wanted, last, {}) == without_nulls(wanted)
