@@ -134,7 +134,7 @@ def test_a_failing_policy_changes_nothing(tmp_path: Path, site: Path, policy: st
 
 def test_a_hanging_policy_is_killed_and_restarted(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(site))
-    with PolicyProcess("hangs", deadline=2) as policy:
+    with PolicyProcess("hangs", timeout=2) as policy:
         for _ in range(2):
             with pytest.raises(PolicyError, match="no answer within 2 s"):
                 policy.optimize({}, {}, {})
@@ -143,7 +143,7 @@ def test_a_hanging_policy_is_killed_and_restarted(site: Path, monkeypatch: pytes
 def test_an_unregistered_policy_is_invalid_input(tmp_path: Path, site: Path) -> None:
     done = _plan(tmp_path, site, "gootput")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "elasticPolicy: 'gootput' is not registered; there is " in done.stderr
+    assert "elasticPolicy: 'gootput' is not registered; choose one of: " in done.stderr
     assert "fit, fulfilment" in done.stderr
     assert "marginal" in done.stderr
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.cluster.resources import DIJOBS, PODS, Object
+from shoal.cluster.resources import (PODS, Object, resource_of)
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from shoal.policies.process import PolicyProcess
@@ -61,7 +61,7 @@ async def unbound(stage: Stage, *names: str) -> list[str]:
 
 
 async def untold(stage: Stage, what: str) -> list[str]:
-    job: Object = await stage.cluster.get(DIJOBS, "d", stage.namespace)
+    job: Object = await stage.cluster.get(resource_of("DIJob"), "d", stage.namespace)
     said = [one["message"] for one in job.get("status", {}).get("conditions") or ()]
     return [] if any(what in message for message in said) else said or ["nothing"]
 
@@ -74,8 +74,8 @@ async def test_others_are_served_and_the_job_is_told(name: str) -> None:
         for thing in NODES:
             await stage.create(thing)
         config = SchedulerConfig(elastic_policy=name)
-        with PolicyProcess(name, deadline=2.0) as policy:
-            async with running(registry, config, advisor=in_thread(policy)):
+        with PolicyProcess(name, timeout=2.0) as policy:
+            async with running(registry, config, policy_client=in_thread(policy)):
                 await stage.create(JOB)
                 await stage.create(small("before", "none"))
                 await until(lambda: unbound(stage, "before"), "a pod that comes while the policy is asked")

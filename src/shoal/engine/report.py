@@ -123,7 +123,7 @@ def _pool_usage(
             for name in names
             if kind not in ("capacity", "allocatable") or name not in unlimited
         }
-        for kind, total in usage.items()
+        for kind, total in sums.items()
     }
     return PoolUsage(pending_pods=counts["pending"][PODS], **amounts)
 

@@ -1,7 +1,7 @@
-"""The contract between Shoal and a policy: what a policy is told, and what it answers.
+"""The interface of elastic policies: what a policy is given, and what it answers.
 
-Amounts are whole numbers: CPU in thousandths of a core, memory and storage in bytes, everything else in ones.
-An allocation is a list of node names, one for each rank, rank 0 first.
+Amounts are whole numbers: CPU in millicores, memory and storage in bytes, everything else in ones. An
+allocation is a list of node names, one for each rank, rank 0 first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import msgspec
 
 Allocation = Sequence[str]
-"""The node of each rank."""
+"""The node name of each rank."""
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: what it has for pods, and how much of that nobody uses now."""
+    """A node: its allocatable amounts, and how much of them is free now."""
 
     name: str
     labels: Mapping[str, str]
@@ -24,11 +24,11 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: the bounds of its size, what one replica asks for, and what its workers reported.
+    """A job: the bounds of its size, the requests of one replica, and what its workers reported.
 
-    `requested` is the size that was asked for through the server, if any. `node_filter` has the names of the
-    nodes that it may use, in their order: those of its home pool that its selectors, affinity and tolerations
-    leave open.
+    `requested` is the size requested through the API, if any. `created` is in seconds since the epoch.
+    `profilings` is what its workers posted. `node_filter` has the names of the nodes that it may use, in
+    order: those of its home pool that its selectors, affinity and tolerations allow.
     """
 
     key: str
@@ -44,19 +44,19 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wanted(self) -> int | None:
-        """The size that was asked for, within its bounds; None if none was."""
+        """The requested size, limited to the bounds; None if none was requested."""
         return None if self.requested is None else min(max(self.requested, self.min), self.max)
 
 
 class Policy(Protocol):
-    """Decides where a new job starts, and how large the others are.
+    """Decides where a new job starts, and which size and nodes running jobs have.
 
-    Answers are checked before anything is done. One that is impossible is refused, with a reason that the
-    job's owner sees, and the job stays as it is.
+    Answers are checked before anything is done. An impossible one is refused, with a reason that the owner of
+    the job sees, and the job stays as it is.
     """
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
-        """The nodes of a job that has none: at least `min` of them, at most `max`; or none for no opinion."""
+        """The nodes of a job that has none: at least `min` and at most `max`; empty to let Shoal choose."""
 
     def optimize(
         self,
@@ -64,7 +64,7 @@ class Policy(Protocol):
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """The nodes of all jobs that run, given those they have.
+        """The nodes of all running jobs, given those they have.
 
-        "" stands for a rank that lost its node; in an answer, for one that is not to have any yet.
+        "" stands for a rank that has lost its node; in an answer, for a rank that gets no node yet.
         """

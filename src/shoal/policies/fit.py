@@ -1,4 +1,4 @@
-"""FitPolicy: every job has the size it was asked to have, or its minimum; nodes by BinPack."""
+"""FitPolicy: every job has its requested size, or its minimum; nodes are chosen by bin packing."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ from shoal.policies.contract import Allocation, JobInfo, NodeInfo
 
 
 class FitPolicy:
-    """No job grows by itself."""
+    """The policy `fit`: jobs grow and shrink only on request."""
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
-        """As many as were asked for, as far as they fit; nothing if the minimum does not."""
+        """As many replicas of the wanted size as fit; none if the minimum does not fit."""
         found = _Room(nodes).more(job, _size(job))
         return found if len(found) >= job.min else []
 
@@ -19,18 +19,18 @@ class FitPolicy:
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """Ranks stay where they are; the highest go first, and those that lack a node get one if any fits."""
+        """Ranks keep their nodes, those without a node get one if it fits; the highest are removed first."""
         room = _Room(nodes)
         ordered = sorted(jobs.values(), key=lambda job: (-job.priority, job.created, job.key))
-        return {job.key: _resized(job, previous[job.key], room) for job in ordered}
+        return {job.key: _resize(job, previous[job.key], room) for job in ordered}
 
 
 def _size(job: JobInfo) -> int:
     return job.min if job.wanted is None else job.wanted
 
 
-def _resized(job: JobInfo, present: Allocation, room: "_Room") -> list[str]:
-    """An allocation of the right size; the lowest ranks that lack a node get one, as far as there is room."""
+def _resize(job: JobInfo, present: Allocation, room: "_Room") -> list[str]:
+    """The allocation at the wanted size; the lowest ranks without a node get one, as far as there is room."""
     nodes = [*present[: _size(job)], *[""] * (_size(job) - len(present))]
     empty = [rank for rank, node in enumerate(nodes) if not node]
     for rank, node in zip(empty, room.more(job, len(empty)), strict=False):
@@ -41,14 +41,14 @@ def _resized(job: JobInfo, present: Allocation, room: "_Room") -> list[str]:
 
 
 class _Room:
-    """What is left of each node as replicas are put on them."""
+    """The free amounts of each node, as replicas are placed."""
 
     def __init__(self, nodes: Mapping[str, NodeInfo]) -> None:
         self._nodes = nodes
         self._free = {name: dict(node.free) for name, node in nodes.items()}
 
     def more(self, job: JobInfo, count: int) -> list[str]:
-        """Nodes for so many replicas, or for fewer: the fullest takes as many as it can, then the next."""
+        """Nodes for up to `count` replicas: the fullest node takes as many as it can, then the next."""
         found: list[str] = []
         for name in sorted(job.node_filter, key=self._idle) if count else ():
             while len(found) < count and self._fits(job, name):
@@ -62,6 +62,6 @@ class _Room:
         return all(free.get(resource, 0) >= amount for resource, amount in job.resources.items())
 
     def _idle(self, name: str) -> float:
-        """The mean idle part of what a node has."""
-        there = {r: n for r, n in self._nodes[name].allocatable.items() if n > 0}
-        return sum(self._free[name].get(r, 0) / n for r, n in there.items()) / max(len(there), 1)
+        """The mean idle fraction of a node's resources."""
+        allocatable = {r: n for r, n in self._nodes[name].allocatable.items() if n > 0}
+        return sum(self._free[name].get(r, 0) / n for r, n in allocatable.items()) / max(len(allocatable), 1)

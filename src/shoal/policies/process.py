@@ -1,4 +1,4 @@
-"""A policy in a process of its own: it may hang, crash or exit, and whoever asked goes on."""
+"""Runs a policy in a process of its own: it may hang, crash or exit without harm to the scheduler."""
 
 import contextlib
 import multiprocessing
@@ -18,40 +18,46 @@ from shoal.policies import registry
 from shoal.policies.contract import Allocation, JobInfo, NodeInfo
 from shoal.policies.registry import PolicyDiedError, PolicyError
 
-DEADLINE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds that a policy has for one answer."""
 
 
 class _Reply(msgspec.Struct):
-    """An answer, as plain data: nothing that a policy makes is run on this side; or why there is none."""
+    """An answer as plain data, or the reason why there is none.
+
+    It crosses the pipe as JSON, not pickled: no code of a policy runs in the scheduler's process.
+    """
 
     answer: Any = None
-    problem: str = ""
+    error: str = ""
 
 
 class PolicyProcess:
-    """A registered policy, asked through a pipe. It starts when it is asked, anew after a failure."""
+    """A registered policy that is asked through a pipe.
 
-    def __init__(self, name: str, deadline: float = DEADLINE) -> None:
-        """Ask the policy of this name."""
-        self._name, self._deadline = name, deadline
+    Its process starts with the first question, and again with the next question after a failure.
+    """
+
+    def __init__(self, name: str, timeout: float = TIMEOUT) -> None:
+        """`name` is that of a registered policy; `timeout` is in seconds."""
+        self._name, self._timeout = name, timeout
+        self._lock = threading.Lock()
+        """Guards the fields below: one thread may ask while another one closes."""
         self._process: multiprocessing.process.BaseProcess | None = None
         self._pipe: Connection[Any, Any] | None = None
-        self._changing = threading.Lock()
-        """Who asks may be in another thread than who says that it is over."""
-        self._over = False
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over = True
+        self._closed = True
         self._stop()
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Allocation:
-        """See `Policy`; PolicyError if there is no answer."""
+        """See `Policy`; raises PolicyError if there is no answer."""
         answer: Allocation = self._ask("allocate", job, nodes)
         return answer
 
@@ -61,40 +67,40 @@ class PolicyProcess:
         nodes: Mapping[str, NodeInfo],
         previous: Mapping[str, Allocation],
     ) -> Mapping[str, Allocation]:
-        """See `Policy`; PolicyError if there is no answer."""
+        """See `Policy`; raises PolicyError if there is no answer."""
         answer: Mapping[str, Allocation] = self._ask("optimize", jobs, nodes, previous)
         return answer
 
-    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever a policy answers
+    def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - any plain data
         pipe = self._pipe or self._start()
         try:
             pipe.send((method, arguments))
-            in_time = pipe.poll(self._deadline)
+            in_time = pipe.poll(self._timeout)
             reply = msgspec.json.decode(pipe.recv_bytes(), type=_Reply) if in_time else None
         except (EOFError, OSError):
             self._stop()
             raise PolicyDiedError("its process ended without an answer") from None
         if reply is None:
             self._stop()
-            raise PolicyDiedError(f"it gave no answer within {self._deadline:g} s")
-        if reply.problem:
-            raise PolicyError(reply.problem)
+            raise PolicyDiedError(f"it gave no answer within {self._timeout:g} s")
+        if reply.error:
+            raise PolicyError(reply.error)
         return reply.answer
 
     def _start(self) -> "Connection[Any, Any]":
         context = multiprocessing.get_context("spawn")
-        with self._changing:
-            if self._over:
+        with self._lock:
+            if self._closed:
                 raise PolicyDiedError("it is not asked any more")
-            self._pipe, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(self._name, theirs), daemon=True)
+            self._pipe, child_pipe = context.Pipe()
+            process = context.Process(target=_serve, args=(self._name, child_pipe), daemon=True)
             process.start()
-            theirs.close()
+            child_pipe.close()
             self._process = process
             return self._pipe
 
     def _stop(self) -> None:
-        with self._changing:
+        with self._lock:
             if self._process is not None:
                 self._kill(self._process)
             if self._pipe is not None:
@@ -103,7 +109,7 @@ class PolicyProcess:
 
     @staticmethod
     def _kill(process: multiprocessing.process.BaseProcess) -> None:
-        """End a process, and whatever it has started."""
+        """Kill a process with its process group, and so the processes that it has started."""
         if process.pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -112,7 +118,10 @@ class PolicyProcess:
 
 
 def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
-    """Answer questions until nobody asks any more. What the policy prints must not mix with our output."""
+    """Answer questions until the pipe is closed.
+
+    What the policy prints goes to stderr, so that it does not mix with the output of the command.
+    """
     os.setsid()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     policy: Any = None
@@ -124,16 +133,20 @@ def _serve(name: str, pipe: "Connection[Any, Any]") -> None:
         try:
             policy = registry.load(name) if policy is None else policy
             reply = msgspec.json.encode(_Reply(answer=_plain(getattr(policy, method)(*arguments))))
-        except PolicyError as problem:
-            reply = msgspec.json.encode(_Reply(problem=str(problem)))
-        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises is its answer
-            said = f"it raised {type(problem).__name__}: {shown(str(problem))}"
-            reply = msgspec.json.encode(_Reply(problem=said))
+        except PolicyError as error:
+            reply = msgspec.json.encode(_Reply(error=str(error)))
+        except Exception as error:  # noqa: BLE001 - an error of user code is its answer
+            message = f"it raised {type(error).__name__}: {shown(str(error))}"
+            reply = msgspec.json.encode(_Reply(error=message))
         pipe.send_bytes(reply)
 
 
 def _plain(answer: object) -> object:
-    """An answer as it goes over the wire; a set, say, has no order, and so no two answers would be alike."""
+    """An answer as plain data.
+
+    Anything but mappings, lists, strings and numbers is refused. A set, for example, has no order, so the
+    same answer could give different plans.
+    """
     if isinstance(answer, Mapping):
         return {str(key): _plain(value) for key, value in answer.items()}
     if isinstance(answer, list | tuple):

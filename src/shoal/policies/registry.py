@@ -1,4 +1,4 @@
-"""The policies that are installed: Shoal's own, and those that other packages register."""
+"""Registry of elastic policies: Shoal's own, and those that installed packages register."""
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -9,27 +9,30 @@ from shoal.engine.config import FULFILMENT, SchedulerConfig
 from shoal.policies.contract import Policy
 
 GROUP: Final = "shoal.policies"
-"""The group of entry points."""
+"""The entry-point group of policies."""
 
 
 class PolicyError(Exception):
-    """Raised when a policy cannot be had: nobody registered it, or it does not load."""
+    """Raised when a policy gives no valid answer: it is not registered, does not load, or fails."""
 
 
 class PolicyDiedError(PolicyError):
-    """Raised when a policy did not come back: to ask it again at once would only take as long again."""
+    """Raised when the process of a policy ended or did not answer in time.
+
+    The caller should not ask it again at once: that would probably take as long again.
+    """
 
 
 def names() -> list[str]:
-    """What `elasticPolicy` can be."""
+    """The valid values of `elasticPolicy`."""
     return sorted({FULFILMENT, *(entry.name for entry in entry_points(group=GROUP))})
 
 
 def load(name: str) -> Policy:
-    """The policy of a name, ready to be asked."""
-    made = _entry(name)
+    """Create an instance of the policy with this name."""
+    entry = _entry(name)
     try:
-        policy: Policy = made.load()()
+        policy: Policy = entry.load()()
     except Exception as problem:
         raise PolicyError(f"policy {name} does not load: {type(problem).__name__}: {problem}") from problem
     for method in ("allocate", "optimize"):
@@ -39,16 +42,16 @@ def load(name: str) -> Policy:
 
 
 def policy_errors(config: SchedulerConfig) -> Iterator[FieldError]:
-    """Complain about a policy that is not there."""
+    """The error of a configuration with an unregistered policy."""
     if config.elastic_policy not in names():
         known = ", ".join(names())
         yield FieldError(
-            "elasticPolicy", f"'{shown(config.elastic_policy)}' is not registered; there is {known}"
+            "elasticPolicy", f"'{shown(config.elastic_policy)}' is not registered; choose one of: {known}"
         )
 
 
 def _entry(name: str) -> EntryPoint:
-    """Who registered a name: Shoal itself, where it has; else the first by what they point to."""
+    """The entry point of a name: Shoal's own first, then the first by its value."""
     found = sorted(
         entry_points(group=GROUP, name=name), key=lambda e: (not e.value.startswith(GROUP), e.value)
     )
