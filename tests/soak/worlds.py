@@ -1,7 +1,7 @@
-"""Clusters and their users by dice: what there is in the beginning, and what is done to it from day to day.
+"""Random clusters and their users: the initial objects, and the actions of users over the days.
 
-Everything that is submitted fits its pool as it was in the beginning, which is how it is put back in the end,
-and every life ends: so in the end everything must have ended, but for what is `huge`, which fits nowhere.
+Everything that is submitted fits its pool as it was at the beginning, which is restored at the end, and every
+pod script ends: so in the end everything must be finished, except for `huge` pods, which fit on no node.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shoal.simulator.kubelet import Habits
+from shoal.simulator.kubelet import ScriptDistribution
 from tests.builders import (
     GPU,
     POOL,
@@ -24,18 +24,18 @@ from tests.builders import (
 
 HOUR, DAY = 3600.0, 86400.0
 NAMESPACE = "soak"
-HABITS = Habits(running=2400.0, creating=5.0, dying=20.0, failing=0.05, stumbling=0.05)
+SCRIPTS = ScriptDistribution(run_time=2400.0, start_delay=5.0, shutdown=20.0, failing=0.05, unready=0.05)
 LONGEST_TTL = 7200
-"""Seconds that a Job stays after its end."""
+"""Seconds until a finished Job is deleted, at most."""
 _APPS = ("red", "blue", "green")
-_UNWANTED = 0.06
-"""How many of all that come are deleted before they end."""
-_GIVEN_UP = 0.9
-"""How many of those that fit nowhere."""
+_DELETED_PART = 0.06
+"""The part of all submissions that is deleted before its end."""
+_DELETED_HUGE_PART = 0.9
+"""The same of those that fit on no node."""
 
 
 @dataclass(frozen=True)
-class Group:
+class NodeGroup:
     """Nodes of one shape in one pool."""
 
     pool: str
@@ -44,8 +44,8 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Deed:
-    """Something that a user does at a time; `ref` names an object as kind and name."""
+class UserAction:
+    """An action of a user at a time; `ref` names an object by kind and name."""
 
     at: float
     do: Literal["create", "delete", "patch"]
@@ -55,188 +55,196 @@ class Deed:
 
 @dataclass(frozen=True)
 class World:
-    """Nodes, what is there in the beginning, and what users do, in order."""
+    """Nodes, initial objects, and the actions of users, in order."""
 
-    groups: Sequence[Group]
+    groups: Sequence[NodeGroup]
     objects: Sequence[Object]
-    deeds: Sequence[Deed]
+    actions: Sequence[UserAction]
 
     @property
     def nodes(self) -> list[str]:
         return [name for group in self.groups for name in group.names]
 
 
-def drawn_world(dice: random.Random, days: float, arrivals: int = 80) -> World:
-    """A cluster with so many arrivals a day."""
-    groups = _groups(dice)
-    pools = [_pool(dice, group.pool) for group in groups if group.pool != "default"]
-    deeds = [
-        *_arrivals(dice, groups, days, arrivals),
-        *_meddling(dice, groups, pools, days),
-        *_put_back(groups, pools, days),
+def random_world(rng: random.Random, days: float, arrivals: int = 80) -> World:
+    """Return a cluster with a number of arrivals per day."""
+    groups = _groups(rng)
+    pools = [_pool(rng, group.pool) for group in groups if group.pool != "default"]
+    actions = [
+        *_arrivals(rng, groups, days, arrivals),
+        *_admin_changes(rng, groups, pools, days),
+        *_restore(groups, pools, days),
     ]
     classes = [priority_class("low", -10), priority_class("mid", 10), priority_class("high", 1000)]
-    budgets = [_budget(dice, app) for app in _APPS if dice.random() < 0.5]
+    budgets = [_budget(rng, app) for app in _APPS if rng.random() < 0.5]
     return World(
-        groups, [namespace(NAMESPACE), *pools, *classes, *budgets], sorted(deeds, key=lambda deed: deed.at)
+        groups,
+        [namespace(NAMESPACE), *pools, *classes, *budgets],
+        sorted(actions, key=lambda action: action.at),
     )
 
 
-# --- what there is ------------------------------------------------------------------------------------------
+# --- the cluster -------------------------------------------------------------------------------------------
 
 
-def _groups(dice: random.Random) -> list[Group]:
+def _groups(rng: random.Random) -> list[NodeGroup]:
     groups = []
-    for name in ("default", "a", "b", "c")[: dice.randint(2, 4)]:
+    for name in ("default", "a", "b", "c")[: rng.randint(2, 4)]:
         capacity = {
-            "cpu": dice.choice(("8", "12", "7900m")),
+            "cpu": rng.choice(("8", "12", "7900m")),
             "memory": "32Gi",
-            "pods": dice.choice(("110", "8")),
+            "pods": rng.choice(("110", "8")),
         }
-        if dice.random() < 0.4:
-            capacity[GPU] = dice.choice(("4", "8"))
-        groups.append(Group(name, [f"{name}{i}" for i in range(dice.randint(3, 4))], capacity))
+        if rng.random() < 0.4:
+            capacity[GPU] = rng.choice(("4", "8"))
+        groups.append(NodeGroup(name, [f"{name}{i}" for i in range(rng.randint(3, 4))], capacity))
     return groups
 
 
-def _pool(dice: random.Random, name: str) -> Object:
+def _pool(rng: random.Random, name: str) -> Object:
     return open_pool(
         name,
-        preempts=dice.random() < 0.8,
-        borrows=dice.random() < 0.8,
-        shares=dice.random() < 0.8,
-        order=dice.choice((None, "BorrowFirst")),
-        queue=dice.choice((None, "DRF")),
+        preempts=rng.random() < 0.8,
+        borrows=rng.random() < 0.8,
+        shares=rng.random() < 0.8,
+        order=rng.choice((None, "BorrowFirst")),
+        queue=rng.choice((None, "DRF")),
     )
 
 
-def _budget(dice: random.Random, app: str) -> Object:
-    least = dice.choice((1, 2, "50%"))
+def _budget(rng: random.Random, app: str) -> Object:
+    least = rng.choice((1, 2, "50%"))
     return budget(f"guard-{app}", guards={"app": app}, namespace=NAMESPACE, min_available=least)
 
 
-# --- what is submitted --------------------------------------------------------------------------------------
+# --- submissions -------------------------------------------------------------------------------------------
 
 
-def _arrivals(dice: random.Random, groups: Sequence[Group], days: float, a_day: int) -> Iterator[Deed]:
-    """Jobs, gangs and pods, many at once and then none for a while; some are deleted before they end."""
+def _arrivals(
+    rng: random.Random, groups: Sequence[NodeGroup], days: float, per_day: int
+) -> Iterator[UserAction]:
+    """Yield Jobs, gangs and pods, in bursts; some are deleted before they end."""
     at = 0.0
-    for number in range(round(days * a_day)):
-        if dice.random() < 0.3:
-            at += dice.expovariate(a_day * 0.3 / DAY)
+    for number in range(round(days * per_day)):
+        if rng.random() < 0.3:
+            at += rng.expovariate(per_day * 0.3 / DAY)
         if at >= days * DAY:
             return
-        moment = round(at + dice.uniform(0, 5), 3)
-        made = _submitted(dice, number, dice.choice(groups))
-        yield from (Deed(moment, "create", one) for one in made)
-        if dice.random() < (_GIVEN_UP if "huge" in made[0]["metadata"]["name"] else _UNWANTED):
-            left = made if dice.random() < 0.5 else made[:1]
-            later = round(moment + dice.expovariate(1 / 1200), 3)
-            yield from (Deed(later, "delete", ref=(one["kind"], one["metadata"]["name"])) for one in left)
+        moment = round(at + rng.uniform(0, 5), 3)
+        made = _submission(rng, number, rng.choice(groups))
+        yield from (UserAction(moment, "create", one) for one in made)
+        if rng.random() < (_DELETED_HUGE_PART if "huge" in made[0]["metadata"]["name"] else _DELETED_PART):
+            left = made if rng.random() < 0.5 else made[:1]
+            later = round(moment + rng.expovariate(1 / 1200), 3)
+            yield from (
+                UserAction(later, "delete", ref=(one["kind"], one["metadata"]["name"])) for one in left
+            )
 
 
-def _submitted(dice: random.Random, number: int, home: Group) -> list[Object]:
-    kind = dice.choices(("pod", "gang", "job", "huge"), weights=(40, 25, 32, 3))[0]
+def _submission(rng: random.Random, number: int, home: NodeGroup) -> list[Object]:
+    kind = rng.choices(("pod", "gang", "job", "huge"), weights=(40, 25, 32, 3))[0]
     name = f"{kind}{number}"
     if kind == "gang":
-        return _gang(dice, name, home)
+        return _gang(rng, name, home)
     if kind == "job":
-        return [_job(dice, name, home)]
+        return [_job(rng, name, home)]
     cpu = "64" if kind == "huge" else None
-    return [_ours(pod(name, **_shape(dice, home, cpu)))]
+    return [_user_pod(pod(name, **_shape(rng, home, cpu)))]
 
 
-def _shape(dice: random.Random, home: Group, cpu: str | None = None) -> Object:
+def _shape(rng: random.Random, home: NodeGroup, cpu: str | None = None) -> Object:
     shape: Object = {
         "namespace": NAMESPACE,
-        "cpu": cpu or dice.choice(("1", "1500m", "2", "3")),
-        "memory": dice.choice(("1Gi", "4Gi", "10Gi")),
-        "priority": dice.choice((None, None, "low", "mid", "high")),
-        "labels": {"app": dice.choice(_APPS)},
+        "cpu": cpu or rng.choice(("1", "1500m", "2", "3")),
+        "memory": rng.choice(("1Gi", "4Gi", "10Gi")),
+        "priority": rng.choice((None, None, "low", "mid", "high")),
+        "labels": {"app": rng.choice(_APPS)},
     }
     if home.pool != "default":
         shape["pool"] = home.pool
-    if GPU in home.capacity and dice.random() < 0.4:
-        shape["gpu"] = dice.choice((1, 2))
+    if GPU in home.capacity and rng.random() < 0.4:
+        shape["gpu"] = rng.choice((1, 2))
     return shape
 
 
-def _gang(dice: random.Random, name: str, home: Group) -> list[Object]:
-    size, shape = dice.randint(2, 5), _shape(dice, home)
-    least = size if dice.random() < 0.7 else dice.randint(2, size)
-    return [_ours(pod(f"{name}-{i}", gang=name, gang_min=least, **shape)) for i in range(size)]
+def _gang(rng: random.Random, name: str, home: NodeGroup) -> list[Object]:
+    size, shape = rng.randint(2, 5), _shape(rng, home)
+    least = size if rng.random() < 0.7 else rng.randint(2, size)
+    return [_user_pod(pod(f"{name}-{i}", gang=name, gang_min=least, **shape)) for i in range(size)]
 
 
-def _ours(made: Object) -> Object:
-    """A pod that a user makes: it runs once."""
+def _user_pod(made: Object) -> Object:
+    """Return a pod as a user creates it: it runs once."""
     del made["status"]
-    _limit(made["spec"])
+    _set_gpu_limits(made["spec"])
     made["spec"]["restartPolicy"] = "Never"
     return made
 
 
-def _limit(spec: Object) -> None:
-    """GPUs are counted one by one, and must be limited to what is asked for."""
-    asked = spec["containers"][0]["resources"]
-    if GPU in asked["requests"]:
-        asked["limits"] = {GPU: asked["requests"][GPU]}
+def _set_gpu_limits(spec: Object) -> None:
+    """Set the limits of GPUs, which have to equal the requests."""
+    resources = spec["containers"][0]["resources"]
+    if GPU in resources["requests"]:
+        resources["limits"] = {GPU: resources["requests"][GPU]}
 
 
-def _job(dice: random.Random, name: str, home: Group) -> Object:
-    shape = _shape(dice, home)
+def _job(rng: random.Random, name: str, home: NodeGroup) -> Object:
+    shape = _shape(rng, home)
     del shape["namespace"]
     notes = {POOL: shape.pop("pool")} if "pool" in shape else {}
     made = template(scheduler="shoal", annotations=notes, **shape)
-    _limit(made["spec"])
-    made["spec"]["restartPolicy"] = dice.choice(("Never", "Never", "OnFailure"))
-    completions = dice.randint(1, 6)
+    _set_gpu_limits(made["spec"])
+    made["spec"]["restartPolicy"] = rng.choice(("Never", "Never", "OnFailure"))
+    completions = rng.randint(1, 6)
     spec: Object = {
         "completions": completions,
-        "parallelism": dice.randint(1, completions),
-        "completionMode": dice.choice(("Indexed", "NonIndexed")),
-        "backoffLimit": dice.choice((0, 2, 6)),
-        "ttlSecondsAfterFinished": dice.choice((600, LONGEST_TTL)),
+        "parallelism": rng.randint(1, completions),
+        "completionMode": rng.choice(("Indexed", "NonIndexed")),
+        "backoffLimit": rng.choice((0, 2, 6)),
+        "ttlSecondsAfterFinished": rng.choice((600, LONGEST_TTL)),
         "template": made,
     }
-    if dice.random() < 0.1:
-        spec["activeDeadlineSeconds"] = dice.choice((900, 7200))
+    if rng.random() < 0.1:
+        spec["activeDeadlineSeconds"] = rng.choice((900, 7200))
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-# --- what is changed ----------------------------------------------------------------------------------------
+# --- changes by administrators -----------------------------------------------------------------------------
 
 
-def _meddling(
-    dice: random.Random, groups: Sequence[Group], pools: Sequence[Object], days: float
-) -> Iterator[Deed]:
-    """Nodes are cordoned and moved to other pools, and pools change their minds, a few times a day."""
-    at = dice.expovariate(6 / DAY)
+def _admin_changes(
+    rng: random.Random, groups: Sequence[NodeGroup], pools: Sequence[Object], days: float
+) -> Iterator[UserAction]:
+    """Yield changes, a few a day: nodes are cordoned and moved to other pools, and pools get other flags."""
+    at = rng.expovariate(6 / DAY)
     while at < days * DAY:
-        moment, node = round(at, 3), dice.choice(dice.choice(groups).names)
-        back = round(moment + dice.expovariate(1 / HOUR), 3)
-        what = dice.choice(("cordon", "move", "pool", "suspend"))
+        moment, node = round(at, 3), rng.choice(rng.choice(groups).names)
+        back = round(moment + rng.expovariate(1 / HOUR), 3)
+        what = rng.choice(("cordon", "move", "pool", "suspend"))
         if what == "cordon":
-            yield Deed(moment, "patch", {"spec": {"unschedulable": True}}, ("Node", node))
-            yield Deed(min(back, days * DAY), "patch", {"spec": {"unschedulable": None}}, ("Node", node))
+            yield UserAction(moment, "patch", {"spec": {"unschedulable": True}}, ("Node", node))
+            yield UserAction(
+                min(back, days * DAY), "patch", {"spec": {"unschedulable": None}}, ("Node", node)
+            )
         elif what == "move":
-            label = dice.choice([group.pool for group in groups] + ["nowhere"])
-            yield Deed(moment, "patch", {"metadata": {"labels": {"pool": label}}}, ("Node", node))
+            label = rng.choice([group.pool for group in groups] + ["nowhere"])
+            yield UserAction(moment, "patch", {"metadata": {"labels": {"pool": label}}}, ("Node", node))
         elif what == "pool" and pools:
-            chosen = dice.choice(pools)
-            spec = {flag: dice.random() < 0.3 for flag in _FLAGS}
-            yield Deed(moment, "patch", {"spec": spec}, ("Pool", chosen["metadata"]["name"]))
-        at += dice.expovariate(6 / DAY)
+            chosen = rng.choice(pools)
+            spec = {flag: rng.random() < 0.3 for flag in _FLAGS}
+            yield UserAction(moment, "patch", {"spec": spec}, ("Pool", chosen["metadata"]["name"]))
+        at += rng.expovariate(6 / DAY)
 
 
 _FLAGS = ("disablePreemption", "disableBorrowing", "disableSharing")
 
 
-def _put_back(groups: Sequence[Group], pools: Sequence[Object], days: float) -> Iterator[Deed]:
-    """At the end of the last day everything is as it was in the beginning."""
+def _restore(groups: Sequence[NodeGroup], pools: Sequence[Object], days: float) -> Iterator[UserAction]:
+    """Yield changes at the end of the last day that restore the initial state."""
     for group in groups:
         patch = {"metadata": {"labels": {"pool": group.pool}}, "spec": {"unschedulable": None}}
-        yield from (Deed(days * DAY, "patch", patch, ("Node", name)) for name in group.names)
+        yield from (UserAction(days * DAY, "patch", patch, ("Node", name)) for name in group.names)
     for one in pools:
         spec = {flag: one["spec"].get(flag) for flag in _FLAGS}
-        yield Deed(days * DAY, "patch", {"spec": spec}, ("Pool", one["metadata"]["name"]))
+        yield UserAction(days * DAY, "patch", {"spec": spec}, ("Pool", one["metadata"]["name"]))

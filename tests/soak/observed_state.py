@@ -1,7 +1,7 @@
-"""What a witness of a simulated run has seen: every object as it is now, and what is to be remembered of it.
+"""The observed state of a simulated run: every object as it is now, and the history that invariants need.
 
-It is told of every commit, in order, and keeps what the promises need up to date, so that to check them after
-each commit costs about as much as the commit.
+It gets every commit, in order, and is updated incrementally, so that a check of the invariants after each
+commit costs about as much as the commit.
 """
 
 from collections import Counter, defaultdict, deque
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.quantity import Quantity
 from shoal.apiserver.registry.records import Change
 
@@ -19,14 +20,13 @@ T = TypeVar("T")
 Key = tuple[str, str]
 GANG, GANG_MIN = "shoal.io/gang", "shoal.io/gang-min"
 INDEX = "batch.kubernetes.io/job-completion-index"
-PLACES = ("nodes", "pools.resource.aibee.cn")
-LONGEST_FAULT = 400.0
-"""Seconds after which no fault has any effect any more, and what was put off by it has been tried again."""
-_ENDED = ("Succeeded", "Failed")
+TOPOLOGY = ("nodes", "pools.resource.aibee.cn")
+MAX_FAULT_EFFECT = 400.0
+"""Seconds after which a fault has no effect any more, and what it delayed has been retried."""
 
 
 class _View(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of an object; the rest is not looked at."""
+    """A part of an object; other fields are ignored."""
 
 
 class Owner(_View, frozen=True):
@@ -80,7 +80,7 @@ class Pod(_View, frozen=True):
     status: _PodStatus = _PodStatus()
 
     @property
-    def title(self) -> str:
+    def description(self) -> str:
         return f"pod {self.metadata.namespace}/{self.metadata.name}"
 
     @property
@@ -92,28 +92,30 @@ class Pod(_View, frozen=True):
         return self.spec.node_name
 
     @property
-    def ended(self) -> bool:
-        return self.status.phase in _ENDED
+    def finished(self) -> bool:
+        return self.status.phase in FINISHED_PHASES
 
     @property
-    def leaving(self) -> bool:
+    def terminating(self) -> bool:
         return self.metadata.deletion_timestamp is not None
 
     @property
-    def told_to_go(self) -> bool:
-        """Whether it says why it is sent away."""
+    def disrupted(self) -> bool:
+        """Whether it has the DisruptionTarget condition."""
         return any(one.type == "DisruptionTarget" and one.status == "True" for one in self.status.conditions)
 
     @property
-    def waits(self) -> bool:
-        """Whether it wants a node."""
-        return not self.node and not self.leaving and not self.ended
+    def pending(self) -> bool:
+        """Whether it waits for a node."""
+        return not self.node and not self.terminating and not self.finished
 
     @property
     def reason(self) -> str:
-        """Why it has no node, as far as it says so."""
-        said = (one for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False")
-        return next((one.message for one in said), "")
+        """The message of its PodScheduled condition, if that is False."""
+        unscheduled = (
+            one for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False"
+        )
+        return next((one.message for one in unscheduled), "")
 
     @property
     def gang(self) -> Key | None:
@@ -122,7 +124,7 @@ class Pod(_View, frozen=True):
 
     @property
     def task(self) -> tuple[str, str] | None:
-        """The uid of its Job, and its index there."""
+        """The uid of its Job, and its completion index."""
         index = self.metadata.annotations.get(INDEX)
         owner = self.job
         return (owner.uid, index) if owner and index is not None else None
@@ -131,8 +133,8 @@ class Pod(_View, frozen=True):
     def job(self) -> Owner | None:
         return next((one for one in self.metadata.owner_references if one.kind == "Job"), None)
 
-    def asks(self) -> dict[str, int]:
-        """What it asks of its node, in billionths."""
+    def requests(self) -> dict[str, int]:
+        """Its resource requests, in billionths."""
         total = Counter({"pods": _amount("1")})
         for container in self.spec.containers:
             for name, text in container.resources.requests.items():
@@ -157,7 +159,7 @@ class Node(_View, frozen=True):
     spec: _NodeSpec = _NodeSpec()
     status: _NodeStatus = _NodeStatus()
 
-    def has(self) -> dict[str, int]:
+    def allocatable(self) -> dict[str, int]:
         return {name: _amount(text) for name, text in self.status.allocatable.items()}
 
 
@@ -184,19 +186,19 @@ class Job(_View, frozen=True):
 
     @property
     def end(self) -> str:
-        """How it ended: Complete, Failed, or not yet."""
+        """Complete, Failed, or empty if it is not finished."""
         ends = (one.type for one in self.status.conditions if one.status == "True")
         return next((kind for kind in ends if kind in ("Complete", "Failed")), "")
 
     @property
     def ending(self) -> bool:
-        """Whether it needs none of its pods any more."""
+        """Whether it needs no more pods."""
         kinds = {one.type for one in self.status.conditions if one.status == "True"}
         return bool(kinds & {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
 class Pool(_View, frozen=True):
-    """A Pool, as far as it matters whether it changes its mind."""
+    """A Pool; only changes of its spec matter."""
 
     metadata: Meta
 
@@ -215,7 +217,7 @@ class Budget(_View, frozen=True):
 
 
 class Step(NamedTuple):
-    """One change: of a pod, a node, a Job, a budget, or of the mind of a Pool."""
+    """One change: of a pod, a node, a Job, a budget, or the spec of a Pool."""
 
     kind: str
     before: Any
@@ -236,119 +238,123 @@ _READERS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
 }
 
 
-class Sight:
-    """All that was seen."""
+class ObservedState:
+    """All objects, and what happened to them."""
 
     def __init__(self, now: Callable[[], float], running: Callable[[], Mapping[str, Sequence[str]]]) -> None:
-        """Seconds pass by `now`, which never jumps; `running` says what really runs on each node."""
+        """`now` is a monotonic clock in seconds; `running` returns the uids of running pods by node."""
         self.now, self.running = now, running
         self.pods: Final[dict[Key, Pod]] = {}
         self.nodes: Final[dict[str, Node]] = {}
         self.jobs: Final[dict[str, Job]] = {}
         """By uid."""
         self.known: Final[dict[str, Pod]] = {}
-        """Every pod that ever was, as it was last, by uid."""
-        self.gone: Final[dict[str, Pod]] = {}
-        """Those that are no more."""
+        """Every pod that ever existed, in its last version, by uid."""
+        self.deleted: Final[dict[str, Pod]] = {}
+        """Those that are deleted."""
         self.deleted_by_users: Final[set[str]] = set()
         """Uids of pods and Jobs."""
         self.gangs: Final[defaultdict[Key, dict[Key, Pod]]] = defaultdict(dict)
         self.members: Final[defaultdict[Key, set[Key]]] = defaultdict(set)
-        """All that ever were of a gang."""
-        self.bereft: Final[dict[Key, float]] = {}
-        """When a gang last lost somebody who had room: deleted or ended, not merely told to wait."""
+        """All pods that were ever created for a gang."""
+        self.last_loss: Final[dict[Key, float]] = {}
+        """When a gang last lost a pod with a node or a nomination because it was deleted or finished."""
         self.used: Final[defaultdict[str, Counter[str]]] = defaultdict(Counter)
-        """What the pods of each node hold, until they have ended or are gone."""
-        self.kept: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
-        """Pods that are nominated for each node, and do not have it yet."""
-        self.promised: Final[dict[str, float]] = {}
-        """When the room that was last kept for a pod was written down, by uid."""
-        self.rearranged = 0.0
-        """When a node or a pool last became another."""
-        self.robbed: Final[dict[str, tuple[float, Pod]]] = {}
-        """Pods whose room may be another's by now, by uid: since when, and whose."""
-        self.mute: Final[dict[str, float]] = {}
-        """Pods that wait and do not say why, by uid, and since when."""
-        self.halved: Final[dict[Key, float]] = {}
+        """Requests of the pods of each node, until they are finished or deleted."""
+        self.nominated: Final[defaultdict[str, dict[Key, Pod]]] = defaultdict(dict)
+        """Pods that are nominated for each node, and not bound yet."""
+        self.nominated_at: Final[dict[str, float]] = {}
+        """When the last nomination of a pod was written, by uid."""
+        self.topology_changed_at = 0.0
+        """When a node or the spec of a pool last changed."""
+        self.displaced: Final[dict[str, tuple[float, Pod]]] = {}
+        """Pods whose nominated room may have been taken, by uid: since when, and by which pod."""
+        self.without_reason: Final[dict[str, float]] = {}
+        """Pending pods without a reason, by uid, and since when."""
+        self.partial_gangs: Final[dict[Key, float]] = {}
         """Gangs that are neither whole nor absent, and since when."""
-        self.made: Final[defaultdict[str, deque[float]]] = defaultdict(deque)
-        """When pods of each Job were made lately, by its uid."""
-        self.done: Final[dict[tuple[str, str], str]] = {}
-        """Tasks of Jobs that succeeded, and the uid of the pod that did it."""
-        self.calm_since = 0.0
-        """When the last fault was over."""
+        self.created: Final[defaultdict[str, deque[float]]] = defaultdict(deque)
+        """When pods of each Job were created recently, by its uid."""
+        self.succeeded_tasks: Final[dict[tuple[str, str], str]] = {}
+        """Tasks of Jobs that succeeded, and the uid of the pod that did."""
+        self.faults_over_at = 0.0
+        """When the last fault has no effect any more."""
 
-    def calm(self, seconds: float) -> bool:
-        """Whether nothing has gone wrong for so long."""
-        return self.now() - self.calm_since >= seconds
+    def without_faults_for(self, seconds: float) -> bool:
+        """Whether there was no fault for some seconds."""
+        return self.now() - self.faults_over_at >= seconds
 
-    def take(self, changes: Sequence[Change]) -> Iterator[Step]:
-        """Take note of a commit, change by change; each is told when it has been taken note of."""
+    def apply(self, changes: Sequence[Change]) -> Iterator[Step]:
+        """Apply a commit, change by change, and yield each change after it was applied."""
         for change in changes:
             record = change.record
             reader = _READERS.get(record.key.resource)
             if reader is not None:
                 before = reader.decode(change.before.body) if change.before else None
                 after = None if record.deleted else reader.decode(record.body)
-                if not isinstance(after, Pool) or not before or _changes_its_mind(before, after):
-                    yield self._noted(record.key.resource, before, after)
+                if not isinstance(after, Pool) or not before or _spec_changed(before, after):
+                    yield self._apply(record.key.resource, before, after)
 
-    def _noted(self, resource: str, before: Any, after: Any) -> Step:  # noqa: ANN401 - of any kind
+    def _apply(self, resource: str, before: Any, after: Any) -> Step:  # noqa: ANN401 - of any kind
         if resource == "pods":
-            self._note_pod(before, after)
-        elif resource in PLACES and before != after:
-            self.rearranged = self.now()
+            self._apply_pod(before, after)
+        elif resource in TOPOLOGY and before != after:
+            self.topology_changed_at = self.now()
         if resource == "nodes":
             _put(self.nodes, (before or after).metadata.name, after)
         elif resource == "jobs.batch":
             _put(self.jobs, (before or after).metadata.uid, after)
         return Step(resource, before, after)
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods ----------------------------------------------------------------------------------------------
 
-    def _note_pod(self, before: Pod | None, after: Pod | None) -> None:
+    def _apply_pod(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
         assert pod is not None
         _put(self.pods, pod.key, after)
         if before is None and pod.job:
-            self.made[pod.job.uid].append(self.now())
+            self.created[pod.job.uid].append(self.now())
         self.known[pod.metadata.uid] = pod
         if after is None:
-            self.gone[pod.metadata.uid] = pod
-        self._count(before, -1)
-        self._count(after, +1)
+            self.deleted[pod.metadata.uid] = pod
+        self._add_usage(before, -1)
+        self._add_usage(after, +1)
         if before and before.status.nominated_node_name:
-            self.kept[before.status.nominated_node_name].pop(before.key, None)
-        if after and after.waits and after.status.nominated_node_name:
-            self.kept[after.status.nominated_node_name][after.key] = after
+            self.nominated[before.status.nominated_node_name].pop(before.key, None)
+        if after and after.pending and after.status.nominated_node_name:
+            self.nominated[after.status.nominated_node_name][after.key] = after
             if not before or before.status.nominated_node_name != after.status.nominated_node_name:
-                self.promised[pod.metadata.uid] = self.now()
+                self.nominated_at[pod.metadata.uid] = self.now()
         if pod.gang:
             _put(self.gangs[pod.gang], pod.key, after)
             self.members[pod.gang].add(pod.key)
-            if before and _has_room(before) and (after is None or after.leaving or after.ended):
-                self.bereft[pod.gang] = self.now()
-        self._listen(pod, after)
+            if (
+                before
+                and _has_node_or_nomination(before)
+                and (after is None or after.terminating or after.finished)
+            ):
+                self.last_loss[pod.gang] = self.now()
+        self._track_reason(pod, after)
         if after and after.task and after.status.phase == "Succeeded":
-            self.done.setdefault(after.task, after.metadata.uid)
+            self.succeeded_tasks.setdefault(after.task, after.metadata.uid)
 
-    def _count(self, pod: Pod | None, sign: int) -> None:
-        if pod and pod.node and not pod.ended:
-            for name, amount in pod.asks().items():
+    def _add_usage(self, pod: Pod | None, sign: int) -> None:
+        if pod and pod.node and not pod.finished:
+            for name, amount in pod.requests().items():
                 self.used[pod.node][name] += sign * amount
 
-    def _listen(self, pod: Pod, after: Pod | None) -> None:
-        if after and after.waits and not after.reason:
-            self.mute.setdefault(pod.metadata.uid, self.now())
+    def _track_reason(self, pod: Pod, after: Pod | None) -> None:
+        if after and after.pending and not after.reason:
+            self.without_reason.setdefault(pod.metadata.uid, self.now())
         else:
-            self.mute.pop(pod.metadata.uid, None)
+            self.without_reason.pop(pod.metadata.uid, None)
 
 
-def _has_room(pod: Pod) -> bool:
-    return not pod.leaving and not pod.ended and bool(pod.node or pod.status.nominated_node_name)
+def _has_node_or_nomination(pod: Pod) -> bool:
+    return not pod.terminating and not pod.finished and bool(pod.node or pod.status.nominated_node_name)
 
 
-def _changes_its_mind(before: Pool, after: Pool) -> bool:
+def _spec_changed(before: Pool, after: Pool) -> bool:
     return before.metadata.generation != after.metadata.generation
 
 
