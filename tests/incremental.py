@@ -1,7 +1,6 @@
-"""Worlds that change: what is told of them one object after another, and what must come of it.
+"""Incremental snapshots of a changing world, compared with snapshots that are built from scratch.
 
-A follower is held against a world that is put together anew from the objects as they are: their snapshots
-must show the same, and the plans made of them must say the same.
+Both must have the same data, and the plans that are made of them must be equal to the byte.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from shoal.api.decode import decode
 from shoal.api.kinds import by_name
 from shoal.api.meta import Object as View
 from shoal.cache.changes import Key
-from shoal.cache.snapshots import SnapshotBuilder, BuiltSnapshot, build_snapshot
+from shoal.cache.snapshots import BuiltSnapshot, SnapshotBuilder, build_snapshot
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import SchedulerConfig
@@ -35,7 +34,7 @@ Identity = tuple[str, Key]
 
 
 def view(raw: Object) -> View:
-    """An object as the world takes it; it shares nothing with what it was made of."""
+    """Return the typed view of an object, from a copy of it."""
     copied = msgspec.json.decode(msgspec.json.encode(raw))
     return kinds.read(by_name()[raw["apiVersion"], raw["kind"]], copied)
 
@@ -47,80 +46,80 @@ def identity(raw: Object) -> Identity:
 
 
 @dataclass
-class Follower:
-    """A world that is told of changes, somebody who follows it, and the objects as they are."""
+class IncrementalWorld:
+    """A world that changes, its incremental snapshot builder, and its current objects."""
 
     config: SchedulerConfig
     world: World = field(default_factory=lambda: World(NOW))
     objects: dict[Identity, Object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.assembler = SnapshotBuilder(self.world, self.config)
+        self.builder = SnapshotBuilder(self.world, self.config)
 
     @classmethod
-    def of(cls, objects: Iterable[Object], config: Mapping[str, Any] | None = None) -> "Follower":
-        """One that knows of objects, and has looked at them."""
-        follower = cls(decode(SchedulerConfig, dict(config or {})))
-        follower.put(*objects)
-        follower.assembler.build(NOW)
-        return follower
+    def of(cls, objects: Iterable[Object], config: Mapping[str, Any] | None = None) -> "IncrementalWorld":
+        """Return a world with these objects, of which a snapshot was built."""
+        incremental = cls(decode(SchedulerConfig, dict(config or {})))
+        incremental.put(*objects)
+        incremental.builder.build(NOW)
+        return incremental
 
     def put(self, *raws: Object) -> None:
         for raw in raws:
             self.objects[identity(raw)] = raw
             self.world.put(view(raw))
 
-    def remove(self, *which: Identity) -> None:
-        for one in which:
-            self.objects.pop(one, None)
-            self.world.remove(*one)
+    def remove(self, *identities: Identity) -> None:
+        for kind_and_key in identities:
+            self.objects.pop(kind_and_key, None)
+            self.world.remove(*kind_and_key)
 
-    def look(self, now: float = NOW) -> BuiltSnapshot:
-        return self.assembler.build(now)
+    def build(self, now: float = NOW) -> BuiltSnapshot:
+        return self.builder.build(now)
 
-    def afresh(self, now: float = NOW) -> BuiltSnapshot:
-        """What somebody sees who has not followed."""
+    def build_fresh(self, now: float = NOW) -> BuiltSnapshot:
+        """Build a snapshot of a new world with the same objects."""
         world = World(NOW)
         world.put(*map(view, self.objects.values()))
         return build_snapshot(world, self.config, now)
 
     def check(self, now: float = NOW) -> Snapshot:
-        """Hold what is seen against what would be seen afresh."""
-        seen, fresh = self.look(now).snapshot, self.afresh(now).snapshot
-        assert portrait(seen) == portrait(fresh)
-        assert planned(seen, self.config) == planned(fresh, self.config)
-        return seen
+        """Compare the incremental snapshot with one that is built from scratch; return it."""
+        incremental, fresh = self.build(now).snapshot, self.build_fresh(now).snapshot
+        assert snapshot_data(incremental) == snapshot_data(fresh)
+        assert plan_json(incremental, self.config) == plan_json(fresh, self.config)
+        return incremental
 
 
-def planned(snapshot: Snapshot, config: SchedulerConfig) -> bytes:
-    """What a plan of a snapshot says, to the byte."""
+def plan_json(snapshot: Snapshot, config: SchedulerConfig) -> bytes:
+    """Return the JSON of the plan of a snapshot."""
     return msgspec.json.encode(report([CycleResult(snapshot, cycle(snapshot, config))], config))
 
 
-def portrait(snapshot: Snapshot) -> Object:
-    """All that a snapshot shows, as plain data."""
-    shown = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-    for crowd in ("occupants", "terminating"):
-        shown[crowd] = sorted(map(_shown_occupant, shown[crowd]))
-    plain: Object = _plain(shown)
+def snapshot_data(snapshot: Snapshot) -> Object:
+    """Return everything in a snapshot as plain data."""
+    fields = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
+    for name in ("occupants", "terminating"):
+        fields[name] = sorted(map(_occupant_data, fields[name]))
+    plain: Object = _plain(fields)
     return plain
 
 
-def _shown_occupant(occupant: Occupant) -> tuple[int, bool, str, str]:
+def _occupant_data(occupant: Occupant) -> tuple[int, bool, str, str]:
     shape, name = occupant.shape, occupant.identity
     return occupant.column, occupant.terminating, repr(_plain(shape)), repr(_plain(name))
 
 
-def _plain(thing: Any) -> Any:  # noqa: ANN401 - anything that a snapshot has
-    if isinstance(thing, msgspec.Struct):
-        return {name: _plain(getattr(thing, name)) for name in thing.__struct_fields__}
-    if isinstance(thing, Nodes):
+def _plain(value: Any) -> Any:  # noqa: ANN401 - anything that a snapshot has
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Nodes):
         names = ("names", "pools", "alloc", "capacity", "ready", "schedulable", "labels", "_taints")
-        return {name: _plain(getattr(thing, name)) for name in names} | {"rows": thing.layout.names}
-    if isinstance(thing, np.ndarray):
-        return thing.tolist()
-    if isinstance(thing, Mapping):
-        return {key: _plain(value) for key, value in thing.items()}
-    if isinstance(thing, list | tuple):
-        return [_plain(one) for one in thing]
-    return sorted(thing) if isinstance(thing, frozenset) else thing
+        return {name: _plain(getattr(value, name)) for name in names} | {"rows": value.layout.names}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return sorted(value) if isinstance(value, frozenset) else value

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.cache.assumptions import Assumption
 from shoal.cache.world import World
 from tests.builders import Object, namespace, node, pod, template, tyjob
-from tests.incremental import NOW, Follower, identity, portrait, view
+from tests.incremental import NOW, IncrementalWorld, identity, snapshot_data, view
 from tests.worlds import World as Drawn
 from tests.worlds import worlds
 
@@ -119,62 +119,62 @@ COURSES = {
 
 @pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
 def test_an_assumption_holds_until_it_is_answered(course: Course) -> None:
-    follower = Follower.of([*NODES, course.first])
-    made = course.decide(follower.world)
+    incremental = IncrementalWorld.of([*NODES, course.first])
+    made = course.decide(incremental.world)
     assert made is not None
     if course.written is not None:
-        follower.world.written(made, course.written)
+        incremental.world.written(made, course.written)
     for version, told in enumerate(course.told, 11):
-        tell(follower, course.first, told, version)
-    follower.objects.pop(identity(course.first), None)
+        tell(incremental, course.first, told, version)
+    incremental.objects.pop(identity(course.first), None)
     if course.seen is not None:
-        follower.objects[identity(course.seen)] = course.seen
-    follower.check()
-    assert follower.world.assumed == course.open
+        incremental.objects[identity(course.seen)] = course.seen
+    incremental.check()
+    assert incremental.world.assumed == course.open
 
 
-def tell(follower: Follower, first: Object, told: Object | None, version: int) -> None:
+def tell(incremental: IncrementalWorld, first: Object, told: Object | None, version: int) -> None:
     if told is None:
-        follower.remove(identity(first))
+        incremental.remove(identity(first))
     else:
-        follower.world.put(view(told), version=version)
+        incremental.world.put(view(told), version=version)
 
 
 @pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
 def test_what_is_forgotten_has_never_been(course: Course) -> None:
-    follower = Follower.of([*NODES, course.first])
-    made = course.decide(follower.world)
+    incremental = IncrementalWorld.of([*NODES, course.first])
+    made = course.decide(incremental.world)
     assert made is not None
     for version, told in enumerate(course.told, 11):
-        tell(follower, course.first, told, version)
-        follower.objects |= {identity(told): told} if told else {}
-    follower.world.forget(made)
-    follower.check()
-    assert follower.world.assumed == 0
+        tell(incremental, course.first, told, version)
+        incremental.objects |= {identity(told): told} if told else {}
+    incremental.world.forget(made)
+    incremental.check()
+    assert incremental.world.assumed == 0
 
 
 def test_the_version_of_a_write_may_come_after_the_news_of_it() -> None:
-    follower = Follower.of([*NODES, job()])
-    made = allocate(follower.world)
+    incremental = IncrementalWorld.of([*NODES, job()])
+    made = allocate(incremental.world)
     assert made is not None
-    follower.put(ALLOCATED)
-    follower.world.put(view(job(stage="Running")), version=13)
-    follower.world.written(made, 12)
-    follower.objects[identity(job())] = job(stage="Running")
-    follower.check()
+    incremental.put(ALLOCATED)
+    incremental.world.put(view(job(stage="Running")), version=13)
+    incremental.world.written(made, 12)
+    incremental.objects[identity(job())] = job(stage="Running")
+    incremental.check()
 
 
 def test_two_decisions_about_one_pod_end_one_by_one() -> None:
-    follower = Follower.of([*NODES, PENDING])
-    bound, leaving = bind(follower.world), evict(follower.world)
+    incremental = IncrementalWorld.of([*NODES, PENDING])
+    bound, leaving = bind(incremental.world), evict(incremental.world)
     assert bound is not None
     assert leaving is not None
-    assert follower.world.assumed == 2
-    follower.put(BOUND)
-    assert follower.world.assumed == 1
-    assert follower.world.pods[KEY].leaving
-    follower.world.forget(leaving)
-    follower.check()
+    assert incremental.world.assumed == 2
+    incremental.put(BOUND)
+    assert incremental.world.assumed == 1
+    assert incremental.world.pods[KEY].leaving
+    incremental.world.forget(leaving)
+    incremental.check()
 
 
 def test_nothing_is_assumed_of_what_is_not_there() -> None:
@@ -190,34 +190,34 @@ def test_a_pod_that_is_forgotten_knows_what_namespaces_are_called_by_now() -> No
         "namespaceSelector": {"matchLabels": {"team": "a"}},
     }
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    follower = Follower.of([*NODES, known(pod("p", spec={"affinity": apart}))])
-    made = bind(follower.world)
+    incremental = IncrementalWorld.of([*NODES, known(pod("p", spec={"affinity": apart}))])
+    made = bind(incremental.world)
     assert made is not None
-    follower.put(namespace("team", labels={"team": "a"}))
-    follower.world.forget(made)
-    follower.check()
+    incremental.put(namespace("team", labels={"team": "a"}))
+    incremental.world.forget(made)
+    incremental.check()
 
 
 @settings(max_examples=40)
 @given(worlds(), st.data())
 def test_decisions_that_are_told_of_leave_no_trace(drawn: Drawn, data: st.DataObject) -> None:
     """Bind pods and send others away; tell of all of it, or forget it, in any order."""
-    follower = Follower.of(drawn.objects, drawn.config)
-    before = portrait(follower.look().snapshot)
+    incremental = IncrementalWorld.of(drawn.objects, drawn.config)
+    before = snapshot_data(incremental.build().snapshot)
     pods = [one for one in drawn.objects if one["kind"] == "Pod"]
     made = []
     for one in data.draw(st.permutations(pods)):
-        assumption, follower.objects[identity(one)] = decided(follower.world, one)
+        assumption, incremental.objects[identity(one)] = decided(incremental.world, one)
         made.append((one, assumption))
-    follower.check()
+    incremental.check()
     for one, assumption in data.draw(st.permutations(made)):
         if assumption and data.draw(st.booleans()):
-            follower.world.forget(assumption)
+            incremental.world.forget(assumption)
         else:
-            follower.put(follower.objects[identity(one)])
-        follower.put(one)
-    assert follower.world.assumed == 0
-    assert portrait(follower.check()) == before
+            incremental.put(incremental.objects[identity(one)])
+        incremental.put(one)
+    assert incremental.world.assumed == 0
+    assert snapshot_data(incremental.check()) == before
 
 
 def decided(world: World, one: Object) -> tuple[Assumption | None, Object]:

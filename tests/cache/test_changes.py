@@ -26,7 +26,7 @@ from tests.builders import (
     trainingjob,
     tyjob,
 )
-from tests.incremental import NOW, Follower, Identity, identity, portrait
+from tests.incremental import NOW, Identity, IncrementalWorld, identity, snapshot_data
 
 SMALL = template(cpu=1)
 SILENT = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T00:59:30Z"}
@@ -278,37 +278,37 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_what_depends_on_a_change_follows_it(change: Change) -> None:
-    follower = Follower.of(change.objects)
-    before = portrait(follower.check())
-    follower.put(*change.put)
-    follower.remove(*change.remove)
-    after = portrait(follower.check(NOW + change.later))
+    incremental = IncrementalWorld.of(change.objects)
+    before = snapshot_data(incremental.check())
+    incremental.put(*change.put)
+    incremental.remove(*change.remove)
+    after = snapshot_data(incremental.check(NOW + change.later))
     assert _untimed(after) != _untimed(before)
-    follower.remove(*(identity(one) for one in change.put))
-    follower.put(*change.objects)
-    assert portrait(follower.check()) == before
+    incremental.remove(*(identity(one) for one in change.put))
+    incremental.put(*change.objects)
+    assert snapshot_data(incremental.check()) == before
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> None:
-    follower = Follower.of(change.objects)
-    before = portrait(follower.look().snapshot)
-    follower.put(*change.put)
-    follower.remove(*change.remove, *(identity(one) for one in change.put))
-    follower.put(*change.objects)
-    assert portrait(follower.check()) == before
+    incremental = IncrementalWorld.of(change.objects)
+    before = snapshot_data(incremental.build().snapshot)
+    incremental.put(*change.put)
+    incremental.remove(*change.remove, *(identity(one) for one in change.put))
+    incremental.put(*change.objects)
+    assert snapshot_data(incremental.check()) == before
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
-    first, then = Follower.of(change.objects), Follower.of(change.objects)
+    first, then = IncrementalWorld.of(change.objects), IncrementalWorld.of(change.objects)
     then.put(*change.put)
     then.remove(*change.remove)
     stage = World(NOW)
     assembler = SnapshotBuilder(stage, first.config)
     for one in (first, then, first):
         stage.become(one.world)
-        assert portrait(assembler.build(NOW).snapshot) == portrait(one.look().snapshot)
+        assert snapshot_data(assembler.build(NOW).snapshot) == snapshot_data(one.build().snapshot)
 
 
 ALL = [one for change in CHANGES.values() for one in (*change.objects, *change.put)]
@@ -329,11 +329,11 @@ STEPS = st.lists(
 def test_changes_of_all_kinds_follow_each_other(
     steps: list[tuple[list[Object], list[Identity], float]],
 ) -> None:
-    follower = Follower.of([])
+    incremental = IncrementalWorld.of([])
     for put, remove, later in steps:
-        follower.put(*put)
-        follower.remove(*remove)
-        follower.check(NOW + later)
+        incremental.put(*put)
+        incremental.remove(*remove)
+        incremental.check(NOW + later)
 
 
 def _untimed(shown: Object) -> Object:

@@ -27,7 +27,7 @@ from tests.builders import (
     template,
     tyjob,
 )
-from tests.incremental import NOW, Follower, identity
+from tests.incremental import NOW, IncrementalWorld, identity
 
 SMALL = template(cpu=1)
 
@@ -112,10 +112,10 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
 
 @pytest.mark.parametrize("told, cost", COSTS.values(), ids=COSTS.keys())
 def test_a_snapshot_costs_what_has_changed(told: list[Object], cost: Counts, made: Counts) -> None:
-    follower = Follower.of(OBJECTS)
+    incremental = IncrementalWorld.of(OBJECTS)
     made.clear()
-    follower.put(*told)
-    follower.look(NOW + 1)
+    incremental.put(*told)
+    incremental.build(NOW + 1)
     assert {what: number for what, number in made.items() if number} == cost
 
 
@@ -124,23 +124,23 @@ def test_a_node_that_falls_silent_costs_its_pods_when_it_is_lost(made: Counts) -
     silent["status"]["conditions"] = [
         {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T01:00:00Z"}
     ]
-    follower = Follower.of([*OBJECTS, silent])
+    incremental = IncrementalWorld.of([*OBJECTS, silent])
     made.clear()
-    follower.look(NOW + 60)
+    incremental.build(NOW + 60)
     assert not +made
-    follower.look(NOW + 61)
+    incremental.build(NOW + 61)
     assert made == Counts(nodes=1, specs=3)
 
 
 def test_what_nobody_has_any_more_is_forgotten() -> None:
-    follower = Follower.of(
+    incremental = IncrementalWorld.of(
         [*NODES, pod("p", cpu=3), tyjob("j", leader=template(cpu=2), workers={"w": (1, SMALL)})]
     )
-    tasks = [task for workload in follower.look().snapshot.workloads for task in workload.tasks]
+    tasks = [task for workload in incremental.build().snapshot.workloads for task in workload.tasks]
     watched = [weakref.ref(part) for task in tasks for part in (task.shape, task.identity, task.shape.nodes)]
     assert len(watched) == 9
     del tasks
-    follower.remove(identity(pod("p")), ("TYJob", ("default", "j")))
-    follower.look()
+    incremental.remove(identity(pod("p")), ("TYJob", ("default", "j")))
+    incremental.build()
     gc.collect()
     assert [one() for one in watched if one() is not None] == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shoal.api.decode import decode
 from shoal.engine.config import SchedulerConfig
 from tests.builders import Object, namespace
-from tests.incremental import NOW, Follower, identity, portrait
+from tests.incremental import NOW, IncrementalWorld, identity, snapshot_data
 from tests.worlds import World, elastic_worlds, shared_worlds, worlds
 
 over_changes = settings(max_examples=60)
@@ -112,25 +112,25 @@ def steps(data: st.DataObject, pair: tuple[World, World]) -> list[list[Object]]:
 @over_changes
 @given(PAIRS, st.data())
 def test_following_shows_what_looking_anew_shows(pair: tuple[World, World], data: st.DataObject) -> None:
-    follower = Follower(decode(SchedulerConfig, pair[0].config))
+    incremental = IncrementalWorld(decode(SchedulerConfig, pair[0].config))
     for step in steps(data, pair):
-        follower.put(*step)
-        known = sorted(follower.objects)
-        follower.remove(*data.draw(st.lists(st.sampled_from(known), max_size=3)))
+        incremental.put(*step)
+        known = sorted(incremental.objects)
+        incremental.remove(*data.draw(st.lists(st.sampled_from(known), max_size=3)))
         if data.draw(st.booleans()):
-            follower.check(data.draw(st.sampled_from(LATER)))
-    follower.check()
+            incremental.check(data.draw(st.sampled_from(LATER)))
+    incremental.check()
 
 
 @over_changes
 @given(PAIRS, st.data())
 def test_a_world_can_be_emptied_again(pair: tuple[World, World], data: st.DataObject) -> None:
-    follower = Follower.of(pair[0].objects, pair[0].config)
-    for key in data.draw(st.permutations(sorted(follower.objects))):
-        follower.remove(key)
+    incremental = IncrementalWorld.of(pair[0].objects, pair[0].config)
+    for key in data.draw(st.permutations(sorted(incremental.objects))):
+        incremental.remove(key)
         if data.draw(st.integers(0, 3)) == 0:
-            follower.check()
-    empty = follower.check()
+            incremental.check()
+    empty = incremental.check()
     assert empty.workloads == ()
     assert empty.nodes.names == ()
 
@@ -138,12 +138,12 @@ def test_a_world_can_be_emptied_again(pair: tuple[World, World], data: st.DataOb
 @over_changes
 @given(PAIRS, st.data())
 def test_what_was_seen_before_does_not_change(pair: tuple[World, World], data: st.DataObject) -> None:
-    follower = Follower.of(pair[0].objects, pair[0].config)
-    seen = [follower.look().snapshot]
-    portraits = [portrait(seen[0])]
+    incremental = IncrementalWorld.of(pair[0].objects, pair[0].config)
+    seen = [incremental.build().snapshot]
+    portraits = [snapshot_data(seen[0])]
     for step in steps(data, pair):
-        follower.put(*step)
-        follower.remove(identity(step[0]))
-        seen.append(follower.look().snapshot)
-        portraits.append(portrait(seen[-1]))
-    assert [portrait(snapshot) for snapshot in seen] == portraits
+        incremental.put(*step)
+        incremental.remove(identity(step[0]))
+        seen.append(incremental.build().snapshot)
+        portraits.append(snapshot_data(seen[-1]))
+    assert [snapshot_data(snapshot) for snapshot in seen] == portraits

@@ -33,7 +33,7 @@ from tests.builders import (
     tyjob,
 )
 from tests.cluster.live_world import follow_world, wait_until
-from tests.incremental import NOW, portrait, view
+from tests.incremental import NOW, snapshot_data, view
 
 SMALL = template(cpu=1)
 
@@ -67,12 +67,12 @@ async def create(registry: Registry, one: Object) -> None:
         await registry.patch_status(resource, meta["name"], meta.get("namespace", "default"), patch=status)
 
 
-async def afresh(registry: Registry, config: SchedulerConfig) -> Object:
+async def build_fresh(registry: Registry, config: SchedulerConfig) -> Object:
     """What somebody sees who reads everything once."""
     world = World(NOW)
     for resource in followed():
         world.put(*map(view, (await registry.list(resource)).items))
-    return portrait(build_snapshot(world, config, NOW).snapshot)
+    return snapshot_data(build_snapshot(world, config, NOW).snapshot)
 
 
 async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> None:
@@ -86,8 +86,8 @@ async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> No
             for _ in range(40):
                 for _ in range(rng.randrange(4)):
                     await rng.choice(WRITES)(registry, rng)
-                wanted = await afresh(registry, config)
-                await wait_until(lambda: portrait(assembler.build(NOW).snapshot) == wanted)  # noqa: B023 - at once
+                wanted = await build_fresh(registry, config)
+                await wait_until(lambda: snapshot_data(assembler.build(NOW).snapshot) == wanted)  # noqa: B023 - at once
             assert live.unreadable == {}
             assert live.reflectors.errors == []
 

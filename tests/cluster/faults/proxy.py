@@ -1,4 +1,4 @@
-"""A proxy between a client and an API server, TLS on both sides, which makes faults as a schedule says."""
+"""A proxy between a client and an API server, with TLS on both sides, that injects scheduled faults."""
 
 import asyncio
 import contextlib
@@ -13,8 +13,8 @@ from tests.cluster.certificates import CertificateAuthority
 from tests.cluster.faults.schedule import Fault, Schedule
 from tests.cluster.local_server import serve_locally, server_context
 
-_PIECE: Final = 2**16
-_FOR_EVER: Final = 2**62
+_CHUNK_SIZE: Final = 2**16
+_UNLIMITED: Final = 2**62
 _REASONS: Final = {
     "409": "Conflict",
     "410": "Expired",
@@ -26,7 +26,7 @@ _REASONS: Final = {
 
 @dataclass
 class Proxy:
-    """Takes connections at `url`, each for one request."""
+    """Accepts connections at `url`, each for one request."""
 
     upstream: str
     trusted: ssl.SSLContext
@@ -36,44 +36,46 @@ class Proxy:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["Proxy"]:
-        async with serve_locally(self._answer, server_context(self.authority.server())) as self.url:
+        async with serve_locally(self._handle, server_context(self.authority.server())) as self.url:
             yield self
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await _request(reader)
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await _read_request(reader)
         line = request.split(b"\r\n", 1)[0].decode()
         fault, after = self.schedule.fault(line)
         if fault in _REASONS:
-            await _say(writer, _refusal(fault))
+            await _send_and_close(writer, _error_response(fault))
         elif fault == "gone event" and "watch=true" in line:
-            await _say(writer, _gone_event())
+            await _send_and_close(writer, _gone_event())
         elif fault == "hanging":
-            await reader.read()  # until the client has had enough
+            await reader.read()  # until the client closes the connection
         else:
-            limit = {"dropped": 0, "truncated": after, "half-open": after}.get(fault, _FOR_EVER)
+            limit = {"dropped": 0, "truncated": after, "half-open": after}.get(fault, _UNLIMITED)
             await self._forward(request, writer, limit)
             if fault == "half-open":
                 await reader.read()
 
     async def _forward(self, request: bytes, writer: asyncio.StreamWriter, limit: int) -> None:
-        """Pass a request on, and so many bytes of its answer back."""
-        place = urlsplit(self.upstream)
-        answers, requests = await asyncio.open_connection(place.hostname, place.port, ssl=self.trusted)
+        """Forward a request, and at most `limit` bytes of the response."""
+        address = urlsplit(self.upstream)
+        upstream_reader, upstream_writer = await asyncio.open_connection(
+            address.hostname, address.port, ssl=self.trusted
+        )
         try:
-            requests.write(request)
-            while piece := await answers.read(_PIECE):
-                writer.write(piece[:limit])
+            upstream_writer.write(request)
+            while chunk := await upstream_reader.read(_CHUNK_SIZE):
+                writer.write(chunk[:limit])
                 await writer.drain()
-                limit -= len(piece)
+                limit -= len(chunk)
                 if limit <= 0:
                     return
-            await _say(writer, b"")
+            await _send_and_close(writer, b"")
         finally:
-            requests.transport.abort()
+            upstream_writer.transport.abort()
 
 
-async def _request(reader: asyncio.StreamReader) -> bytes:
-    """A whole request, changed to be the last of its connection."""
+async def _read_request(reader: asyncio.StreamReader) -> bytes:
+    """Read a request, changed to be the last one of its connection."""
     head = await reader.readuntil(b"\r\n\r\n")
     line, *headers = head.split(b"\r\n")
     length = next((int(value) for name, _, value in map(_header, headers) if name == b"content-length"), 0)
@@ -86,8 +88,8 @@ def _header(line: bytes) -> tuple[bytes, bytes, bytes]:
     return name.lower(), colon, value
 
 
-async def _say(writer: asyncio.StreamWriter, text: bytes) -> None:
-    """Send what is left to send, and end the connection as one should."""
+async def _send_and_close(writer: asyncio.StreamWriter, text: bytes) -> None:
+    """Send data, and close the connection regularly."""
     writer.write(text)
     await writer.drain()
     writer.close()
@@ -99,11 +101,11 @@ def _status(code: str) -> bytes:
     return json.dumps(status).encode()
 
 
-def _refusal(code: Fault) -> bytes:
+def _error_response(code: Fault) -> bytes:
     body = _status(code)
-    later = "Retry-After: 1\r\n" if code == "429" else ""
-    head = f"HTTP/1.1 {code} No\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{later}"
-    return f"{head}Connection: close\r\n\r\n".encode() + body
+    retry_after = "Retry-After: 1\r\n" if code == "429" else ""
+    head = f"HTTP/1.1 {code} No\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}{retry_after}Connection: close\r\n\r\n".encode() + body
 
 
 def _gone_event() -> bytes:

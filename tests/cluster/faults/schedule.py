@@ -1,4 +1,4 @@
-"""Which request meets which fault: decided by dice with a seed, and written down."""
+"""Which request meets which fault: decided by a seeded random number generator, and recorded."""
 
 import asyncio
 import random
@@ -9,14 +9,14 @@ from typing import Final, Literal
 Fault = Literal[
     "none", "409", "410", "429", "500", "503", "gone event", "dropped", "hanging", "truncated", "half-open"
 ]
-"""What a proxy does to a request:
+"""What the proxy does to a request:
 
-- a number: the answer is this code, and the server never hears of the request;
-- gone event: a watch begins well, and its first line says that the version is too old;
-- dropped: the connection is reset before there is an answer; the server has had the request;
-- hanging: there is never an answer;
-- truncated: the connection is reset in the middle of the answer;
-- half-open: the answer stops in the middle, and the connection stays open.
+- a number: it responds with this code, and the server does not receive the request;
+- gone event: a watch starts, and its first event is an error: the version is too old;
+- dropped: the connection is reset before the response; the server has received the request;
+- hanging: there is no response;
+- truncated: the connection is reset in the middle of the response;
+- half-open: the response stops in the middle, and the connection stays open.
 """
 
 WEIGHTS: Final[Mapping[Fault, int]] = {
@@ -36,31 +36,31 @@ WEIGHTS: Final[Mapping[Fault, int]] = {
 
 @dataclass
 class Schedule:
-    """What happens to the next request; nothing any more once all is `calm`."""
+    """Chooses a fault for each request; none once it is `stopped`."""
 
     seed: int
-    calm: bool = False
-    met: list[str] = field(default_factory=list)
+    stopped: bool = False
+    faults: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._heard = asyncio.Event()
+        self._request_received = asyncio.Event()
 
     def fault(self, request: str) -> tuple[Fault, int]:
-        """A fault, and after how many bytes of the answer, where that matters."""
-        if self.calm:
+        """Return a fault, and after how many bytes of the response it occurs, where that applies."""
+        if self.stopped:
             return "none", 0
         fault = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         after = int(self._rng.paretovariate(0.5) * 100)
-        self.met.append(f"{fault} after {after}: {request}")
-        self._heard.set()
+        self.faults.append(f"{fault} after {after}: {request}")
+        self._request_received.set()
         return fault, after
 
-    async def has_met(self, requests: int) -> None:
-        """Wait until so many requests were made."""
-        while len(self.met) < requests:
-            self._heard.clear()
-            await self._heard.wait()
+    async def wait_for(self, requests: int) -> None:
+        """Wait until this many requests were made."""
+        while len(self.faults) < requests:
+            self._request_received.clear()
+            await self._request_received.wait()
 
     def __str__(self) -> str:
-        return "\n".join([f"seed {self.seed}; what requests met:", *self.met])
+        return "\n".join([f"seed {self.seed}; faults:", *self.faults])

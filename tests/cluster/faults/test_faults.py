@@ -1,4 +1,4 @@
-"""A reflector behind a bad line, to a server that is restarted: what it has at the end is what there is."""
+"""A reflector behind a faulty proxy, on servers that are restarted: it ends with the actual objects."""
 
 import asyncio
 import itertools
@@ -23,12 +23,12 @@ from tests.k8s.controlplane import ControlPlane
 from tests.k8s.processes import PATIENCE, Process
 
 NAMES: Final = [f"object-{number}" for number in range(40)]
-HURRIED: Final = TransportLimits(connect=5, request=5, watch_idle=1, max_retry_after=0.05)
+SHORT_LIMITS: Final = TransportLimits(connect=5, request=5, watch_idle=1, max_retry_after=0.05)
 SEEDS: Final = range(int(os.environ.get("SHOAL_SEEDS", "20")))
 
 
-class Strict(ObjectCache[Object]):
-    """A cache that would notice an object that changes its uid without having been gone."""
+class CheckedCache(ObjectCache[Object]):
+    """Fails if an object changes its uid without having been deleted."""
 
     def __call__(self, changes: Sequence[Change[Object]]) -> None:  # type: ignore[override]
         for change in changes:
@@ -39,43 +39,43 @@ class Strict(ObjectCache[Object]):
 
 
 class Changer:
-    """Makes, changes and deletes objects by the dice, straight at the server."""
+    """Creates, changes and deletes random objects, directly on the server."""
 
     def __init__(self, cluster: KubernetesCluster, namespace: str, rng: random.Random) -> None:
         self._cluster, self._namespace, self._rng = cluster, namespace, rng
-        self._there: set[str] = set()
+        self._existing: set[str] = set()
 
     async def change(self, number: int) -> None:
         name = self._rng.choice(NAMES)
-        if name not in self._there:
+        if name not in self._existing:
             metadata = {"name": name, "namespace": self._namespace}
             body = {"metadata": metadata, "data": {"x": "x" * self._rng.choice([10, 1000, 20_000])}}
             await self._cluster.create(CONFIG_MAPS, body)
-            self._there.add(name)
+            self._existing.add(name)
         elif self._rng.random() < 0.4:
             await self._cluster.delete(CONFIG_MAPS, name, self._namespace)
-            self._there.discard(name)
+            self._existing.discard(name)
         else:
             patch = {"data": {"number": str(number)}}
             await self._cluster.patch(CONFIG_MAPS, name, self._namespace, patch=patch)
 
 
-async def listed(cluster: KubernetesCluster, selector: Selector) -> Mapping[Key, Object]:
+async def list_objects(cluster: KubernetesCluster, selector: Selector) -> Mapping[Key, Object]:
     page = await cluster.list(CONFIG_MAPS, selector)
     return {(selector.namespace, item["metadata"]["name"]): item for item in page.items}
 
 
-async def equal(cache: Strict, wanted: Mapping[Key, Object]) -> None:
-    """Wait until the cache is as it must be."""
+async def wait_until_equal(cache: CheckedCache, expected: Mapping[Key, Object]) -> None:
+    """Wait until the cache has the expected objects."""
     for _ in range(int(PATIENCE / 0.05)):
-        if cache.items == wanted:
+        if cache.items == expected:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"the cache differs in {sorted(cache.items.keys() ^ wanted.keys())}")
+    raise AssertionError(f"the cache differs in {sorted(cache.items.keys() ^ expected.keys())}")
 
 
 async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int, restarts: int) -> None:
-    """Follow objects through a proxy while they change; a failure tells what happened on the way."""
+    """Follow changing objects through a proxy; a failure reports the faults."""
     schedule = Schedule(seed)
     direct = KubernetesCluster(token_access(plane.url, plane.client().token, plane.authority))
     try:
@@ -84,9 +84,9 @@ async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int
             asyncio.TaskGroup() as group,
         ):
             behind = KubernetesCluster(
-                token_access(proxy.url, plane.client().token, proxy.authority.pem), HURRIED
+                token_access(proxy.url, plane.client().token, proxy.authority.pem), SHORT_LIMITS
             )
-            cache, selector = Strict(), Selector(namespace)
+            cache, selector = CheckedCache(), Selector(namespace)
             options = ReflectorOptions(
                 page_size=7,
                 backoff=Backoff(0.01, 0.1, jitter=0.5),
@@ -98,8 +98,8 @@ async def follow(plane: ControlPlane, namespace: str, *, seed: int, changes: int
             await change_all(
                 plane, Changer(direct, namespace, random.Random(seed)), schedule, changes, restarts
             )
-            schedule.calm = True
-            await equal(cache, await listed(direct, selector))
+            schedule.stopped = True
+            await wait_until_equal(cache, await list_objects(direct, selector))
             task.cancel()
             await behind.close()
     except BaseException as failure:
@@ -113,17 +113,17 @@ async def change_all(
 ) -> None:
     """Change objects, and restart servers in between."""
     rng = random.Random(schedule.seed)
-    turns = itertools.cycle((plane.etcd, plane.api_server))
-    stops = dict(zip(rng.sample(range(changes), restarts), turns, strict=False))
+    processes = itertools.cycle((plane.etcd, plane.api_server))
+    stops = dict(zip(rng.sample(range(changes), restarts), processes, strict=False))
     for number in range(changes):
         await changer.change(number)
-        await schedule.has_met(number // 40)  # however quickly things change, there are faults between
+        await schedule.wait_for(number // 40)  # so that faults occur between changes
         if number in stops:
             await restart(plane, stops[number], schedule)
 
 
 async def restart(plane: ControlPlane, process: Process, schedule: Schedule) -> None:
-    schedule.met.append(f"restart of {process.name}")
+    schedule.faults.append(f"restart of {process.name}")
     await asyncio.to_thread(plane.restart, process)
 
 
@@ -134,7 +134,7 @@ async def test_the_cache_ends_equal_to_a_list(k8s: ControlPlane, namespace: str,
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_cache_ends_equal_to_a_list_after_much(
+async def test_the_cache_ends_equal_to_a_list_after_many_changes(
     k8s: ControlPlane, namespace: str, seed: int
 ) -> None:
     await follow(k8s, namespace, seed=seed, changes=10_000, restarts=10)

@@ -1,4 +1,4 @@
-"""Where the way to a cluster is found, and what happens when tokens and authorities are replaced."""
+"""Where the access to a cluster is found, and how tokens and authorities are replaced at run time."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ current-context: x
 
 @pytest.fixture
 def account(tmp_path: Path) -> Path:
-    """A service account as it is put into a pod."""
+    """A service account as mounted into a pod."""
     directory = tmp_path / "account"
     directory.mkdir()
     (directory / "token").write_text("t1")
@@ -36,14 +36,14 @@ def account(tmp_path: Path) -> Path:
     return directory
 
 
-def pod(url: str) -> Mapping[str, str]:
-    """The environment of a pod."""
+def pod_environment(url: str) -> Mapping[str, str]:
+    """Return the environment of a pod."""
     host, port = url.removeprefix("https://").rsplit(":", 1)
     return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
 def replace(path: Path, content: bytes) -> None:
-    """As Kubernetes does it: a new file takes the place of the old one."""
+    """Replace a file atomically, as Kubernetes does."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.replace(path)
@@ -52,49 +52,50 @@ def replace(path: Path, content: bytes) -> None:
 # --- where it is found ------------------------------------------------------------------------------------
 
 
-def test_what_is_named_comes_first(tmp_path: Path, account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_of_precedence(tmp_path: Path, account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(KUBECONFIG.replace("from-kubeconfig", "from-home"))
     (tmp_path / "config").write_text(KUBECONFIG)
     named = str(tmp_path / "config")
-    here = pod("https://10.0.0.1:443")
-    assert find_access(named, env=here, service_account=account).url == "http://from-kubeconfig"
+    env = pod_environment("https://10.0.0.1:443")
+    assert find_access(named, env=env, service_account=account).url == "http://from-kubeconfig"
     assert (
-        find_access(env={**here, "KUBECONFIG": named}, service_account=account).url
-        == "http://from-kubeconfig"
+        find_access(env={**env, "KUBECONFIG": named}, service_account=account).url == "http://from-kubeconfig"
     )
-    assert find_access(env=here, service_account=account).url == "https://10.0.0.1:443"
-    assert find_access(context="x", env=here, service_account=account).url == "http://from-home"
+    assert find_access(env=env, service_account=account).url == "https://10.0.0.1:443"
+    assert find_access(context="x", env=env, service_account=account).url == "http://from-home"
     assert find_access(env={}, service_account=account).url == "http://from-home"
 
 
-def test_a_pod_knows_its_namespace_and_speaks_to_any_address(account: Path) -> None:
-    access = in_cluster_access(pod("https://fd00::1:6443"), account)
+def test_a_pod_has_a_namespace_and_an_ipv6_address(account: Path) -> None:
+    access = in_cluster_access(pod_environment("https://fd00::1:6443"), account)
     assert (access.url, access.namespace) == ("https://[fd00::1]:6443", "shoal-system")
 
 
-def test_outside_of_a_pod(account: Path) -> None:
-    with pytest.raises(AccessError, match="not in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set"):
+def test_not_in_a_pod(account: Path) -> None:
+    with pytest.raises(
+        AccessError, match="not running in a pod of a cluster: KUBERNETES_SERVICE_HOST is not set"
+    ):
         in_cluster_access({}, account)
 
 
-def test_a_service_account_that_is_not_whole(account: Path) -> None:
+def test_an_incomplete_service_account(account: Path) -> None:
     (account / "ca.crt").unlink()
     with pytest.raises(AccessError, match=r"cannot read the service account: .*ca\.crt"):
-        in_cluster_access(pod("https://10.0.0.1:443"), account)
+        in_cluster_access(pod_environment("https://10.0.0.1:443"), account)
 
 
-# --- what is replaced -------------------------------------------------------------------------------------
+# --- replaced files ---------------------------------------------------------------------------------------
 
 
-async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -> None:
-    """First the token, then the certificate of the server together with who vouches for it."""
+async def test_tokens_and_authorities_are_reloaded(account: Path) -> None:
+    """First the token is replaced, then the authority."""
     first, second = CertificateAuthority("first"), CertificateAuthority("second")
     replace(account / "ca.crt", first.pem)
-    shown = server_context(first.server())
-    async with ScriptedServer([FOUND]).serving(shown) as server:
-        cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
+    tls = server_context(first.server())
+    async with ScriptedServer([FOUND]).serving(tls) as server:
+        cluster = KubernetesCluster(in_cluster_access(pod_environment(server.url), account))
         await cluster.get(CONFIG_MAPS, "a", "ns")
         replace(account / "token", b"t2")
         await cluster.get(CONFIG_MAPS, "a", "ns")
@@ -105,44 +106,44 @@ async def test_tokens_and_authorities_are_replaced_while_we_run(account: Path) -
         replace(account / "ca.crt", second.pem + first.pem)
         await cluster.get(CONFIG_MAPS, "a", "ns")
         await cluster.close()
-    assert [requests.headers["Authorization"] for requests in server.requests] == [
+    assert [request.headers["Authorization"] for request in server.requests] == [
         "Bearer t1",
         "Bearer t2",
         "Bearer t2",
     ]
 
 
-async def test_a_token_that_is_refused_is_not_tried_again_unless_it_was_replaced(tmp_path: Path) -> None:
+async def test_a_rejected_token_is_retried_only_if_it_was_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("t1")
-    someone = TokenFileCredentials(path)
-    before = await someone.credentials()
-    assert not someone.reject(before)
+    source = TokenFileCredentials(path)
+    before = await source.credentials()
+    assert not source.reject(before)
     replace(path, b"t2")
-    assert someone.reject(before)
+    assert source.reject(before)
     path.unlink()
-    assert not someone.reject(before)
-    with pytest.raises(AccessError, match="the token cannot be read"):
-        await someone.credentials()
+    assert not source.reject(before)
+    with pytest.raises(AccessError, match="cannot read the token"):
+        await source.credentials()
 
 
-async def test_a_token_replaced_on_the_way_is_used_at_once(account: Path) -> None:
-    """The server refuses the old token, and by then there is a new one."""
+async def test_a_token_that_is_replaced_during_a_request(account: Path) -> None:
+    """The server rejects the old token, and by then there is a new one."""
     authority = CertificateAuthority("of the server")
     replace(account / "ca.crt", authority.pem)
     async with ScriptedServer([error_response(401), FOUND]).serving(
         server_context(authority.server())
     ) as server:
-        cluster = KubernetesCluster(in_cluster_access(pod(server.url), account))
-        asking = asyncio.ensure_future(cluster.get(CONFIG_MAPS, "a", "ns"))
+        cluster = KubernetesCluster(in_cluster_access(pod_environment(server.url), account))
+        pending = asyncio.ensure_future(cluster.get(CONFIG_MAPS, "a", "ns"))
         await server.received(1)
         replace(account / "token", b"t2")
-        await asking
+        await pending
         await cluster.close()
-    assert [requests.headers["Authorization"] for requests in server.requests] == ["Bearer t1", "Bearer t2"]
+    assert [request.headers["Authorization"] for request in server.requests] == ["Bearer t1", "Bearer t2"]
 
 
-def test_a_context_is_kept_as_long_as_nothing_changes(tmp_path: Path) -> None:
+def test_a_tls_context_is_reused_until_a_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
     path.write_bytes(CertificateAuthority("first").pem)
     tls = TlsConfig(authority=path)
@@ -153,7 +154,7 @@ def test_a_context_is_kept_as_long_as_nothing_changes(tmp_path: Path) -> None:
     assert tls.context().verify_mode == ssl.CERT_REQUIRED
 
 
-async def test_the_name_in_the_certificate_may_be_another() -> None:
+async def test_the_server_name_of_the_certificate() -> None:
     authority = CertificateAuthority("of the server")
     async with ScriptedServer([FOUND]).serving(server_context(authority.server("inner.example"))) as server:
         for name, trusted in (("inner.example", True), ("outer.example", False)):
@@ -172,31 +173,31 @@ async def test_the_name_in_the_certificate_may_be_another() -> None:
             await cluster.close()
 
 
-async def test_an_authority_that_is_empty_does_not_mean_that_of_the_system(account: Path) -> None:
+async def test_an_empty_authority_is_an_error(account: Path) -> None:
     (account / "ca.crt").write_bytes(b"")
     with pytest.raises(AccessError, match=r"ca\.crt is empty"):
-        in_cluster_access(pod("https://127.0.0.1:9"), account)
+        in_cluster_access(pod_environment("https://127.0.0.1:9"), account)
 
 
-async def test_a_certificate_that_vanishes_is_told(account: Path) -> None:
-    cluster = KubernetesCluster(in_cluster_access(pod("https://127.0.0.1:9"), account))
+async def test_an_authority_that_is_deleted(account: Path) -> None:
+    cluster = KubernetesCluster(in_cluster_access(pod_environment("https://127.0.0.1:9"), account))
     (account / "ca.crt").unlink()
-    with pytest.raises(AccessError, match=r"the certificates cannot be used: .*ca\.crt"):
+    with pytest.raises(AccessError, match=r"invalid certificates: .*ca\.crt"):
         await cluster.get(CONFIG_MAPS, "a", "ns")
     await cluster.close()
 
 
 # --- proxies ----------------------------------------------------------------------------------------------
 
-AROUND = {"https_proxy": "http://p:1", "http_proxy": "http://q:2", "no_proxy": ".inner,10.0.0.1"}
+ENVIRONMENT = {"https_proxy": "http://p:1", "http_proxy": "http://q:2", "no_proxy": ".inner,10.0.0.1"}
 PROXIES = {
     "https": ("https://example.com:6443", "http://p:1"),
     "http": ("http://example.com", "http://q:2"),
-    "a domain without": ("https://api.inner:6443", ""),
-    "an address without": ("https://10.0.0.1:443", ""),
+    "a domain without a proxy": ("https://api.inner:6443", ""),
+    "an address without a proxy": ("https://10.0.0.1:443", ""),
     "this machine": ("https://127.0.0.1:6443", ""),
-    "this machine by its other address": ("https://[::1]:6443", ""),
-    "this machine by its name": ("https://localhost:6443", ""),
+    "this machine, IPv6": ("https://[::1]:6443", ""),
+    "this machine by name": ("https://localhost:6443", ""),
 }
 
 
@@ -204,12 +205,12 @@ PROXIES = {
 def test_proxies(monkeypatch: pytest.MonkeyPatch, url: str, proxy: str) -> None:
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
-    for name, value in AROUND.items():
+    for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(url) == proxy
 
 
-async def test_a_proxy_is_asked() -> None:
+async def test_requests_go_through_the_proxy() -> None:
     async with ScriptedServer([FOUND]).serving() as proxy:
         access = Access(
             url="http://far.example",

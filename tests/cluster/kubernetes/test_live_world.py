@@ -20,7 +20,7 @@ async def cluster(k8s: ControlPlane) -> AsyncIterator[KubernetesCluster]:
     await found.close()
 
 
-async def test_a_pod_is_followed_from_its_binding_to_its_end(cluster: Cluster, namespace: str) -> None:
+async def test_a_pod_is_followed_from_binding_to_deletion(cluster: Cluster, namespace: str) -> None:
     host, key = f"{namespace}-host", (namespace, "a")
     await cluster.create(NODES, node(host))
     await cluster.create(PODS, pod("a", cpu=1, namespace=namespace))

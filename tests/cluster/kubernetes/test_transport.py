@@ -1,4 +1,4 @@
-"""What a server or the line to it may do, one thing at a time, and what becomes of it."""
+"""Failures of a server or a connection, one at a time, and what the transport does then."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ from tests.cluster.kubernetes.scripted_server import (
     response_head,
 )
 
-Act = Callable[[Cluster], Awaitable[Any]]
+Action = Callable[[Cluster], Awaitable[Any]]
 
 
 def get(cluster: Cluster) -> Awaitable[Any]:
     return cluster.get(CONFIG_MAPS, "a", "ns")
 
 
-def listing(cluster: Cluster) -> Awaitable[Any]:
+def list_all(cluster: Cluster) -> Awaitable[Any]:
     return cluster.list(CONFIG_MAPS)
 
 
@@ -54,8 +54,8 @@ async def watch(cluster: Cluster) -> list[WatchEvent[Any]]:
         return [event async for event in events]
 
 
-class Waits:
-    """A clock that is always early."""
+class FakeSleep:
+    """Records delays, and does not sleep."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -66,83 +66,91 @@ class Waits:
 
 @dataclass
 class Case:
-    """What the server answers, what comes of it, and after which waits."""
+    """The responses of the server, the error that is raised, and the delays of the retries."""
 
-    act: Act
+    action: Action
     script: list[ResponseScript]
     error: type[errors.ClusterError] | None = None
-    words: str = "no"
-    waits: tuple[float, ...] = ()
+    message: str = "no"
+    delays: tuple[float, ...] = ()
 
 
-LIMITS = TransportLimits(tries=3, wait=10)
+LIMITS = TransportLimits(attempts=3, max_retry_after=10)
 SHORT = TransportLimits(request=0.2, watch_idle=0.2)
-TOO_LATE = "does not answer in time"
+TIMED_OUT = "does not answer in time"
 FOUND = response(200, {"metadata": {"name": "a"}})
-HALF = response_head(200, {"Content-Type": "application/json", "Content-Length": "100"}) + b'{"half'
+HALF_RESPONSE = response_head(200, {"Content-Type": "application/json", "Content-Length": "100"}) + b'{"half'
 CASES = {
-    "a busy server is waited for": Case(
-        get, [error_response(429, Retry_After="3"), error_response(429, Retry_After="2"), FOUND], waits=(3, 2)
+    "a busy server is retried": Case(
+        get,
+        [error_response(429, Retry_After="3"), error_response(429, Retry_After="2"), FOUND],
+        delays=(3, 2),
     ),
-    "a busy server that does not say how long is given a second": Case(
-        create, [error_response(429), FOUND], waits=(1,)
+    "without Retry-After a busy server is retried after a second": Case(
+        create, [error_response(429), FOUND], delays=(1,)
     ),
-    "a server that is busy for ever is given up": Case(
-        get, [error_response(429, "busy")], errors.TooManyRequestsError, "busy", waits=(1, 1)
+    "a server that stays busy": Case(
+        get, [error_response(429, "busy")], errors.TooManyRequestsError, "busy", delays=(1, 1)
     ),
-    "a server that asks for too much is not waited for": Case(
+    "a Retry-After that is too long": Case(
         get, [error_response(429, Retry_After="3600")], errors.TooManyRequestsError
     ),
-    "a budget that is spent is told at once": Case(
+    "an exhausted disruption budget is not retried": Case(
         evict, [error_response(429, "budget", Retry_After="1")], errors.TooManyRequestsError, "budget"
     ),
-    "a read is repeated when the server asks for it": Case(
-        get, [error_response(503, Retry_After="5"), FOUND], waits=(5,)
+    "a read is retried when the server asks for it": Case(
+        get, [error_response(503, Retry_After="5"), FOUND], delays=(5,)
     ),
-    "a write is not repeated, as it may have been done": Case(
+    "a write is not retried, because it may have been executed": Case(
         create, [error_response(503, Retry_After="5")], errors.UnavailableError
     ),
-    "a failure without advice is told": Case(get, [error_response(503)], errors.UnavailableError),
+    "a failure without Retry-After": Case(get, [error_response(503)], errors.UnavailableError),
     "an error of the server": Case(get, [error_response(500, "etcd")], errors.InternalError, "etcd"),
-    "credentials that nobody can renew": Case(get, [error_response(401)], errors.UnauthorizedError),
-    "a proxy that answers in its own words": Case(
+    "credentials that cannot be renewed": Case(get, [error_response(401)], errors.UnauthorizedError),
+    "a proxy that answers in HTML": Case(
         get, [response(502, b"<b>Bad \xff Gateway</b>", "text/html")], errors.UnavailableError, "<b>Bad"
     ),
-    "an error without a word": Case(get, [response(418, b"")], errors.BadRequestError, "answered 418"),
-    "somebody who is no API server": Case(
+    "an error without a body": Case(get, [response(418, b"")], errors.BadRequestError, "answered 418"),
+    "a server that is not an API server": Case(
         get, [response(200, b"<html>", "text/html")], errors.InternalError, "is it an API server"
     ),
     "a redirection is not followed": Case(
         get, [response(302, b"", "text/html", Location="/login")], errors.InternalError, "text/html"
     ),
-    "a list that is none": Case(listing, [response(200, {"items": 5})], errors.InternalError, "is no list"),
-    "an object that is none": Case(get, [response(200, [])], errors.InternalError, "is no object"),
-    "an object in half": Case(create, [response(200, b'{"metadata"')], errors.InternalError, "is no object"),
-    "a deletion that tells nonsense": Case(
-        delete, [response(200, {"metadata": 5})], errors.InternalError, "is no object"
+    "an invalid list": Case(list_all, [response(200, {"items": 5})], errors.InternalError, "is not a list"),
+    "an invalid object": Case(get, [response(200, [])], errors.InternalError, "is not an object"),
+    "a truncated object": Case(
+        create, [response(200, b'{"metadata"')], errors.InternalError, "is not an object"
     ),
-    "a connection that breaks before the answer": Case(
+    "an invalid response to a deletion": Case(
+        delete, [response(200, {"metadata": 5})], errors.InternalError, "is not an object"
+    ),
+    "a connection that breaks before the response": Case(
         create, [[ABORT]], errors.UnavailableError, "cannot be reached"
     ),
-    "a connection that breaks within the answer": Case(
-        get, [[HALF, ABORT]], errors.UnavailableError, "cannot be reached"
+    "a connection that breaks during the response": Case(
+        get, [[HALF_RESPONSE, ABORT]], errors.UnavailableError, "cannot be reached"
     ),
-    "a server that never answers": Case(get, [[HANG]], errors.UnavailableError, TOO_LATE),
-    "a server that stops within the answer": Case(get, [[HALF, HANG]], errors.UnavailableError, TOO_LATE),
-    "a watch that is refused": Case(watch, [error_response(410)], errors.GoneError),
-    "a watch of a busy server": Case(watch, [error_response(429), chunked_response()], waits=(1,)),
-    "a watch that is never answered": Case(watch, [[HANG]], errors.UnavailableError, TOO_LATE),
-    "a watch that falls silent": Case(watch, [chunked_response(HANG)], errors.UnavailableError, TOO_LATE),
+    "a server that never responds": Case(get, [[HANG]], errors.UnavailableError, TIMED_OUT),
+    "a server that stops during the response": Case(
+        get, [[HALF_RESPONSE, HANG]], errors.UnavailableError, TIMED_OUT
+    ),
+    "a watch that fails": Case(watch, [error_response(410)], errors.GoneError),
+    "a watch of a busy server": Case(watch, [error_response(429), chunked_response()], delays=(1,)),
+    "a watch that gets no response": Case(watch, [[HANG]], errors.UnavailableError, TIMED_OUT),
+    "a watch that is idle for too long": Case(
+        watch, [chunked_response(HANG)], errors.UnavailableError, TIMED_OUT
+    ),
     "a watch that breaks": Case(
         watch, [chunked_response(end=ABORT)], errors.UnavailableError, "cannot be reached"
     ),
-    "a watch that ends within an event": Case(
+    "a watch that ends during an event": Case(
         watch, [chunked_response(b'{"type":"ADDED"')], errors.UnavailableError, "in the middle of an event"
     ),
-    "a watch that tells nonsense": Case(
-        watch, [chunked_response(b"what?\n")], errors.InternalError, "nonsense"
+    "a watch with an invalid event": Case(
+        watch, [chunked_response(b"what?\n")], errors.InternalError, "invalid event"
     ),
-    "a watch that tells of an expired version": Case(
+    "a watch whose version expires": Case(
         watch,
         [chunked_response(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n')],
         errors.GoneError,
@@ -152,22 +160,22 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_what_comes_of_it(case: Case) -> None:
-    waits = Waits()
+async def test_failures(case: Case) -> None:
+    sleep = FakeSleep()
     async with ScriptedServer(list(case.script)).serving() as server:
-        limits = SHORT if case.words == TOO_LATE else LIMITS
-        cluster = KubernetesCluster(token_access(server.url, "secret"), limits, sleep=waits)
+        limits = SHORT if case.message == TIMED_OUT else LIMITS
+        cluster = KubernetesCluster(token_access(server.url, "secret"), limits, sleep=sleep)
         if case.error is None:
-            await case.act(cluster)
+            await case.action(cluster)
         else:
-            with pytest.raises(case.error, match=case.words):
-                await case.act(cluster)
-        assert tuple(waits.seconds) == case.waits
-        assert len(server.requests) == 1 + len(case.waits)
+            with pytest.raises(case.error, match=case.message):
+                await case.action(cluster)
+        assert tuple(sleep.seconds) == case.delays
+        assert len(server.requests) == 1 + len(case.delays)
         await cluster.close()
 
 
-async def test_a_server_that_is_not_there() -> None:
+async def test_an_unreachable_server() -> None:
     cluster = KubernetesCluster(token_access("http://127.0.0.1:9", ""))
     with pytest.raises(
         errors.UnavailableError, match=r"http://127.0.0.1:9 cannot be reached: .* 127.0.0.1:9"
@@ -176,12 +184,12 @@ async def test_a_server_that_is_not_there() -> None:
     await cluster.close()
 
 
-WATCHED = (
+WATCH_QUERY = (
     "labelSelector=a+in+%28b%2Cc%29&fieldSelector=x%3Dy&watch=true&allowWatchBookmarks=true&timeoutSeconds=1"
 )
 
 
-async def test_what_is_sent() -> None:
+async def test_requests() -> None:
     async with ScriptedServer([FOUND]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url + "/clusters/one/", "secret"))
         await get(cluster)
@@ -196,7 +204,7 @@ async def test_what_is_sent() -> None:
         "POST /clusters/one/api/v1/namespaces/ns/configmaps",
         "PATCH /clusters/one/api/v1/namespaces/ns/pods/a/status?dryRun=All",
         "DELETE /clusters/one/api/v1/namespaces/ns/pods/a",
-        f"GET /clusters/one/api/v1/namespaces/ns/pods?{WATCHED}",
+        f"GET /clusters/one/api/v1/namespaces/ns/pods?{WATCH_QUERY}",
     ]
     sent = server.requests[0].headers
     assert (sent["User-Agent"], sent["Authorization"]) == (f"shoal/{shoal.__version__}", "Bearer secret")
@@ -210,8 +218,8 @@ async def test_what_is_sent() -> None:
     }
 
 
-async def test_events_come_whole_however_they_are_cut() -> None:
-    """The second object is larger than any buffer, and a chunk ends within a letter."""
+async def test_events_do_not_depend_on_how_the_stream_is_split() -> None:
+    """The second object is larger than any buffer, and a chunk ends inside a character."""
     objects = [
         {"metadata": {"resourceVersion": str(i)}, "data": "ä" * size} for i, size in enumerate((3, 10**6))
     ]
@@ -220,9 +228,9 @@ async def test_events_come_whole_however_they_are_cut() -> None:
         [*lines, '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}', ""]
     ).encode()
     size = 65_537
-    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    chunks = [text[start : start + size] for start in range(0, len(text), size)]
     async with ScriptedServer(
-        [chunked_response(text[:40], text[40:], end=b"0\r\n\r\n"), chunked_response(*pieces)]
+        [chunked_response(text[:40], text[40:], end=b"0\r\n\r\n"), chunked_response(*chunks)]
     ).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         first, second = await watch(cluster), await watch(cluster)
@@ -236,7 +244,7 @@ async def test_events_come_whole_however_they_are_cut() -> None:
     assert [event.object and event.object["data"] for event in first] == ["äää", "ä" * 10**6, None]
 
 
-async def test_connections_are_used_again() -> None:
+async def test_connections_are_reused() -> None:
     async with ScriptedServer([FOUND]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
         for _ in range(5):
@@ -245,8 +253,8 @@ async def test_connections_are_used_again() -> None:
     assert (len(server.requests), server.connections) == (5, 1)
 
 
-async def test_no_more_is_asked_at_once_than_allowed() -> None:
-    """Nobody is answered: those that were sent are all that may be."""
+async def test_concurrent_requests_are_limited() -> None:
+    """No request gets a response: those that were received are all that may be sent."""
     async with ScriptedServer([[HANG]]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""), TransportLimits(concurrent=3))
         tasks = [asyncio.ensure_future(get(cluster)) for _ in range(10)]
@@ -260,11 +268,11 @@ async def test_no_more_is_asked_at_once_than_allowed() -> None:
         await cluster.close()
 
 
-@pytest.mark.parametrize("act", [get, watch], ids=["a request", "a watch"])
-async def test_who_is_cancelled_lets_go_at_once(act: Act) -> None:
-    async with ScriptedServer([chunked_response(HANG) if act is watch else [HANG]]).serving() as server:
+@pytest.mark.parametrize("action", [get, watch], ids=["a request", "a watch"])
+async def test_a_cancelled_request_closes_its_connection(action: Action) -> None:
+    async with ScriptedServer([chunked_response(HANG) if action is watch else [HANG]]).serving() as server:
         cluster = KubernetesCluster(token_access(server.url, ""))
-        task = asyncio.ensure_future(act(cluster))
+        task = asyncio.ensure_future(action(cluster))
         await server.received(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -282,7 +290,7 @@ async def test_closing_ends_streams() -> None:
             waiting = asyncio.ensure_future(anext(events))
             await asyncio.sleep(0)
             await cluster.close()
-            with pytest.raises(errors.UnavailableError, match="closed by us"):
+            with pytest.raises(errors.UnavailableError, match="closed by the client"):
                 await waiting
         with pytest.raises(errors.UnavailableError, match="was closed"):
             await get(cluster)

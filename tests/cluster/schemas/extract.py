@@ -1,8 +1,10 @@
-"""Writes `kubernetes.json`, the shapes of the kinds that Shoal keeps, from what a real API server publishes,
-and `protobuf.json`, their field numbers, from the sources that Go has fetched to build it.
+"""Writes the schema files from a real API server and from the sources of Kubernetes.
 
-Run as `python -m tests.cluster.schemas.extract` after Kubernetes was moved to a newer version. The test
-beside it holds the file to the API server.
+`kubernetes.json` has the fields of the kinds that Shoal uses, as the API server publishes them;
+`protobuf.json` has their field numbers, from the sources that Go fetched to build it.
+
+Run as `python -m tests.cluster.schemas.extract` after an update of Kubernetes. `test_core` compares the file
+with the API server.
 """
 
 import re
@@ -20,7 +22,7 @@ from tests.k8s.assets import HERE
 from tests.k8s.controlplane import control_plane
 
 Schema = Mapping[str, Any]
-Shapes = dict[str, dict[str, dict[str, str]]]
+Notations = dict[str, dict[str, dict[str, str]]]
 """The notation of every field, by type and by package."""
 
 _SCALARS: Final = {
@@ -35,8 +37,8 @@ _SCALARS: Final = {
 }
 
 
-def extract(get: Callable[[str], Schema]) -> Shapes:
-    """The shapes of all that the core kinds are made of."""
+def extract(get: Callable[[str], Schema]) -> Notations:
+    """Return the notations of all types that the built-in kinds consist of."""
     published: dict[str, Schema] = {}
     for api_version in sorted(
         {resource.api_version for resource in resources() if core.is_builtin(resource)}
@@ -45,15 +47,15 @@ def extract(get: Callable[[str], Schema]) -> Shapes:
         published |= get(f"/openapi/v3/{group}/{api_version}")["components"]["schemas"]
     wanted = [core.schema_name(resource) for resource in resources() if core.is_builtin(resource)]
     wanted += core.REQUEST_KINDS.values()
-    shapes: Shapes = {}
-    for name in sorted(_reached(published, wanted)):
+    notations: Notations = {}
+    for name in sorted(_reachable(published, wanted)):
         package, _, kind = name.rpartition(".")
         if "properties" in published[name]:
-            shapes.setdefault(package, {})[kind] = _shape(published[name])
-    return shapes
+            notations.setdefault(package, {})[kind] = _type_notation(published[name])
+    return notations
 
 
-def _reached(published: Mapping[str, Schema], wanted: list[str]) -> set[str]:
+def _reachable(published: Mapping[str, Schema], wanted: list[str]) -> set[str]:
     found: set[str] = set()
     while wanted:
         name = wanted.pop()
@@ -74,7 +76,7 @@ def _references(schema: object) -> Iterator[str]:
             yield from _references(part)
 
 
-def _shape(schema: Schema) -> dict[str, str]:
+def _type_notation(schema: Schema) -> dict[str, str]:
     required = schema.get("required", ())
     return {
         name: _notation(field) + ("!" if name in required else "") + _suffix(field)
@@ -94,7 +96,7 @@ def _notation(schema: Schema) -> str:
 
 
 def _suffix(field: Schema) -> str:
-    """How lists are merged, and which values there are."""
+    """Return how a list is merged, and the values of an enumeration."""
     key, strategy = field.get("x-kubernetes-patch-merge-key"), field.get("x-kubernetes-patch-strategy", "")
     merged = f" by {key}" if key else " as a set" if strategy else ""
     retained = " retaining keys" if "retainKeys" in strategy else ""
@@ -115,16 +117,16 @@ _SOURCES: Final = {
 }
 
 
-def field_numbers(shapes: Shapes) -> dict[str, dict[int, str]]:
-    """The names of fields by their numbers, of the types that there are shapes of, and of those inlined."""
+def field_numbers(notations: Notations) -> dict[str, dict[int, str]]:
+    """Return the names of fields by number, of the types that have notations, and of inlined types."""
     text = "\n".join(path.read_text() for path in _sources())
     structs = dict(_STRUCT.findall(text))
-    wanted = [kind for kinds in shapes.values() for kind in kinds if kind in structs]
+    wanted = [kind for kinds in notations.values() for kind in kinds if kind in structs]
     found: dict[str, dict[int, str]] = {}
     while wanted:
         kind = wanted.pop()
         if kind not in found:
-            found[kind] = dict(sorted(_numbered(structs[kind])))
+            found[kind] = dict(sorted(_numbered_fields(structs[kind])))
             wanted += [name[1:] for name in found[kind].values() if name.startswith("~")]
     return dict(sorted(found.items()))
 
@@ -132,28 +134,28 @@ def field_numbers(shapes: Shapes) -> dict[str, dict[int, str]]:
 def _sources() -> Iterator[Path]:
     for module, packages in _SOURCES.items():
         command = ["go", "list", "-m", "-f", "{{.Dir}}", module]
-        place = subprocess.run(  # noqa: S603 - our own command
+        directory = subprocess.run(  # noqa: S603 - our own command
             command, cwd=HERE, capture_output=True, text=True, check=True
         ).stdout.strip()
-        yield from (Path(place) / package / "types.go" for package in packages)
+        yield from (Path(directory) / package / "types.go" for package in packages)
 
 
-def _numbered(struct: str) -> Iterator[tuple[int, str]]:
-    """Pointers, and what JSON writes although it is empty, say something even if it is nothing."""
+def _numbered_fields(struct: str) -> Iterator[tuple[int, str]]:
+    """Yield field numbers and names; pointers and fields without omitempty have a meaning when empty."""
     for member in _MEMBER.finditer(struct):
         name, *more = member["json"].split(",")
         if not name:
             yield int(member["number"]), f"~{member['type'].rpartition('.')[2]}"
         else:
-            kept = member["type"].startswith("*") or "omitempty" not in more
-            yield int(member["number"]), f"{name}?" if kept else name
+            always_present = member["type"].startswith("*") or "omitempty" not in more
+            yield int(member["number"]), f"{name}?" if always_present else name
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as place, control_plane(Path(place)) as plane:
-        shapes = extract(plane.client().get)
-    _write(core.SCHEMAS_FILE, shapes)
-    _write(protobuf.FIELD_NUMBERS_FILE, field_numbers(shapes))
+    with tempfile.TemporaryDirectory() as directory, control_plane(Path(directory)) as plane:
+        notations = extract(plane.client().get)
+    _write(core.SCHEMAS_FILE, notations)
+    _write(protobuf.FIELD_NUMBERS_FILE, field_numbers(notations))
 
 
 def _write(path: Path, content: object) -> None:

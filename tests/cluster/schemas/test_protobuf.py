@@ -1,4 +1,4 @@
-"""Objects in protobuf are read as the JSON that a real API server gives of the same objects."""
+"""Objects in protobuf are decoded to the JSON that a real API server returns for them."""
 
 import contextlib
 import urllib.request
@@ -16,7 +16,7 @@ from tests.k8s.controlplane import ControlPlane
 MAGIC = b"k8s\x00"
 
 PODS: dict[str, dict[str, Any]] = {
-    "a pod with all sorts of fields": {
+    "a pod with many fields": {
         "spec": {
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 0,
@@ -98,51 +98,51 @@ ALL = OTHERS | {name: ("/api/v1/namespaces/{}/pods", pod) for name, pod in PODS.
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_object_is_read_as_its_json(k8s: ControlPlane, namespace: str, name: str) -> None:
-    place, body = ALL[name]
+def test_protobuf_agrees_with_json(k8s: ControlPlane, namespace: str, name: str) -> None:
+    path_template, body = ALL[name]
     client = k8s.client()
     metadata = {"name": "a", "namespace": namespace, "labels": {"x": "y"}, "finalizers": ["a.b/c"]}
     if "involvedObject" in body:
         body = body | {"involvedObject": body["involvedObject"] | {"namespace": namespace}}
-    client.create(place.format(namespace), {"metadata": metadata, **body})
-    path = f"{place.format(namespace)}/a"
-    assert protobuf.decode(in_protobuf(client, path)) == without_nothing(client.get(path))
+    client.create(path_template.format(namespace), {"metadata": metadata, **body})
+    path = f"{path_template.format(namespace)}/a"
+    assert protobuf.decode(get_protobuf(client, path)) == without_nulls(client.get(path))
 
 
-def in_protobuf(client: Client, path: str) -> bytes:
+def get_protobuf(client: Client, path: str) -> bytes:
     headers = {"Authorization": f"Bearer {client.token}", "Accept": protobuf.MEDIA_TYPE}
     request = urllib.request.Request(client.url + path, headers=headers)  # noqa: S310 - https
-    with client._open(request) as answer:
-        return answer.read()
+    with client._open(request) as response:
+        return response.read()
 
 
-def without_nothing(value: Any) -> Any:  # noqa: ANN401 - as JSON has it
-    """A null that JSON says is nothing in protobuf."""
+def without_nulls(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Remove nulls, which protobuf does not have."""
     if isinstance(value, dict):
-        return {name: without_nothing(inner) for name, inner in value.items() if inner is not None}
-    return [without_nothing(inner) for inner in value] if isinstance(value, list) else value
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
-REFUSED = {
-    "nothing": b"",
+INVALID = {
+    "no bytes": b"",
     "JSON": b"{}",
     "an envelope that ends too early": MAGIC + b"\x0a\x05abc",
-    "a kind that nobody knows": MAGIC + b"\x0a\x0b\x0a\x02v1\x12\x05Other",
+    "an unknown kind": MAGIC + b"\x0a\x0b\x0a\x02v1\x12\x05Other",
     "a number that never ends": MAGIC + b"\xff" * 20,
-    "a sort of field that there is not": MAGIC + b"\x0b",
-    "a number for a text": MAGIC + b"\x08\x01",
-    "a text that is not UTF-8": MAGIC + b"\x0a\x03\x0a\x01\xff",
+    "an unknown wire type": MAGIC + b"\x0b",
+    "a number for a string": MAGIC + b"\x08\x01",
+    "a string that is not UTF-8": MAGIC + b"\x0a\x03\x0a\x01\xff",
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_other_bytes_are_refused(name: str) -> None:
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_messages(name: str) -> None:
     with pytest.raises(ProtobufError):
-        protobuf.decode(REFUSED[name])
+        protobuf.decode(INVALID[name])
 
 
 @given(st.binary(max_size=64))
-def test_no_bytes_break_the_reader(inner: bytes) -> None:
-    said = b"\x0a\x09\x0a\x02v1\x12\x03Pod"
+def test_any_bytes_are_decoded_or_rejected(inner: bytes) -> None:
+    type_meta = b"\x0a\x09\x0a\x02v1\x12\x03Pod"
     with contextlib.suppress(ProtobufError):
-        protobuf.decode(MAGIC + said + b"\x12" + bytes([len(inner)]) + inner)
+        protobuf.decode(MAGIC + type_meta + b"\x12" + bytes([len(inner)]) + inner)
