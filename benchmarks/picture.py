@@ -1,7 +1,7 @@
-"""Draws the pictures in the README: `python benchmarks/picture.py`.
+"""Draw the pictures of the README: `python benchmarks/picture.py`.
 
-`plan.svg` is the plan of an example. `demo.svg` has two moments of the demonstration, which is run for it as
-`make demo` does.
+`plan.svg` is the plan of an example. `demo.svg` has two views of the demonstration, which is run as in `make
+demo`.
 """
 
 import asyncio
@@ -57,24 +57,24 @@ font-size: {char_height}px; line-height: {line_height}px;
 
 
 def main() -> None:
-    """Draw both."""
-    _keep("plan.svg", "shoal plan -f examples/worlds/team.yaml", _draw_plan)
+    """Draw both pictures."""
+    _save_svg("plan.svg", "shoal plan -f examples/worlds/team.yaml", _draw_plan)
     with _cluster() as home:
-        frames = asyncio.run(_film(home))
-    _keep("demo.svg", "make demo", lambda paper: paper.print(frames[0], "", frames[1]))
+        frames = asyncio.run(_record_demo(home))
+    _save_svg("demo.svg", "make demo", lambda console: console.print(frames[0], "", frames[1]))
 
 
-def _keep(name: str, title: str, fill: Callable[[Console], object]) -> None:
-    paper = Console(record=True, width=124, force_terminal=True, highlight=False, file=io.StringIO())
-    fill(paper)
-    picture = paper.export_svg(title=title, code_format=FRAME, unique_id=name.removesuffix(".svg"))
-    (IMAGES / name).write_text(picture, encoding="utf-8")
+def _save_svg(name: str, title: str, fill: Callable[[Console], object]) -> None:
+    console = Console(record=True, width=124, force_terminal=True, highlight=False, file=io.StringIO())
+    fill(console)
+    svg = console.export_svg(title=title, code_format=FRAME, unique_id=name.removesuffix(".svg"))
+    (IMAGES / name).write_text(svg, encoding="utf-8")
 
 
-def _draw_plan(paper: Console) -> None:
+def _draw_plan(console: Console) -> None:
     intake = files.load([str(WORLD)])
     steps = run_cycles(world_of(view for _, view in intake.views), SchedulerConfig())
-    draw_plan(paper, steps[-1], report(steps, SchedulerConfig()))
+    draw_plan(console, steps[-1], report(steps, SchedulerConfig()))
 
 
 # --- the demonstration -------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _draw_plan(paper: Console) -> None:
 
 @contextmanager
 def _cluster() -> Iterator[Path]:
-    """The cluster of the demonstration, with the pools and the first job."""
+    """Run the cluster of the demonstration, with its pools and first job; yields its home."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SHOAL_HOME"] = str(Path(directory) / "home")
         _shoal("up", "-d", "--nodes", "4", "--node-cpu", "2", "--node-memory", "1Gi")
@@ -99,32 +99,32 @@ def _shoal(*arguments: str) -> None:
     subprocess.run([str(Path(sys.executable).with_name("shoal")), *arguments], check=True)  # noqa: S603 - our own command
 
 
-async def _film(home: Path) -> list[RenderableType]:
-    """What is seen when jobs have borrowed, and when the owner has taken its machines back."""
+async def _record_demo(home: Path) -> list[RenderableType]:
+    """The view when jobs run on borrowed nodes, and the view after the owner has reclaimed them."""
     cluster = KubernetesCluster(resolve_access(home, "", ""))
     colours = JobColours()
     watcher = ClusterWatcher(cluster, SchedulerConfig(scheduler_names=("*",)))
     try:
         async with watcher.running():
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
-            first = await _moment(watcher, colours, lambda view: _at_work(view, allreduce=4, sweep=2))
+            first = await _capture(watcher, colours, lambda view: _has_running(view, allreduce=4, sweep=2))
             await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "decode.yaml"))
-            second = await _moment(watcher, colours, lambda view: _at_work(view, decode=4))
+            second = await _capture(watcher, colours, lambda view: _has_running(view, decode=4))
     finally:
         await cluster.close()
     return [first, second]
 
 
-def _at_work(view: ClusterView, **jobs: int) -> bool:
-    working = {job.job.rpartition("/")[2]: job.running for job in view.jobs}
-    return all(working.get(name, 0) >= pods for name, pods in jobs.items())
+def _has_running(view: ClusterView, **jobs: int) -> bool:
+    running = {job.job.rpartition("/")[2]: job.running for job in view.jobs}
+    return all(running.get(name, 0) >= pods for name, pods in jobs.items())
 
 
-async def _moment(
-    watcher: ClusterWatcher, colours: JobColours, is_it: Callable[[ClusterView], bool]
+async def _capture(
+    watcher: ClusterWatcher, colours: JobColours, is_reached: Callable[[ClusterView], bool]
 ) -> RenderableType:
     async with asyncio.timeout(60):
-        while not is_it(view := watcher.view()):
+        while not is_reached(view := watcher.view()):
             await watcher.changed.wait()
     return render_view(view, list(watcher.take_events())[-4:], colours, title=view_title(view), height=40)
 

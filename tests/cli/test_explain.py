@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.cli.input.jobnames import NotOneJobError, find
+from shoal.cli.input.job_names import JobNameError, find_job
 from tests.builders import batch_job, node, open_pool, pod, template, tyjob
 from tests.cli.process import SHOAL_IN_SHELL, shell, shoal
 
@@ -131,8 +131,8 @@ FOUND = {
     "GANG/g": "Gang/b/g",
 }
 NOT_FOUND = {
-    "train": "means 2 jobs: TYJob/a/train, TYJob/b/train",
-    "b/ads": "means 2 jobs: TrainingJob/b/ads, Pod/b/ads",
+    "train": "matches 2 jobs: TYJob/a/train, TYJob/b/train",
+    "b/ads": "matches 2 jobs: TrainingJob/b/ads, Pod/b/ads",
     "trian": "did you mean TYJob/a/train, TYJob/b/train",
     "job/b/render": "did you mean Pod/b/render-0?",
     "zzzzzz": "the plan has DIJob/b/atari, Gang/b/g, Pod/b/ads",
@@ -141,13 +141,13 @@ NOT_FOUND = {
 
 @pytest.mark.parametrize("name, job", FOUND.items())
 def test_a_job_is_found_by_any_unique_name(name: str, job: str) -> None:
-    assert find(name, JOBS) == job
+    assert find_job(name, JOBS) == job
 
 
 @pytest.mark.parametrize("name, message", NOT_FOUND.items())
 def test_error_of_a_missing_or_ambiguous_name_lists_jobs(name: str, message: str) -> None:
-    with pytest.raises(NotOneJobError) as problem:
-        find(name, JOBS)
+    with pytest.raises(JobNameError) as problem:
+        find_job(name, JOBS)
     assert message in str(problem.value)
     assert len(str(problem.value)) < 300
 
@@ -175,8 +175,8 @@ def test_a_batch_job_without_waiting_pods(tmp_path: Path) -> None:
 
 
 def test_error_lists_only_a_few_of_many_jobs() -> None:
-    with pytest.raises(NotOneJobError, match=r"means 500 jobs: .* and 490 more") as problem:
-        find("same", [f"Pod/ns{i}/same" for i in range(500)])
+    with pytest.raises(JobNameError, match=r"means 500 jobs: .* and 490 more") as problem:
+        find_job("same", [f"Pod/ns{i}/same" for i in range(500)])
     assert len(str(problem.value)) < 300
 
 

@@ -15,7 +15,7 @@ from shoal.cache.pod_index import all_pods
 from shoal.cache.world import World
 from shoal.cli.input import files
 from shoal.cli.input.connection import cluster_options, resolve_access
-from shoal.cli.input.jobnames import NotOneJobError, find
+from shoal.cli.input.job_names import JobNameError, find_job
 from shoal.cli.input.options import config_option, filename_options, parse_duration
 from shoal.cli.input.planning import open_policy, plan_output_option, read_cluster, read_config
 from shoal.engine.config import SchedulerConfig
@@ -35,7 +35,7 @@ def explain_job(
     terms = Terms(config, steps[-1].snapshot.now, policy)
     try:
         workload = _find_workload(job, world, steps[-1], terms)
-    except NotOneJobError as problem:
+    except JobNameError as problem:
         click.echo(f"error: {printable(str(problem))}", err=True)
         raise click.exceptions.Exit(2) from None
     return build_explanation(world, terms, steps, workload)
@@ -45,7 +45,7 @@ def _find_workload(job: str, world: World, step: CycleResult, terms: Terms) -> W
     """The workload of a job; for a batch Job the first of its pods that is not scheduled, if there is one."""
     workloads = {workload.key: workload for workload in step.snapshot.workloads}
     batch = {f"Job/{'/'.join(key)}" for key in world.batch_jobs}
-    key = find(job, workloads.keys() | batch)
+    key = find_job(job, workloads.keys() | batch)
     if key in workloads:
         return workloads[key]
     pods = all_pods(world, terms.config, terms.now)
@@ -53,7 +53,7 @@ def _find_workload(job: str, world: World, step: CycleResult, terms: Terms) -> W
         each for each in workloads.values() if key in {_owner_key(pods, each, task) for task in each.tasks}
     ]
     if not owned:
-        raise NotOneJobError(f"{key} has no running or waiting pod")
+        raise JobNameError(f"{key} has no running or waiting pod")
     return next((each for each in owned if step.plan.verdict(each).state != "ScheduledSucceed"), owned[0])
 
 

@@ -90,7 +90,7 @@ async def _read_cluster(access: "Access", config: SchedulerConfig | None, now: f
 
 async def cluster_config(cluster: "Cluster") -> SchedulerConfig:
     """The configuration that the cluster's scheduler has published; the defaults if it has not."""
-    from shoal.scheduler.config import published
+    from shoal.scheduler.settings import published
 
     try:
         config = await published(cluster) or SchedulerConfig()

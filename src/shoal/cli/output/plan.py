@@ -357,9 +357,7 @@ def _cells(entry: "TaskEntry", node: "NodeEntry") -> Row:
 
 def _node_text(entry: "TaskEntry", node: "NodeEntry") -> str:
     """Whether a node is chosen, fits, or why not."""
-    fits_text = (
-        "fits" if entry.count == 1 or not entry.waiting else f"fits {node.fits_text} of {entry.waiting}"
-    )
+    fits_text = "fits" if entry.count == 1 or not entry.waiting else f"fits {node.takes} of {entry.waiting}"
     fit_text = fits_text if node.fits else node.why
     if not node.chosen:
         return fit_text

@@ -1,6 +1,6 @@
 """Descriptions of jobs of all kinds: their state, why they wait, and their pods."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.cli.input.selection import is_owned_by
 from shoal.cli.input.session import Session
@@ -15,7 +15,9 @@ from shoal.cli.output.describe.common import (
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import PODS, Object
 from shoal.cluster.times import format_age
-from shoal.kinds.base import JobKind
+
+if TYPE_CHECKING:
+    from shoal.kinds.base import JobKind
 
 _SHOWN_APART: Final = (
     "conditions",
@@ -30,7 +32,7 @@ _SHOWN_APART: Final = (
 
 
 def describe(
-    kind: JobKind[Any], writer: DescriptionWriter, session: Session, job: Object, now: float
+    kind: "JobKind[Any]", writer: DescriptionWriter, session: Session, job: Object, now: float
 ) -> None:
     """Describe a job: its spec without the pod templates, its state, its pods and their nodes."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
@@ -41,19 +43,19 @@ def describe(
         writer.table("Roles", [["Role", "Pods"], *roles], 1)
     writer.heading("Status")
     write_fields(writer, {name: value for name, value in status.items() if name not in _SHOWN_APART}, 1)
-    _scaled(writer, status)
+    _write_scale_records(writer, status)
     write_conditions(writer, job, now)
-    _pods(writer, session, job, now)
+    _write_pods(writer, session, job, now)
 
 
-def _scaled(writer: DescriptionWriter, status: Object) -> None:
+def _write_scale_records(writer: DescriptionWriter, status: Object) -> None:
     rows = [[scalar_text(value) for value in record.values()] for record in status.get("scaleRecords") or ()]
     if rows:
         titles = [field_title(name) for name in status["scaleRecords"][0]]
         writer.table("Scaled", [titles, *rows], 1)
 
 
-def _pods(writer: DescriptionWriter, session: Session, job: Object, now: float) -> None:
+def _write_pods(writer: DescriptionWriter, session: Session, job: Object, now: float) -> None:
     """The pods of the job, and the nodes that are allocated to or reserved for pods."""
     pods = [
         pod
@@ -67,7 +69,8 @@ def _pods(writer: DescriptionWriter, session: Session, job: Object, now: float) 
             (pod.get("spec") or {}).get("nodeName", NONE),
             (pod.get("status") or {}).get("podIP", NONE),
             sum(
-                one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ()
+                each.get("restartCount", 0)
+                for each in (pod.get("status") or {}).get("containerStatuses") or ()
             ),
             format_age(pod["metadata"].get("creationTimestamp"), now),
         ]

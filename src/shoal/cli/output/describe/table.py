@@ -11,7 +11,6 @@ from shoal.cli.output.describe.common import DescriptionWriter
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import EVENTS, NODES, PODS, SECRETS, Object, Resource, resource_of
-from shoal.kinds.base import job_kinds
 
 _Describe = Callable[[DescriptionWriter, Session, Object, float], None]
 
@@ -24,7 +23,7 @@ _KINDS: Final[dict[str, _Describe]] = {
 
 
 def describe_object(session: Session, resource: Resource[Any], obj: Object, *, events: bool) -> str:
-    """An object for people: its fields, its state, and its events."""
+    """Describe an object: its fields, its conditions, and its events."""
     writer, now = DescriptionWriter(), time.time()
     common.write_identity(writer, obj)
     describe = _describer(resource)
@@ -38,16 +37,18 @@ def describe_object(session: Session, resource: Resource[Any], obj: Object, *, e
 
 
 def _describer(resource: Resource[Any]) -> _Describe | None:
-    """How objects of a kind are described; None if field by field."""
+    """The description of a kind; None if its objects are described field by field."""
+    if resource.full_name in _KINDS or not resource.group:  # no job kind, and these are slow to import
+        return _KINDS.get(resource.full_name)
+    from shoal.kinds.base import job_kinds
+
     kind = job_kinds().get(resource.kind)
-    if kind and kind.group == resource.group:
-        return partial(jobs.describe, kind)
-    return _KINDS.get(resource.full_name)
+    return partial(jobs.describe, kind) if kind and kind.group == resource.group else None
 
 
-def _events(session: Session, resource: Resource[Any], thing: Object) -> list[Object]:
+def _events(session: Session, resource: Resource[Any], obj: Object) -> list[Object]:
     """The events of an object; for a cluster-scoped object those of all namespaces."""
-    metadata = thing["metadata"]
+    metadata = obj["metadata"]
     fields = [f"involvedObject.kind={resource.kind}", f"involvedObject.name={metadata['name']}"]
     # Events of nodes have the node's name in place of its uid.
     fields += [f"involvedObject.uid={metadata['uid']}"] if resource.namespaced else []
