@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from clusters import Raw, arriving
+from clusters import Raw, new_pods
 from measuring import Row, by_turns, rates
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
@@ -32,7 +32,7 @@ async def _creates(plane: ControlPlane, count: int) -> Row:
     numbers = itertools.count()
 
     def pods() -> list[Raw]:
-        return [*arriving(itertools.islice(numbers, count))]
+        return [*new_pods(itertools.islice(numbers, count))]
 
     home = KubernetesCluster(find_access(str(plane.kubeconfig())))
     plain = aiohttp.TCPConnector(limit=_AT_ONCE, ssl=_trust(plane))

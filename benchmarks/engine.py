@@ -20,23 +20,23 @@ import numpy as np
 from clusters import (
     GANG,
     Raw,
-    classes,
-    crowd,
+    distinct_nodes,
+    distinct_pods,
+    elastic_jobs,
+    full_nodes,
     full_pools,
-    gang,
-    gangs,
-    gpu_hosts,
-    idle,
-    intruders,
-    loose,
-    machines,
-    motley_gang,
-    motley_trainers,
-    running,
-    seated_trainers,
+    gpu_nodes,
+    high_priority_pods,
+    mixed_elastic_jobs,
+    mixed_gang,
+    mixed_nodes,
+    pods_without_requests,
+    priority_classes,
+    running_elastic_jobs,
+    running_pods,
     small_gangs,
-    sundry,
-    trainers,
+    tyjob_gangs,
+    uniform_gang,
 )
 from shoal.api import kinds
 from shoal.cache.snapshots import BuiltSnapshot, build_snapshot
@@ -73,7 +73,9 @@ def headline(scale: int, only: str) -> None:
             row(title, world(objects()))
     quiet = f"{nodes * 20:,} running pods, nothing changed"
     if only in quiet:
-        view, size = measured(lambda: world([*machines(nodes), *running(nodes * 20, nodes)]), nodes * 20)
+        view, size = measured(
+            lambda: world([*mixed_nodes(nodes), *running_pods(nodes * 20, nodes)]), nodes * 20
+        )
         row(quiet, view)
         print(f"\nMemory of the last cluster and its snapshot: {size:.2f} KiB per pod.\n")
 
@@ -84,47 +86,53 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
     units = hosts * 8
     pools = waiting = round(pods**0.5)
     return {
-        f"{pods:,} pods in gangs of {GANG}": lambda: [*machines(nodes), *gangs(pods)],
-        f"{pods:,} different loose pods": lambda: [*machines(nodes), *loose(pods)],
+        f"{pods:,} pods in gangs of {GANG}": lambda: [*mixed_nodes(nodes), *tyjob_gangs(pods)],
+        f"{pods:,} different loose pods": lambda: [*mixed_nodes(nodes), *distinct_pods(pods)],
         f"{pods // 10:,} pods without requests, all nodes different": lambda: [
-            *sundry(nodes),
-            *idle(pods // 10),
+            *distinct_nodes(nodes),
+            *pods_without_requests(pods // 10),
         ],
         f"{pods // 5:,} different pods, no room for any": lambda: [
-            *machines(nodes, full=True),
-            *loose(pods // 5),
+            *mixed_nodes(nodes, full=True),
+            *distinct_pods(pods // 5),
         ],
-        f"a gang of {gang_size} preempts in a full pool": lambda: [*crowd(nodes), gang(gang_size)],
+        f"a gang of {gang_size} preempts in a full pool": lambda: [
+            *full_nodes(nodes),
+            uniform_gang(gang_size),
+        ],
         f"a gang of {gang_size} different pods preempts in a full pool": lambda: [
-            *crowd(nodes),
-            motley_gang(gang_size),
+            *full_nodes(nodes),
+            mixed_gang(gang_size),
         ],
         f"a gang of {gang_size} shrinks elastic jobs in a full pool": lambda: [
-            *classes(),
-            *gpu_hosts(nodes),
-            *seated_trainers(jobs, [nodes * 8 // jobs] * jobs, nodes),
-            gang(gang_size, gpus=1),
+            *priority_classes(),
+            *gpu_nodes(nodes),
+            *running_elastic_jobs(jobs, [nodes * 8 // jobs] * jobs, nodes),
+            uniform_gang(gang_size, gpus=1),
         ],
-        f"{pods // 20} single pods preempt in a full pool": lambda: [*crowd(nodes), *intruders(pods // 20)],
+        f"{pods // 20} single pods preempt in a full pool": lambda: [
+            *full_nodes(nodes),
+            *high_priority_pods(pods // 20),
+        ],
         f"{pools} full pools, {waiting} small gangs waiting in each": lambda: [
             *full_pools(pools, nodes // pools),
             *small_gangs(pools, waiting),
         ],
         f"{jobs:,} elastic jobs grow over {units:,} GPUs ({hosts:,} nodes)": lambda: [
-            *gpu_hosts(hosts),
-            *trainers(jobs),
+            *gpu_nodes(hosts),
+            *elastic_jobs(jobs),
         ],
         f"{jobs:,} elastic jobs of many shapes and ranges grow ({hosts:,} nodes)": lambda: [
-            *gpu_hosts(hosts),
-            *motley_trainers(jobs),
+            *gpu_nodes(hosts),
+            *mixed_elastic_jobs(jobs),
         ],
         f"{jobs:,} elastic jobs fill {hosts:,} nodes, nothing changes": lambda: [
-            *gpu_hosts(hosts),
-            *seated_trainers(jobs, [units // jobs] * jobs, hosts),
+            *gpu_nodes(hosts),
+            *running_elastic_jobs(jobs, [units // jobs] * jobs, hosts),
         ],
         f"{jobs:,} elastic jobs fill {hosts:,} nodes, half of them give up one": lambda: [
-            *gpu_hosts(hosts),
-            *seated_trainers(jobs, [units // jobs - 1, units // jobs + 1] * (jobs // 2), hosts),
+            *gpu_nodes(hosts),
+            *running_elastic_jobs(jobs, [units // jobs - 1, units // jobs + 1] * (jobs // 2), hosts),
         ],
     }
 
@@ -141,8 +149,8 @@ def growth(scale: int) -> None:
 
 def grow(nodes: int, pods: int) -> None:
     """One line of the growth table."""
-    together = planning(world([*machines(nodes), *gangs(pods)]))
-    apart = planning(world([*machines(nodes), *loose(pods)]))
+    together = planning(world([*mixed_nodes(nodes), *tyjob_gangs(pods)]))
+    apart = planning(world([*mixed_nodes(nodes), *distinct_pods(pods)]))
     cells = [f"{pods:,} | {t:.3f} s | {t / pods * 1e6:.0f}" for t in (together, apart)]
     print(f"| {nodes:,} | {' | '.join(cells)} |", flush=True)
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import uvicorn
 
-from clusters import arriving
+from clusters import new_pods
 from measuring import Row, by_turns, rates
 from shoal.apiserver.credentials import Credentials
 from shoal.apiserver.http.server import listening, serving
@@ -30,7 +30,7 @@ async def listing(place: Path, count: int) -> Row:
         serving(home, credentials) as url,
         aiohttp.ClientSession(headers=headers, connector=connections) as session,
     ):
-        for pod in arriving(range(count)):
+        for pod in new_pods(range(count)):
             await home.create(PODS, pod)
         text = await _get(session, url + PODS.path())
         async with _sending(text, credentials) as bare:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a real API se
 
 import uvloop
 
-from clusters import POOL, Raw, arriving, batch_jobs, machines, two_pools
+from clusters import POOL, Raw, batch_jobs, mixed_nodes, new_pods, two_pools
 from measuring import Row
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
@@ -102,7 +102,7 @@ async def _elsewhere(crowd: int, simulation: Simulation) -> float:
         async with running(home, CONFIG, clock=simulation.clock) as manager:
             await manager.ready()
             await asyncio.sleep(1 + crowd / 50)  # until all of the crowd have been told why they wait
-            for pod in arriving(range(10)):
+            for pod in new_pods(range(10)):
                 pod["metadata"]["annotations"] = {POOL: "b"}
                 with _counted(home, "bind", 1) as bound:
                     begun = time.process_time()
@@ -179,7 +179,7 @@ async def real(pods: int) -> dict[str, Row]:
         try:
             with control_plane(Path(place)) as plane:
                 home = KubernetesCluster(find_access(str(plane.kubeconfig())))
-                arrivals = list(arriving(range(pods)))
+                arrivals = list(new_pods(range(pods)))
                 await _fill(home, 100, PODS, arrivals)
                 spent, writes = await _placing(home, pods)
                 names = [pod["metadata"]["name"] for pod in arrivals]
@@ -198,7 +198,7 @@ async def real(pods: int) -> dict[str, Row]:
 
 
 async def _fill(cluster: Cluster, nodes: int, resource: Resource[Raw], objects: Iterable[Raw]) -> None:
-    for node in machines(nodes):
+    for node in mixed_nodes(nodes):
         made = await cluster.create(NODES, node)
         if not made.get("status", {}).get("allocatable"):
             await cluster.patch_status(NODES, made["metadata"]["name"], patch={"status": node["status"]})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from clusters import Raw, arriving
+from clusters import Raw, new_pods
 from measuring import Row, by_turns, rates
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import PODS
@@ -25,10 +25,10 @@ async def writes(place: Path, count: int, *, writers: int, at_once: int = 1) -> 
     bare = _bare(place / "bare.db")
     numbers = itertools.count()
     async with open_home(place / "home") as home:
-        (first,) = arriving([next(numbers)])
+        (first,) = new_pods([next(numbers)])
         kept = msgspec.json.encode(await home.create(PODS, first))
         taken, floor = await by_turns(
-            lambda: _create(home, [*arriving(itertools.islice(numbers, count))], writers),
+            lambda: _create(home, [*new_pods(itertools.islice(numbers, count))], writers),
             lambda: _insert(bare, [kept] * count, at_once),
         )
     bare.close()

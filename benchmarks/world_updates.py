@@ -1,7 +1,8 @@
-"""How much it costs to follow a cluster: CPU for its changes, and memory for its pods.
+"""Cost of following a cluster: CPU for its changes, and memory for its pods.
 
-Changes come as the text of whole objects, as an API server sends them, and are measured from there on: read,
-taken in, and shown by four snapshots a second. The floor is a loop that only parses the same texts.
+Changes arrive as the text of complete objects, as an API server sends them. Measured are decoding them,
+applying them to the World, and four snapshots per second. The floor is a loop that only parses the same
+texts.
 """
 
 import functools
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from clusters import Raw, machines, template
+from clusters import Raw, mixed_nodes, pod_template
 from measuring import Row
 from shoal.cache.live import reader, sink
 from shoal.cache.snapshots import SnapshotBuilder
@@ -22,86 +23,88 @@ from shoal.cluster.object_store import Put
 from shoal.cluster.resources import NODES, PODS
 from shoal.engine.config import SchedulerConfig
 
-LOOKS = 4
-"""Snapshots a second."""
+SNAPSHOTS_PER_SECOND = 4
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What following costs: seconds of CPU for each second, KiB for each pod, seconds for one snapshot."""
+    """CPU seconds per second (parsing, updating, building), KiB per pod, and seconds per snapshot."""
 
     parsing: float
-    reading: float
-    looking: float
+    updating: float
+    building: float
     memory: float
-    first: float
-    still: float
+    first_snapshot: float
+    unchanged_snapshot: float
 
     @property
     def cpu(self) -> float:
-        """All of the CPU."""
-        return self.reading + self.looking
+        """CPU seconds per second of updating and building."""
+        return self.updating + self.building
 
 
 async def follow(nodes: int, pods: int) -> Row:
-    """The CPU that 1,000 changes a second take."""
-    cost = following(nodes=nodes, pods=pods, rate=1_000, seconds=5)
+    """Measure the CPU of 1,000 changes per second."""
+    cost = measure(nodes=nodes, pods=pods, rate=1_000, seconds=5)
     return Row(
-        f"{cost.cpu:.0%} of a core ({cost.looking:.0%} for snapshots)",
+        f"{cost.cpu:.0%} of a core ({cost.building:.0%} for snapshots)",
         f"{cost.parsing:.0%} of a core",
         f"{cost.cpu / cost.parsing:.1f}",
         "",
     )
 
 
-async def look(nodes: int, pods: int) -> Row:
-    """A snapshot of a world in which nothing has changed, beside one that is made from scratch."""
-    cost = following(nodes=nodes, pods=pods, rate=1_000, seconds=5)
+async def unchanged_snapshot(nodes: int, pods: int) -> Row:
+    """Measure a snapshot without any change, compared with one that is built from scratch."""
+    cost = measure(nodes=nodes, pods=pods, rate=1_000, seconds=5)
     return Row(
-        f"{cost.still * 1e3:.2f} ms", f"{cost.first * 1e3:.0f} ms", f"{cost.still / cost.first:.4f}", ""
+        f"{cost.unchanged_snapshot * 1e3:.2f} ms",
+        f"{cost.first_snapshot * 1e3:.0f} ms",
+        f"{cost.unchanged_snapshot / cost.first_snapshot:.4f}",
+        "",
     )
 
 
 async def memory(nodes: int, pods: int) -> Row:
-    """What the World and its assembler keep of a pod."""
-    cost = following(nodes=nodes, pods=pods, rate=1_000, seconds=5)
+    """Measure the memory of the World and its snapshot builder, per pod."""
+    cost = measure(nodes=nodes, pods=pods, rate=1_000, seconds=5)
     return Row(f"{cost.memory:.2f} KiB per pod", "-", "-", "≤ 4 KiB")
 
 
 @functools.cache
-def following(*, nodes: int, pods: int, rate: int, seconds: int) -> Cost:
-    """Follow a cluster of so many pods for a while, `rate` changes a second."""
-    stage = Stage(nodes, pods)
-    view = SnapshotBuilder(stage.world, SchedulerConfig())
-    stage.fill_nodes()
-    view.build(0.0)
+def measure(*, nodes: int, pods: int, rate: int, seconds: int) -> Cost:
+    """Follow a cluster for some seconds, with `rate` changes per second."""
+    cluster = ChangingCluster(nodes, pods)
+    builder = SnapshotBuilder(cluster.world, SchedulerConfig())
+    cluster.fill_nodes()
+    builder.build(0.0)
     gc.collect()
     tracemalloc.start()
-    stage.fill_pods()
-    view.build(0.0)
+    cluster.fill_pods()
+    builder.build(0.0)
     gc.collect()
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    first = cpu(lambda: SnapshotBuilder(stage.world, SchedulerConfig()).build(0.0))
-    parsing = reading = looking = 0.0
-    for batch in stage.batches(rate * seconds, rate // LOOKS):
+    first = cpu(lambda: SnapshotBuilder(cluster.world, SchedulerConfig()).build(0.0))
+    parsing = updating = building = 0.0
+    for batch in cluster.batches(rate * seconds, rate // SNAPSHOTS_PER_SECOND):
         parsing += cpu(lambda batch=batch: [msgspec.json.decode(text) for text in batch])  # type: ignore[misc]
-        reading += cpu(lambda batch=batch: stage.take(batch))  # type: ignore[misc]
-        looking += cpu(lambda: view.build(0.0))
+        updating += cpu(lambda batch=batch: cluster.apply(batch))  # type: ignore[misc]
+        building += cpu(lambda: builder.build(0.0))
     return Cost(
         parsing=parsing / seconds,
-        reading=reading / seconds,
-        looking=looking / seconds,
+        updating=updating / seconds,
+        building=building / seconds,
         memory=memory / 1024 / pods,
-        first=first,
-        still=cpu(lambda: view.build(0.0)),
+        first_snapshot=first,
+        unchanged_snapshot=cpu(lambda: builder.build(0.0)),
     )
 
 
-class Stage:
-    """A cluster that changes, and a world that is told of it."""
+class ChangingCluster:
+    """A cluster that changes, and a World that follows it."""
 
     def __init__(self, nodes: int, pods: int) -> None:
-        """Nothing is told yet."""
+        """The World is empty at first."""
         self.world = World(0.0)
         self._read_pod, self._read_node = reader(PODS, self.world), reader(NODES, self.world)
         self._take_pods, self._take_nodes = sink("Pod", self.world), sink("Node", self.world)
@@ -110,22 +113,22 @@ class Stage:
         self._version = 0
 
     def fill_nodes(self) -> None:
-        """Tell of all nodes."""
-        for raw in machines(self._nodes):
+        """Add all nodes to the World."""
+        for raw in mixed_nodes(self._nodes):
             key = ("", raw["metadata"]["name"])
             self._take_nodes([Put(key, "1", self._read_node(msgspec.json.encode(raw)))])
 
     def fill_pods(self) -> None:
-        """Tell of all pods, which run."""
-        self.take(pod(i, f"n{i % self._nodes:05}", "Running") for i in range(self._pods))
+        """Add all pods to the World; all of them run."""
+        self.apply(pod(i, f"n{i % self._nodes:05}", "Running") for i in range(self._pods))
 
     def batches(self, changes: int, size: int) -> Iterator[list[bytes]]:
-        """Pods as they change: some wait, get nodes, run or end."""
+        """Yield batches of changed pods: pending, running or succeeded."""
         for _ in range(0, changes, size):
             yield [self._change() for _ in range(size)]
 
-    def take(self, texts: Iterator[bytes] | list[bytes]) -> None:
-        """Read pods and take them in."""
+    def apply(self, texts: Iterator[bytes] | list[bytes]) -> None:
+        """Decode pods, and apply them to the World."""
         for text in texts:
             record = self._read_pod(text)
             self._take_pods([Put(record.key, str(self._version), record)])
@@ -133,14 +136,14 @@ class Stage:
     def _change(self) -> bytes:
         number, self._version = self._rng.randrange(self._pods), self._version + 1
         phase = self._rng.choice(["Pending", "Running", "Running", "Succeeded"])
-        where = "" if phase == "Pending" else f"n{self._rng.randrange(self._nodes):05}"
-        return pod(number, where, phase)
+        node = "" if phase == "Pending" else f"n{self._rng.randrange(self._nodes):05}"
+        return pod(number, node, phase)
 
 
-def pod(number: int, where: str, phase: str) -> bytes:
-    """A pod as an API server sends it: most of it is of no interest to a scheduler."""
+def pod(number: int, node: str, phase: str) -> bytes:
+    """Return a pod as an API server sends it: a scheduler needs little of it."""
     name = f"p{number:06}"
-    spec: Raw = template("500m", f"{512 + number % 40}Mi", number % 2)["spec"]
+    spec: Raw = pod_template("500m", f"{512 + number % 40}Mi", number % 2)["spec"]
     spec["containers"][0]["env"] = [{"name": f"VARIABLE_{i}", "value": f"value {i} of it"} for i in range(20)]
     spec["volumes"] = [
         {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
@@ -168,14 +171,14 @@ def pod(number: int, where: str, phase: str) -> bytes:
                 "labels": {"app": f"a{number % 500}", "instance": name},
                 "managedFields": [{"manager": "kubelet", "fieldsV1": fields}],
             },
-            "spec": spec | ({"nodeName": where} if where else {}),
+            "spec": spec | ({"nodeName": node} if node else {}),
             "status": {"phase": phase, "conditions": conditions, "podIP": "10.0.0.1"},
         }
     )
 
 
 def cpu(work: Callable[[], object]) -> float:
-    """The CPU time of something."""
+    """Return the CPU time of a call."""
     start = time.process_time()
     work()
     return time.process_time() - start
