@@ -27,6 +27,15 @@ _GC_THRESHOLDS: Final = (50_000, 20, 100)
 """Thresholds of the garbage collector, by generation."""
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_MAX_LOG_SIZE: Final = 10 * 1024 * 1024
+_LOG_FILES: Final = 3
+_OK: Final = b"+"
+DAEMON_FILE: Final = "daemon.json"
+LOG_FILE: Final = "daemon.log"
+KEEP_PODS_SIGNAL: Final = signal.SIGUSR1
+"""Signal that stops a daemon but leaves its pods running."""
+STATUS_PATH: Final = "/shoal/status"
+"""Path of the daemon's status page in the API."""
 
 
 def stop_event() -> asyncio.Event:
@@ -40,11 +49,6 @@ def stop_event() -> asyncio.Event:
 def tune_garbage_collection() -> None:
     """Collect garbage less often: the many long-lived objects contain few reference cycles."""
     gc.set_threshold(*_GC_THRESHOLDS)
-
-
-_MAX_LOG_SIZE: Final = 10 * 1024 * 1024
-_LOG_FILES: Final = 3
-_OK: Final = b"+"
 
 
 @contextlib.contextmanager
@@ -113,14 +117,6 @@ def _redirect_output(path: Path) -> None:
         os.dup2(source, target)
     os.close(null)
     os.close(file)
-
-
-DAEMON_FILE: Final = "daemon.json"
-LOG_FILE: Final = "daemon.log"
-KEEP_PODS_SIGNAL: Final = signal.SIGUSR1
-"""Signal that stops a daemon but leaves its pods running."""
-STATUS_PATH: Final = "/shoal/status"
-"""Path of the daemon's status page in the API."""
 
 
 def write_daemon_info(home: Path, **info: object) -> None:

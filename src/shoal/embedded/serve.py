@@ -163,7 +163,7 @@ async def _stop_pods(agent: Agent, stop_request: StopRequest, echo: Callable[[st
 
     If serving failed without a stop request, containers continue to run, for the next daemon to adopt.
     """
-    runs = agent.running_runs() if stop_request.requested.is_set() and not stop_request.keep_pods else []
+    runs = agent.active_runs() if stop_request.requested.is_set() and not stop_request.keep_pods else []
     if not runs:
         return
     echo(f"Stopping {many(len(runs), 'container')}; interrupt again to kill.")

@@ -57,14 +57,14 @@ def pod_validator(features: Callable[[], RuntimeFeatures], user: int) -> PodVali
     """Make a validator of pods; the features of the runtime are read whenever a pod is checked."""
 
     def validate(spec: Object, path: str) -> Iterator[FieldError]:
-        available = features()
-        return _pod_errors(spec, path, HostLimits(available.mounts, user, "; ".join(available.notes)))
+        now = features()
+        return _pod_errors(spec, path, HostLimits(now.mounts, user, "; ".join(now.notes)))
 
     return validate
 
 
 def has_pods(kind: str) -> bool:
-    """Whether objects of a kind contain pod specs that this machine must be available to run."""
+    """Whether objects of a kind contain pod specs that this machine must be able to run."""
     return kind == PODS.kind or kind in job_kinds()
 
 
@@ -92,10 +92,10 @@ def _pod_errors(spec: Object, path: str, host: HostLimits) -> Iterator[FieldErro
                 yield from _unsupported_errors(container, f"{path}.{field}[{i}]", ("restartPolicy",))
 
 
-def _unsupported_errors(holder: Object, path: str, fields: Iterable[str]) -> Iterator[FieldError]:
+def _unsupported_errors(parent: Object, path: str, fields: Iterable[str]) -> Iterator[FieldError]:
     """Errors for unsupported fields that are set."""
     for field in fields:
-        if holder.get(field):
+        if parent.get(field):
             yield FieldError(f"{path}.{field}", _UNSUPPORTED)
 
 
@@ -130,12 +130,12 @@ def _item_errors(target: Object, path: str) -> Iterator[FieldError]:
         yield from _downward_errors(item, f"{path}.items[{i}]")
 
 
-def _downward_errors(holder: Object, path: str) -> Iterator[FieldError]:
+def _downward_errors(source: Object, path: str) -> Iterator[FieldError]:
     """Errors for pod fields and resources that the downward API does not offer here."""
-    field = (holder.get("fieldRef") or {}).get("fieldPath")
+    field = (source.get("fieldRef") or {}).get("fieldPath")
     if field is not None and not is_supported_field(field):
         yield FieldError(f"{path}.fieldRef.fieldPath", f"{_UNSUPPORTED}: {field}")
-    resource = (holder.get("resourceFieldRef") or {}).get("resource")
+    resource = (source.get("resourceFieldRef") or {}).get("resource")
     if resource is not None and resource not in SUPPORTED_RESOURCES:
         yield FieldError(f"{path}.resourceFieldRef.resource", f"{_UNSUPPORTED}: {resource}")
 

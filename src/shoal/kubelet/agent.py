@@ -36,6 +36,8 @@ from shoal.kubelet.runtime import ResourceUsage, Run, Runtime, UsageReport
 _LOG: Final = logging.getLogger(__name__)
 _POWER_OFF: Final = "power"
 _SYSTEM_HOSTS: Final = Path("/etc/hosts")
+_MIN_WINDOW: Final = 1.0
+"""Shortest window in seconds over which a CPU rate is computed."""
 
 
 class Agent:
@@ -132,7 +134,7 @@ class Agent:
                     with contextlib.suppress(ClusterError):
                         await self._reporter.mark_disrupted(pod, "The daemon is stopping.")
 
-    def running_runs(self) -> list[Run]:
+    def active_runs(self) -> list[Run]:
         """All runs of all pods that have not ended."""
         runtime = self._context.runtime
         return [run for uid in runtime.pods() for run in runtime.runs(uid) if run.exit is None]
@@ -226,7 +228,7 @@ class Agent:
             self._kill_containers(name)
 
     def _kill_containers(self, name: str) -> None:
-        for run in self.running_runs():
+        for run in self.active_runs():
             if run.spec.env.get(NODE_NAME) == name:
                 run.stop(0)
 
@@ -276,10 +278,6 @@ def _system_hosts() -> str:
     with contextlib.suppress(OSError):
         return _SYSTEM_HOSTS.read_text()
     return "127.0.0.1 localhost\n"
-
-
-_MIN_WINDOW: Final = 1.0
-"""Shortest window in seconds over which a CPU rate is computed."""
 
 
 def _select_run(runtime: Runtime, pod: Object, container: str, *, previous: bool) -> Run:

@@ -40,6 +40,7 @@ _INHERITED: Final = frozenset(
 _USER_SPECIFIC: Final = frozenset({"HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"})
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_HOSTS: Final = "/etc/hosts"
 
 
 class EnvironmentContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ def build_environment(pod: Object, container: Object, context: EnvironmentContex
     return variables
 
 
-# --- variables that every container has ---------------------------------------------------------------------
+# --- variables that every container has --------------------------------------------------------------------
 
 
 def _host_variables(context: EnvironmentContext) -> dict[str, str]:
@@ -105,7 +106,7 @@ def _venv_variables(pod: Object, context: EnvironmentContext) -> dict[str, str]:
     return {"VIRTUAL_ENV": directory, "PATH": f"{directory}/bin:{path}"}
 
 
-# --- variables of the pod ---------------------------------------------------------------------------------
+# --- variables of the pod ----------------------------------------------------------------------------------
 
 
 def _env_from(source: Object, sources: ReferencedObjects) -> dict[str, str]:
@@ -151,9 +152,6 @@ def _key_value(pod: Object, source: Object, sources: ReferencedObjects) -> str |
         return None
     kind, name = parse_reference(source) or ("", "")
     raise ConfigError(f"couldn't find key {target['key']} in {kind} {pod['metadata']['namespace']}/{name}")
-
-
-_HOSTS: Final = "/etc/hosts"
 
 
 class PodSandbox(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ _ADDRESS_IN_USE_HINT: Final = (
 
 RunKey = tuple[str, int]
 """Unique key within the pod: container and attempt."""
+_PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
 
 
 class ExitCollector:
@@ -52,23 +53,21 @@ class ExitCollector:
 
     async def collect(self, pod: Object, container: Object, run: Run) -> None:
         """Wait for the end of a run, and store its exit status."""
-        ended = await run.wait()
-        if ended.code != 0 and pod.get("status", {}).get("phase") not in FINISHED_PHASES:
+        status = await run.wait()
+        if status.code != 0 and pod.get("status", {}).get("phase") not in FINISHED_PHASES:
             with contextlib.suppress(OSError):  # the exit status matters even if the log is unreadable
-                ended = await self._explain(pod, container, run, ended)
-        self._known[run.spec.key] = ended
+                status = await self._explain(pod, container, run, status)
+        self._known[run.spec.key] = status
 
-    async def _explain(self, pod: Object, container: Object, run: Run, ended: ExitStatus) -> ExitStatus:
+    async def _explain(self, pod: Object, container: Object, run: Run, status: ExitStatus) -> ExitStatus:
+        """Add the end of the log to the message if the pod asks for it; hint at addresses in use."""
         output = b"".join([piece async for piece in run.log.read(tail=_LOG_LINES)])[-_LOG_BYTES:]
         if _ADDRESS_IN_USE in output.lower():
             hint = _ADDRESS_IN_USE_HINT.format(name=container["name"], ip=self._context.names.address(pod))
             await self._context.record_event(pod, "AddressInUse", hint)
-        if container.get("terminationMessagePolicy") == "FallbackToLogsOnError" and not ended.message:
-            return replace(ended, message=output.decode(errors="replace"))
-        return ended
-
-
-_PROBES: Final = {"startupProbe", "readinessProbe", "livenessProbe"}
+        if container.get("terminationMessagePolicy") == "FallbackToLogsOnError" and not status.message:
+            return replace(status, message=output.decode(errors="replace"))
+        return status
 
 
 class PodContainers:
@@ -107,7 +106,7 @@ class PodContainers:
                     self._probers[key] = self._prober(pod, run, container)
                 self._create_task(self._watch(pod, run, container))
 
-    def runs(self, pod: Object) -> dict[str, Any]:
+    def runs(self, pod: Object) -> dict[str, Sequence[ContainerRun]]:
         """All known runs of each container."""
         found: dict[str, list[ContainerRun]] = {}
         for run in self._context.runtime.runs(self._uid):
@@ -123,10 +122,10 @@ class PodContainers:
 
     def take_probe_failures(self) -> list[tuple[str, str]]:
         """Probe failures since the last call: kind of probe and message."""
-        output = [failure for prober in self._probers.values() for failure in prober.failures]
+        failures = [failure for prober in self._probers.values() for failure in prober.failures]
         for prober in self._probers.values():
             prober.failures.clear()
-        return output
+        return failures
 
     async def _watch(self, pod: Object, run: Run, container: Object) -> None:
         """Probe a run until it ends, and collect its exit status."""
@@ -172,9 +171,8 @@ class PodContainers:
         )
         await context.names.flush()
         sandbox.scratch.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(
-            volumes.make_volumes, pod, sandbox.volumes, location, sources
-        )  # hosts' disks may hang
+        # In a thread: a host path may be on a disk that hangs.
+        await asyncio.to_thread(volumes.make_volumes, pod, sandbox.volumes, location, sources)
         env_context = EnvironmentContext(
             location=location,
             sources=sources,

@@ -23,6 +23,7 @@ Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 KEPT_RUNS: Final = 8
 """Runs of a container that are kept: enough for the back-off, which has reached its maximum by then."""
+_KILLED_CODE: Final = 137
 
 
 class RestartOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ def restart_delay(runs: Sequence[ContainerRun], options: RestartOptions) -> floa
     return options.backoff.delay(failures)
 
 
-# --- active pods ----------------------------------------------------------------------------------------
+# --- active pods -------------------------------------------------------------------------------------------
 
 
 def _advance(observation: PodObservation) -> PodDecision:
@@ -267,7 +268,7 @@ def _failed(observation: PodObservation, name: str) -> bool:
     return last is not None and last.exit is not None and last.exit.code != 0
 
 
-# --- ending pods ------------------------------------------------------------------------------------------
+# --- ending pods -------------------------------------------------------------------------------------------
 
 
 def _stop_sidecars(observation: PodObservation, decision: PodDecision) -> PodDecision:
@@ -326,9 +327,6 @@ def _past_deadline(observation: PodObservation) -> PodDecision:
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """Whether an init container is a sidecar: it runs beside the main containers."""
     return bool(container.get("restartPolicy") == "Always")
-
-
-_KILLED_CODE: Final = 137
 
 
 def container_runs(

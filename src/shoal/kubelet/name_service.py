@@ -31,6 +31,15 @@ from shoal.kubelet.shim.records import write_atomically
 _DOMAIN: Final = "svc.cluster.local"
 _MAX_STALE: Final = 256
 """Stale names that may stay in a file before it is rewritten."""
+_NETWORKS: Final = 254
+_LAST_HOST: Final = 0xFFFE
+_RESERVED_OCTETS: Final = (0, 255)
+"""Last octets that some programs treat as network or broadcast addresses."""
+_LOG: Final = logging.getLogger(__name__)
+_MAX_EXPECTED: Final = 4096
+"""Indices of a Job whose names are allocated before there are pods."""
+_MAX_PEERS: Final = 1024
+"""Hosts whose addresses fit into one environment variable."""
 
 
 class HostName(NamedTuple):
@@ -132,12 +141,6 @@ class _HostsFile:
         self.needs_rewrite = False
 
 
-_NETWORKS: Final = 254
-_LAST_HOST: Final = 0xFFFE
-_RESERVED_OCTETS: Final = (0, 255)
-"""Last octets that some programs treat as network or broadcast addresses."""
-
-
 class AddressesExhaustedError(Exception):
     """Raised when a network has no free address."""
 
@@ -219,12 +222,6 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
-_LOG: Final = logging.getLogger(__name__)
-_MAX_EXPECTED: Final = 4096
-"""Indices of a Job whose names are allocated before there are pods."""
-_MAX_PEERS: Final = 1024
-"""Hosts whose addresses fit into one environment variable."""
-
 _Owner = tuple[str, Key]
 
 
@@ -238,8 +235,8 @@ def pod_host_name(pod: Object) -> HostName:
 
 def pod_aliases(pod: Object) -> tuple[str, ...]:
     """Further names of a pod within its namespace."""
-    called = (pod["metadata"]["name"], pod["spec"].get("hostname", ""))
-    return tuple(one for one in dict.fromkeys(called) if one and one != pod_host_name(pod).host)
+    names = (pod["metadata"]["name"], pod["spec"].get("hostname", ""))
+    return tuple(one for one in dict.fromkeys(names) if one and one != pod_host_name(pod).host)
 
 
 def expected_job_names(job: Object) -> Iterator[HostName]:

@@ -108,9 +108,9 @@ class NodeReporter:
     async def mark_disrupted(self, pod: Object, message: str) -> None:
         """Set DisruptionTarget on a pod: its end is not its own failure."""
         metadata = pod["metadata"]
-        why = make_condition(
+        disrupted = make_condition(
             DISRUPTION, holds=True, since=self._clock(), reason="TerminationByKubelet", message=message
         )
         others = [one for one in pod.get("status", {}).get("conditions", ()) if one["type"] != DISRUPTION]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*others, why]}}
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*others, disrupted]}}
         await self._cluster.patch_status(PODS, metadata["name"], metadata["namespace"], patch=patch)

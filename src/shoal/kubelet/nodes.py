@@ -35,6 +35,10 @@ MAX_PODS: Final = 110
 
 _INVALID_NAME_CHARACTERS: Final = re.compile(r"[^a-z0-9.-]+")
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_DRIVER_TIMEOUT: Final = 10.0
+"""Seconds that nvidia-smi may take."""
+_V1_UNLIMITED: Final = 2**60
+"""Cgroup version 1 writes a huge number if there is no limit."""
 
 
 class LocalNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,12 +122,6 @@ def _parse_millicores(text: str) -> int:
 
 def _parse_bytes(text: str) -> int:
     return Quantity(text).nano // NANO
-
-
-_DRIVER_TIMEOUT: Final = 10.0
-"""Seconds that nvidia-smi may take."""
-_V1_UNLIMITED: Final = 2**60
-"""Cgroup version 1 writes a huge number if there is no limit."""
 
 
 def detect_cpus(root: Path = Path("/")) -> float:

@@ -115,14 +115,14 @@ class PodWorker:
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         if "deletionTimestamp" not in metadata:
             return float(spec.get("terminationGracePeriodSeconds", 30))
-        due = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
-        left = due - self._context.clock()
+        deadline = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
+        left = deadline - self._context.clock()
         return max(min(left, float(metadata.get("deletionGracePeriodSeconds", 0))), 0.0)
 
     async def _report(self, observation: PodObservation, decision: PodDecision) -> None:
         """Write the status of the pod if it has changed."""
-        for kind, said in self._containers.take_probe_failures():
-            await self._context.record_event(self.pod, "Unhealthy", f"{kind} probe failed: {said}")
+        for kind, message in self._containers.take_probe_failures():
+            await self._context.record_event(self.pod, "Unhealthy", f"{kind} probe failed: {message}")
         status = build_pod_status(observation, decision, self._context.names.address(observation.pod))
         if self._has_ended or status == self._reported:
             return

@@ -54,7 +54,7 @@ class Prober:
         """Assume the results of an earlier process until there are new ones."""
         self.health = replace(self.health, started=started or self.health.started, ready=ready)
 
-    # --- kinds of probes----------------------------------------------------------------------------------
+    # --- kinds of probes ----------------------------------------------------------------------------------
 
     async def _run_startup_probe(self, probe: Object) -> None:
         async for succeeded, message in self._results("Startup", probe):

@@ -14,6 +14,25 @@ from shoal.cluster.port import Cluster
 from shoal.cluster.resources import CONFIG_MAPS, SECRETS, Object, Resource
 from shoal.kubelet.nodes import LocalNode
 
+CONFIG_MAP: Final = "ConfigMap"
+SECRET: Final = "Secret"  # noqa: S105 - a kind
+_RESOURCES: Final[Mapping[str, Resource[Object]]] = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
+_KINDS: Final = {
+    "configMapKeyRef": CONFIG_MAP,
+    "secretKeyRef": SECRET,
+    "configMapRef": CONFIG_MAP,
+    "secretRef": SECRET,
+    "configMap": CONFIG_MAP,
+    "secret": SECRET,
+}
+"""The kind that each referring field refers to."""
+_KEYED_FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+SUPPORTED_RESOURCES: Final = frozenset(
+    f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage")
+)
+_REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
+
 
 class ConfigError(Exception):
     """Raised when a container cannot be created because something it refers to does not exist."""
@@ -28,19 +47,6 @@ class LocalReference(NamedTuple):
 
 ReferencedObjects = Mapping[LocalReference, Object | None]
 """The objects behind references; None where an object does not exist."""
-
-CONFIG_MAP: Final = "ConfigMap"
-SECRET: Final = "Secret"  # noqa: S105 - a kind
-_RESOURCES: Final[Mapping[str, Resource[Object]]] = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
-_KINDS: Final = {
-    "configMapKeyRef": CONFIG_MAP,
-    "secretKeyRef": SECRET,
-    "configMapRef": CONFIG_MAP,
-    "secretRef": SECRET,
-    "configMap": CONFIG_MAP,
-    "secret": SECRET,
-}
-"""The kind that each referring field refers to."""
 
 
 def collect_references(spec: Object) -> set[LocalReference]:
@@ -71,12 +77,12 @@ async def _fetch_one(cluster: Cluster, namespace: str, reference: LocalReference
         return None
 
 
-def decode_data(source: Object) -> dict[str, bytes]:
+def decode_data(obj: Object) -> dict[str, bytes]:
     """The decoded data of a config map or secret."""
-    if source["kind"] == SECRET:
-        return {key: base64.b64decode(value) for key, value in source.get("data", {}).items()}
-    text = {key: value.encode() for key, value in source.get("data", {}).items()}
-    return text | {key: base64.b64decode(value) for key, value in source.get("binaryData", {}).items()}
+    if obj["kind"] == SECRET:
+        return {key: base64.b64decode(value) for key, value in obj.get("data", {}).items()}
+    text = {key: value.encode() for key, value in obj.get("data", {}).items()}
+    return text | {key: base64.b64decode(value) for key, value in obj.get("binaryData", {}).items()}
 
 
 def resolve_data(
@@ -84,9 +90,9 @@ def resolve_data(
 ) -> dict[str, bytes] | None:
     """The data that a part of a pod spec refers to; None if an optional object does not exist."""
     reference = parse_reference(source)
-    source = sources.get(reference) if reference else None
-    if source is not None:
-        return decode_data(source)
+    found = sources.get(reference) if reference else None
+    if found is not None:
+        return decode_data(found)
     if target.get("optional") or reference is None:
         return None
     raise ConfigError(f'{reference.kind.lower()} "{reference.name}" not found')
@@ -105,10 +111,6 @@ def _volume_references(spec: Object) -> Iterator[LocalReference]:
     for volume in spec.get("volumes", ()):
         sources = [volume, *volume.get("projected", {}).get("sources", ())]
         yield from filter(None, map(parse_reference, sources))
-
-
-_KEYED_FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
-_ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class PodLocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +134,6 @@ _FIELDS: Final[Mapping[str, Callable[[Object, PodLocation], str]]] = {
     "status.podIPs": lambda _, location: location.ip,
 }
 FIELDS: Final = frozenset(_FIELDS)
-SUPPORTED_RESOURCES: Final = frozenset(
-    f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage")
-)
 
 
 def is_supported_field(path: str) -> bool:
@@ -174,9 +173,6 @@ def _format_pairs(pairs: Mapping[str, str]) -> str:
 
 def _escape(text: str) -> str:
     return "".join(_ESCAPED.get(letter, letter) for letter in text)
-
-
-_REFERENCE: Final = re.compile(r"\$(\$|\(([^()]*)\))")
 
 
 def expand_variables(text: str, variables: Mapping[str, str]) -> str:

@@ -244,7 +244,7 @@ async def test_files_of_runs_are_private(runtime: Runtime) -> None:
     assert {path.stat().st_mode & 0o077 for path in [*files, run.directory.path]} == {0}
 
 
-# --- features that need root-------------------------------------------------------------------------------
+# --- features that need root -------------------------------------------------------------------------------
 
 
 @ROOT

@@ -19,6 +19,10 @@ _CPU_PERIOD: Final = 100_000
 """Microseconds over which a CPU limit is enforced."""
 _V1_CONTROLLERS: Final = ("cpu", "memory", "cpuacct")
 _V2_CONTROLLERS: Final = ("cpu", "memory")
+_USAGE_FILES: Final = ("cpu.stat", "cpuacct.usage", "memory.current", "memory.usage_in_bytes", "memory.stat")
+"""Files of both versions; each cgroup has some of them."""
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class CgroupHierarchies(NamedTuple):
@@ -39,17 +43,17 @@ class CgroupManager:
         """Remove the base directories, unless a container is still running."""
         remove_cgroups([str(base) for base in self._bases])
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def create(self, name: str, limits: Limits) -> list[str]:
         """Create the cgroups of one run, with limits; OSError if the system refuses."""
-        made = []
+        directories = []
         for base in self._bases:
             directory = base / name
             directory.mkdir(exist_ok=True)
-            made.append(str(directory))
+            directories.append(str(directory))
             for file, value in _settings(limits).items():
                 if (directory / file).exists():  # each controller and version has its own files
                     (directory / file).write_text(value)
-        return made
+        return directories
 
 
 def remove_cgroups(directories: list[str]) -> None:
@@ -76,7 +80,7 @@ def _settings(limits: Limits) -> Mapping[str, str]:
     return settings
 
 
-# --- where -------------------------------------------------------------------------------------------------
+# --- hierarchies -------------------------------------------------------------------------------------------
 
 
 def find_hierarchies(name: str) -> CgroupHierarchies:
@@ -86,11 +90,11 @@ def find_hierarchies(name: str) -> CgroupHierarchies:
         base = _first_usable(unified, own.get("", "/"), name, _V2_CONTROLLERS)
         if base:
             return CgroupHierarchies("v2", (base,))
-    places = {kind: mounts[kind] for kind in _V1_CONTROLLERS if kind in mounts}
-    bases = {_first_usable(parent, own.get(kind, "/"), name, ()) for kind, parent in places.items()}
-    if places and None not in bases:
+    mount_points = {kind: mounts[kind] for kind in _V1_CONTROLLERS if kind in mounts}
+    bases = {_first_usable(root, own.get(kind, "/"), name, ()) for kind, root in mount_points.items()}
+    if mount_points and None not in bases:
         return CgroupHierarchies("v1", tuple(sorted(base for base in bases if base)))
-    reason = "this user may not create any" if unified or places else "the system has none"
+    reason = "this user may not create any" if unified or mount_points else "the system has none"
     return CgroupHierarchies("", (), f"CPU and memory limits are not enforced: no cgroups ({reason})")
 
 
@@ -98,11 +102,11 @@ def _mounts() -> dict[str, Path]:
     """Mount point of each version 1 controller and, under the empty name, of version 2."""
     found = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, parent, kind, options, *_ = line.split()
+        _, path, kind, options, *_ = line.split()
         if kind == "cgroup2":
-            found[""] = Path(parent)
+            found[""] = Path(path)
         elif kind == "cgroup":
-            found |= {option: Path(parent) for option in options.split(",") if option in _V1_CONTROLLERS}
+            found |= {option: Path(path) for option in options.split(",") if option in _V1_CONTROLLERS}
     return found
 
 
@@ -127,10 +131,10 @@ def _first_usable(root: Path, own: str, name: str, controllers: tuple[str, ...])
 
 def _is_usable(parent: Path, base: Path, controllers: tuple[str, ...]) -> bool:
     """Whether cgroups below `base` would have these controllers, and processes may be moved there."""
-    wanted = " ".join(f"+{name}" for name in controllers)
+    enable = " ".join(f"+{name}" for name in controllers)
     try:
         for level in (parent, base) if controllers else ():
-            level.joinpath("cgroup.subtree_control").write_text(wanted)
+            level.joinpath("cgroup.subtree_control").write_text(enable)
     except OSError:  # controllers missing or not delegated, or the cgroup has processes
         return False
     return os.access(parent / "cgroup.procs", os.W_OK)
@@ -141,12 +145,6 @@ def _ancestors(start: Path, root: Path) -> Iterator[Path]:
     while start != root:
         start = start.parent
         yield start
-
-
-_FILES: Final = ("cpu.stat", "cpuacct.usage", "memory.current", "memory.usage_in_bytes", "memory.stat")
-"""Files of both versions; each cgroup has some of them."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def read_usage(record: ShimRecord) -> UsageCounters:
@@ -160,7 +158,7 @@ def read_usage(record: ShimRecord) -> UsageCounters:
 def _cgroup_usage(directories: list[str]) -> UsageCounters | None:
     counters: dict[str, int] = {}
     for directory in directories:
-        for file in _FILES:
+        for file in _USAGE_FILES:
             counters |= _read_counters(Path(directory, file))
     memory = counters.get("memory.current", counters.get("memory.usage_in_bytes"))
     if memory is None:
@@ -183,5 +181,5 @@ def _process_usage(shim: int) -> UsageCounters:
     """Sum over the descendants of the shim: it adopts orphans, so they are all processes of the container."""
     found = [stat for pid in process.descendants(shim) if (stat := process.stat(pid))]
     return UsageCounters(
-        sum(stat.ticks for stat in found) / _TICKS, sum(stat.pages for stat in found) * _PAGE
+        sum(stat.ticks for stat in found) / _TICKS_PER_SECOND, sum(stat.pages for stat in found) * _PAGE_SIZE
     )

@@ -17,6 +17,8 @@ from shoal.kubelet.runtime.processes import WatchedProcess, spawn_shim
 _READ_SIZE: Final = 1 << 16
 _BUFFER_LIMIT: Final = 1 << 18
 """Bytes read ahead, approximately, before reading pauses."""
+_DEFAULT_SIZE: Final = (24, 80)
+"""Rows and columns of a terminal whose size the client does not say."""
 
 
 class Stdin:
@@ -113,10 +115,6 @@ class OutputTransport(asyncio.ReadTransport):
         elif data:
             self.reader.feed_data(data)
         return bool(data)
-
-
-_DEFAULT_SIZE: Final = (24, 80)
-"""Rows and columns of a terminal whose size the client does not say."""
 
 
 class Execution:

@@ -23,6 +23,13 @@ SHIM_COMMAND: Final = (sys.executable, "-I", "-S", str(Path(records.__file__).wi
 _CONFIG: Final = 3
 _FIRST_FREE: Final = 16
 """Passed descriptors are first duplicated to this number or above, so that none collides with a target."""
+_MAX_MESSAGE: Final = 4096
+MARKER_VARIABLE: Final = "SHOAL_RUN"
+"""Environment variable that all processes of a run inherit: leftover processes are recognised by it."""
+_LOCK: Final = 4
+_READY: Final = 5
+_POLL_INTERVAL: Final = 0.01
+_MAX_ROUNDS: Final = 1000
 
 
 def spawn_shim(
@@ -59,9 +66,6 @@ def spawn_shim(
     finally:
         for descriptor in (copy, *copies.values()):
             os.close(descriptor)
-
-
-_MAX_MESSAGE: Final = 4096
 
 
 class WatchedProcess:
@@ -126,13 +130,6 @@ async def read_pipe(pipe: int) -> bytes:
         os.close(pipe)
 
 
-MARKER_VARIABLE: Final = "SHOAL_RUN"
-"""Environment variable that all processes of a run inherit: leftover processes are recognised by it."""
-
-_LOCK: Final = 4
-_READY: Final = 5
-
-
 class LaunchedShim(NamedTuple):
     """A started shim: its pid, and a pipe that is closed once the container runs or has failed to start."""
 
@@ -190,10 +187,6 @@ def _config(directory: RunDirectory, spec: ContainerSpec, cgroups: list[str]) ->
         "log_size": spec.log_size,
         "log_files": spec.log_files,
     }
-
-
-_POLL_INTERVAL: Final = 0.01
-_MAX_ROUNDS: Final = 1000
 
 
 def kill_leftovers(record: ShimRecord, marker: str) -> bool:

@@ -74,8 +74,9 @@ class Run:
         A later call can only bring the deadline forward.
         """
         if self.exit is None:
-            by = time.monotonic() + grace
-            self._stop_deadline = by if self._stop_deadline is None else min(by, self._stop_deadline)
+            deadline = time.monotonic() + grace
+            earlier = self._stop_deadline
+            self._stop_deadline = deadline if earlier is None else min(deadline, earlier)
             self._send_stop()
 
     async def execute(
@@ -95,7 +96,7 @@ class Run:
         """CPU and memory used so far; None if it is not running."""
         return None if self._record is None or self.exit is not None else read_usage(self._record)
 
-    # --- supervision ---------------------------------------------------------------------------------------
+    # --- supervision --------------------------------------------------------------------------------------
 
     async def supervise(self, launched: LaunchedShim) -> None:
         """Supervise a shim that was just launched; return once its container runs or has failed to start."""
@@ -171,7 +172,7 @@ class Run:
             self.directory.write_stop_deadline(self._stop_deadline)
         self._shim.send(signal.SIGTERM)
 
-    # --- exit status ---------------------------------------------------------------------------------------
+    # --- exit status --------------------------------------------------------------------------------------
 
     async def _find_exit(self) -> bool:
         """The shim is gone: find out how the run ended; return False if it never ran."""

@@ -18,6 +18,9 @@ from shoal.kubelet.runtime.records import PODS_DIRECTORY, RunDirectory, list_pod
 from shoal.kubelet.runtime.run import Run
 from shoal.kubelet.runtime.spec import ContainerSpec, RuntimeFeatures
 
+_MAX_STARTING: Final = 8
+"""Shims that may be starting at the same time: more would only slow each other down."""
+
 
 def detect_features(home: Path, hierarchies: CgroupHierarchies) -> RuntimeFeatures:
     """Find out by trying what containers can use on this machine; notes say what is missing and why."""
@@ -35,10 +38,6 @@ def _mount_problem(home: Path) -> str:
     """Why containers cannot have mounts, empty if they can; tried in a process of its own."""
     tried = subprocess.run([*SHIM_COMMAND, "probe", home], capture_output=True, text=True, check=False)  # noqa: S603
     return "" if tried.returncode == 0 else tried.stderr.strip().rpartition("\n")[2] or "unknown reason"
-
-
-_MAX_STARTING: Final = 8
-"""Shims that may be starting at the same time: more would only slow each other down."""
 
 
 @asynccontextmanager
@@ -103,7 +102,7 @@ class Runtime:
             del self._starts[run]
 
     def _spawn_shim(self, run: Run) -> LaunchedShim:
-        groups = self._cgroups.make(run_marker(run.spec).replace("/", "."), run.spec.limits)
+        groups = self._cgroups.create(run_marker(run.spec).replace("/", "."), run.spec.limits)
         try:
             return launch_shim(run.directory, run.spec, groups)
         except BaseException:

@@ -86,7 +86,7 @@ class Shim:
         finally:
             os.close(READY)
 
-    # --- starting ------------------------------------------------------------------------------------------
+    # --- starting -----------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         """Fork, and wait until the command is executed; StartError if it never is."""
@@ -131,7 +131,7 @@ class Shim:
         with StartErrorContext("cannot mount the container's volumes"):
             mounts.enter(self._config["mounts"], self._directory)
 
-    # --- watching ------------------------------------------------------------------------------------------
+    # --- watching -----------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Until all processes of the container are gone: write its log, and enforce its stop deadline."""
@@ -220,7 +220,7 @@ class Shim:
         except (OSError, ValueError):  # not sent by the daemon: use the container's own grace period
             return time.monotonic() + float(self._config["grace"])
 
-    # --- exit ----------------------------------------------------------------------------------------------
+    # --- exit ---------------------------------------------------------------------------------------------
 
     def _exit_status(self) -> "tuple[int, int | None, str]":
         """Exit code, signal and reason, as Kubernetes reports them."""
