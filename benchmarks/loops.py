@@ -1,12 +1,12 @@
-"""What scheduler and controllers cost around the engine: CPU for each pod made and placed, and writes.
+"""The cost of scheduler and controllers around the engine: CPU per created and placed pod, and writes.
 
     python benchmarks/loops.py            all of it, as the table in docs/performance.md
     python benchmarks/loops.py --quick    a tenth of the size, to see that it runs
 
-In the simulated home the pods are those of Jobs: the Job controller makes them, and then the scheduler places
-them; or both work at once. The floor is the store: the same objects, or the same bindings, written by a loop
-that does nothing else. The engine's CPU is left out; `benchmarks/engine.py` is about it. In a real API server
-the floor is a loop that makes the same bindings through the same client.
+On the simulated cluster the pods are those of Jobs: the Job controller creates them, and then the scheduler
+places them; or both run at the same time. The floor is the store: the same objects, or the same bindings,
+written by a loop that does nothing else. The engine's CPU is not counted; `benchmarks/engine.py` measures it.
+On a real API server the floor is a loop that makes the same bindings through the same client.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a real API server is had from tests/k8s
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/k8s starts a real API server
 
 import uvloop
 
@@ -41,15 +41,15 @@ from shoal.engine.cycle import cycle
 from shoal.engine.plan import Plan
 from shoal.engine.policy_answers import PolicyAnswers
 from shoal.engine.snapshot import Snapshot
-from shoal.manager import running
+from shoal.manager import job_controllers, running
 from shoal.simulator import SimulatedCluster, Simulation, run
 from tests.k8s.controlplane import NoAssetsError, control_plane
 
 CONFIG = SchedulerConfig()
-_TURNS = 2
-"""How often the simulated home is measured; the least counts: noise of the machine only adds."""
-_AFTER = 5.0
-"""Virtual seconds in which controllers are done with what they have made."""
+_REPEATS = 2
+"""Measurements on the simulated cluster; the minimum counts, as noise of the machine only adds."""
+_SETTLE_TIME = 5.0
+"""Virtual seconds after which controllers are idle again."""
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         print(
             f"| {title}: {pods:,} pods of Jobs, {nodes:,} nodes, simulated | {' | '.join(row)} |", flush=True
         )
-    row = crowded(10_000 // scale)
+    row = with_pending_pods(10_000 // scale)
     print(
         f"| CPU to place a pod while {10_000 // scale:,} wait in another pool | {' | '.join(row)} |",
         flush=True,
@@ -77,53 +77,56 @@ def main() -> None:
 
 
 def simulated(nodes: int, pods: int) -> dict[str, Row]:
-    """The CPU of one pod in the scheduler and in the Job controller, beside that of writing it."""
-    turns = [run(partial(_costs, nodes, pods), seed=1) for _ in range(_TURNS)]
-    costs = _Costs(*map(min, zip(*turns, strict=True)))
+    """Measure the CPU per pod in the scheduler and in the Job controller, apart from that of the store."""
+    measurements = [run(partial(_costs, nodes, pods), seed=1) for _ in range(_REPEATS)]
+    costs = _Costs(*map(min, zip(*measurements, strict=True)))
     return {
-        "CPU to place a pod": _beside(costs.placing, costs.binding, pods, "≤ 0.2 ms"),
-        "CPU to create a pod": _beside(costs.making, costs.creating, pods, ""),
-        "CPU of both at once": _beside(costs.both, costs.creating + costs.binding, pods, ""),
+        "CPU to place a pod": _row(costs.scheduler, costs.binding, pods, "≤ 0.2 ms"),
+        "CPU to create a pod": _row(costs.controller, costs.creating, pods, ""),
+        "CPU of both at once": _row(costs.both, costs.creating + costs.binding, pods, ""),
     }
 
 
-def crowded(crowd: int) -> Row:
-    """All the CPU, the engine's too, from a pod to its binding, beside the same without a crowd elsewhere."""
-    busy, quiet = (run(partial(_elsewhere, count), seed=1) * 1e3 for count in (crowd, 0))
+def with_pending_pods(pending: int) -> Row:
+    """Measure all CPU from a pod to its binding, with and without pending pods in another pool."""
+    busy, quiet = (run(partial(_place_one, count), seed=1) * 1e3 for count in (pending, 0))
     return Row(f"{busy:.1f} ms", f"{quiet:.1f} ms", f"{busy / quiet:.1f}", "")
 
 
-async def _elsewhere(crowd: int, simulation: Simulation) -> float:
-    """The least CPU in which a pod of one pool is placed, while a crowd waits in another."""
+async def _place_one(pending: int, simulation: Simulation) -> float:
+    """Return the least CPU to place a pod of one pool, while pods of another are pending."""
     least = math.inf
     async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as home:
-        for thing in two_pools(crowd):
+        for thing in two_pools(pending):
             await home.create(by_kind()[thing["apiVersion"], thing["kind"]], thing)
         async with running(home, CONFIG, clock=simulation.clock) as manager:
             await manager.ready()
-            await asyncio.sleep(1 + crowd / 50)  # until all of the crowd have been told why they wait
+            await asyncio.sleep(1 + pending / 50)  # until all pending pods have their reason
             for pod in new_pods(range(10)):
                 pod["metadata"]["annotations"] = {POOL: "b"}
                 with _counted(home, "bind", 1) as bound:
-                    begun = time.process_time()
+                    began = time.process_time()
                     await home.create(PODS, pod)
                     await bound.wait()
-                    least = min(least, time.process_time() - begun)
-                await asyncio.sleep(_AFTER)
+                    least = min(least, time.process_time() - began)
+                await asyncio.sleep(_SETTLE_TIME)
     return least
 
 
 class _Costs(NamedTuple):
-    """Seconds of CPU for all pods, without the engine's; `creating` and `binding` are the store's alone."""
+    """Seconds of CPU for all pods, without the engine's.
 
-    making: float
-    placing: float
+    `controller` creates pods, `scheduler` binds them; `creating` and `binding` are the floor: the store.
+    """
+
+    controller: float
+    scheduler: float
     both: float
     creating: float
     binding: float
 
 
-def _beside(spent: float, floor: float, pods: int, goal: str) -> Row:
+def _row(spent: float, floor: float, pods: int, goal: str) -> Row:
     each = (spent - floor) / pods * 1e3
     return Row(
         f"{each:.2f} ms besides the store's", f"{floor / pods * 1e3:.2f} ms", f"{spent / floor:.1f}", goal
@@ -137,36 +140,43 @@ async def _costs(nodes: int, pods: int, simulation: Simulation) -> _Costs:
     jobs = list(batch_jobs(pods))
     async with store() as home:
         await _fill(home, nodes, JOBS, jobs)
-        making = await _making(home, simulation, pods)
-        made = (await home.list(PODS)).items
-        placing, _ = await _placing(home, pods)
+        controller = await _create_pods(home, simulation, pods)
+        pods_made = (await home.list(PODS)).items
+        scheduler, _ = await _place_pods(home, pods)
     async with store() as home:
         await _fill(home, nodes, JOBS, jobs)
-        both, _ = await _placing(home, pods, native=True)
+        both, _ = await _place_pods(home, pods, native=True)
     async with store() as home:
         await _fill(home, nodes, JOBS, [])
-        bodies = [_as_sent(pod) for pod in made]
-        creating = await _at_once(partial(home.create, PODS, body) for body in bodies)
-        binding = await _binding(home, [pod["metadata"]["name"] for pod in made])
-    return _Costs(making, placing, both, creating, binding)
+        bodies = [_request_body(pod) for pod in pods_made]
+        creating = await _write_all(partial(home.create, PODS, body) for body in bodies)
+        binding = await _bind_all(home, [pod["metadata"]["name"] for pod in pods_made])
+    return _Costs(controller, scheduler, both, creating, binding)
 
 
-def _as_sent(pod: Raw) -> Raw:
-    """A pod as somebody makes it; without its owner, which is not there."""
+def _request_body(pod: Raw) -> Raw:
+    """Return a pod as a client sends it, without its owner, which does not exist here."""
     metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "labels", "finalizers")}
     return {"metadata": metadata, "spec": pod["spec"]}
 
 
-async def _making(cluster: Cluster, simulation: Simulation, pods: int) -> float:
-    """The CPU in which controllers make all pods of Jobs."""
+async def _create_pods(cluster: Cluster, simulation: Simulation, pods: int) -> float:
+    """Return the CPU in which controllers create all pods of Jobs."""
     reflectors = Reflectors(cluster)
-    house = ControllerManager(cluster, reflectors, CONFIG, native=True, clock=simulation.clock)
+    controllers = ControllerManager(
+        cluster,
+        reflectors,
+        CONFIG,
+        native=True,
+        job_controllers=job_controllers(native=True),
+        clock=simulation.clock,
+    )
     with _counted(cluster, "create", pods, PODS) as all_made:
-        begun = time.process_time()
-        tasks = [asyncio.create_task(part.run()) for part in (reflectors, house)]
+        began = time.process_time()
+        tasks = [asyncio.create_task(part.run()) for part in (reflectors, controllers)]
         await all_made.wait()
-        await asyncio.sleep(_AFTER)
-        spent = time.process_time() - begun
+        await asyncio.sleep(_SETTLE_TIME)
+        spent = time.process_time() - began
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -174,19 +184,19 @@ async def _making(cluster: Cluster, simulation: Simulation, pods: int) -> float:
 
 
 async def real(pods: int) -> dict[str, Row]:
-    """The writes and the CPU of one pod, beside a loop that only binds."""
+    """Measure writes and CPU per pod, and those of a loop that only binds."""
     with tempfile.TemporaryDirectory() as place:
         try:
             with control_plane(Path(place)) as plane:
                 home = KubernetesCluster(find_access(str(plane.kubeconfig())))
                 arrivals = list(new_pods(range(pods)))
                 await _fill(home, 100, PODS, arrivals)
-                spent, writes = await _placing(home, pods)
+                spent, writes = await _place_pods(home, pods)
                 names = [pod["metadata"]["name"] for pod in arrivals]
                 for name in names:
                     await home.delete(PODS, name, "default", Deletion(grace=0))
                 await _fill(home, 0, PODS, arrivals)
-                floor = await _binding(home, names)
+                floor = await _bind_all(home, names)
                 await home.close()
         except NoAssetsError:
             return {"no API server here": Row("-", "-", "-", "")}
@@ -206,13 +216,13 @@ async def _fill(cluster: Cluster, nodes: int, resource: Resource[Raw], objects: 
         await cluster.create(resource, body)
 
 
-async def _placing(cluster: Cluster, pods: int, *, native: bool = False) -> tuple[float, int]:
-    """The CPU in which a manager places all pods, without the engine's, and how often it writes."""
+async def _place_pods(cluster: Cluster, pods: int, *, native: bool = False) -> tuple[float, int]:
+    """Return the CPU in which a manager places all pods, without the engine's, and its number of writes."""
     with _timed_engine() as engine, _counted(cluster, "bind", pods) as all_bound:
-        begun = time.process_time()
+        began = time.process_time()
         async with running(cluster, CONFIG, native=native) as manager:
             await all_bound.wait()
-            spent = time.process_time() - begun
+            spent = time.process_time() - began
     metrics = manager.metrics.registry.collect()
     writes = sum(one.value for metric in metrics for one in metric.samples if one.name == _WRITES)
     return spent - engine[0], int(writes)
@@ -222,7 +232,7 @@ async def _placing(cluster: Cluster, pods: int, *, native: bool = False) -> tupl
 def _counted(
     cluster: Cluster, verb: str, expected: int, resource: Resource[Any] | None = None
 ) -> Iterator[asyncio.Event]:
-    """Is set when there have been so many writes of a kind; of a resource, if it is named first."""
+    """Yield an event that is set after a number of writes of a verb, or of a verb and a resource."""
     enough, write, count = asyncio.Event(), getattr(cluster, verb), itertools.count(1)
 
     async def counted(first: Any, *more: Any, **named: Any) -> Any:  # noqa: ANN401 - as the port has it
@@ -240,36 +250,36 @@ _WRITES = "scheduler_write_duration_seconds_count"
 
 @contextmanager
 def _timed_engine() -> Iterator[list[float]]:
-    """What the engine's cycles take, in CPU."""
+    """Yield a list with the CPU of the engine's cycles."""
     spent = [0.0]
 
     def timed(snapshot: Snapshot, config: SchedulerConfig, advice: PolicyAnswers) -> Plan:
-        begun = time.process_time()
+        began = time.process_time()
         try:
             return cycle(snapshot, config, advice)
         finally:
-            spent[0] += time.process_time() - begun
+            spent[0] += time.process_time() - began
 
     with mock.patch("shoal.scheduler.loop.cycle", timed):
         yield spent
 
 
-async def _binding(cluster: Cluster, names: Iterable[str]) -> float:
-    """The CPU of binding pods."""
-    return await _at_once(partial(cluster.bind, name, "default", "n00000") for name in names)
+async def _bind_all(cluster: Cluster, names: Iterable[str]) -> float:
+    """Return the CPU of binding pods."""
+    return await _write_all(partial(cluster.bind, name, "default", "n00000") for name in names)
 
 
-async def _at_once(writes: Iterable[Callable[[], Awaitable[object]]]) -> float:
-    """The CPU of writes, 32 at once."""
+async def _write_all(writes: Iterable[Callable[[], Awaitable[object]]]) -> float:
+    """Return the CPU of writes, 32 of them concurrent."""
     waiting = iter(list(writes))
 
     async def write() -> None:
         for one in waiting:
             await one()
 
-    begun = time.process_time()
+    began = time.process_time()
     await asyncio.gather(*(write() for _ in range(32)))
-    return time.process_time() - begun
+    return time.process_time() - began
 
 
 if __name__ == "__main__":

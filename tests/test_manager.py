@@ -1,4 +1,4 @@
-"""The manager: it stops in good order, and says how it is."""
+"""The manager: it stops cleanly, and reports its health."""
 
 import asyncio
 from collections import Counter
@@ -7,49 +7,51 @@ from typing import Any
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.cache.live import FOLLOWED
+from shoal.cache.live import followed
 from shoal.cluster.resources import PODS, Resource
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import Health, running
-from shoal.scheduler.loop import Manner
+from shoal.scheduler.loop import Options
 from shoal.simulator import Connection, Refuse, Slow
-from tests.k8s.processes import PATIENCE
+from tests.k8s.processes import TIMEOUT
 from tests.scheduler.cases import in_pool, small
 from tests.scheduler.simulations import Run, simulated
 
 
-def after_a_stop(slow: float, patience: float) -> tuple[str, float]:
-    """The node of a pod whose binding was under way when the manager was stopped, and how long it took to."""
+def stop_during_binding(slow: float, timeout: float) -> tuple[str, float]:
+    """Stop a manager during a slow binding; return the node of the pod, and how long the stop took."""
 
     async def main(one: Run) -> tuple[str, float]:
         loop, cluster = asyncio.get_running_loop(), Connection(one.store, one.faults)
         await one.stage.create(in_pool("a", "n1"))
-        manner = Manner(stop=patience)
-        async with running(cluster, SchedulerConfig(), clock=one.simulation.clock, manner=manner) as manager:
+        options = Options(stop=timeout)
+        async with running(
+            cluster, SchedulerConfig(), clock=one.simulation.clock, scheduler_options=options
+        ) as manager:
             await manager.ready()
             await one.stage.create(small("p", "none"))
             await asyncio.sleep(1)
-            told = loop.time()
-        took = loop.time() - told
+            stopped = loop.time()
+        took = loop.time() - stopped
         pod = await one.store.get(PODS, "p", one.stage.namespace)
         return pod["spec"].get("nodeName", ""), took
 
     return simulated(main, Slow(nth=1, on="bind", seconds=slow))
 
 
-def test_what_has_been_begun_is_finished_before_it_stops() -> None:
-    node, took = after_a_stop(slow=5, patience=10)
+def test_writes_that_were_begun_are_finished_before_it_stops() -> None:
+    node, took = stop_during_binding(slow=5, timeout=10)
     assert node == "n1"
     assert 3 < took < 6
 
 
-def test_it_does_not_wait_for_ever() -> None:
-    node, took = after_a_stop(slow=25, patience=10)
+def test_stopping_has_a_timeout() -> None:
+    node, took = stop_during_binding(slow=25, timeout=10)
     assert node == ""
     assert 9 < took < 11
 
 
-def test_it_says_how_it_is() -> None:
+def test_health() -> None:
     async def main(one: Run) -> tuple[Health, Health]:
         cluster = Connection(one.store, one.faults)
         async with running(cluster, SchedulerConfig(), clock=one.simulation.clock) as manager:
@@ -65,7 +67,7 @@ def test_it_says_how_it_is() -> None:
     assert (after.troubles, after.unreadable) == ((), {})
 
 
-class Counting(Registry):
+class CountingRegistry(Registry):
     """Counts how often each collection is watched."""
 
     def __init__(self) -> None:
@@ -77,41 +79,41 @@ class Counting(Registry):
         return super().watch(resource, *arguments, **more)
 
 
-async def test_scheduler_and_controllers_hear_of_each_collection_through_one_watch() -> None:
-    async with Counting() as registry, running(registry, SchedulerConfig(), native=True) as manager:
-        async with asyncio.timeout(PATIENCE):
+async def test_scheduler_and_controllers_share_one_watch_per_collection() -> None:
+    async with CountingRegistry() as registry, running(registry, SchedulerConfig(), native=True) as manager:
+        async with asyncio.timeout(TIMEOUT):
             await manager.ready()
-            while len(registry.watched) <= len(FOLLOWED):  # noqa: ASYNC110 - and the leases of nodes
+            while len(registry.watched) <= len(followed()):  # noqa: ASYNC110 - and the leases of nodes
                 await asyncio.sleep(0)
         assert set(registry.watched.values()) == {1}
 
 
-# --- by halves ---------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------
 
 
 class BrokenError(Exception):
-    """Raised by a part that is broken."""
+    """Raised by a broken part."""
 
 
 async def broken() -> None:
     raise BrokenError
 
 
-async def wait_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a manager one part of which does not work."""
+async def run_with_broken(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a manager with one broken part."""
     async with Registry() as registry, running(registry, SchedulerConfig()) as manager:
         monkeypatch.setattr(getattr(manager, part), "run", broken)
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("part", ["reflectors", "house", "scheduler"])
-async def test_it_does_not_go_on_without_a_part_of_it(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", ["reflectors", "controllers", "scheduler"])
+async def test_a_failing_part_ends_the_manager(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        await wait_for_ever(part, monkeypatch)
+        await run_with_broken(part, monkeypatch)
     assert caught.group_contains(BrokenError)
 
 
-async def test_what_goes_wrong_beside_it_is_told_as_it_is() -> None:
+async def test_an_exception_of_the_block_is_raised_unchanged() -> None:
     async with Registry() as registry:
         with pytest.raises(BrokenError):
             async with running(registry, SchedulerConfig()):

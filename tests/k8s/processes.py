@@ -1,4 +1,4 @@
-"""Processes that a test starts, stops and starts again, and that never outlive it."""
+"""Processes that a test starts, stops and restarts, and that never outlive it."""
 
 import contextlib
 import random
@@ -11,44 +11,44 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-PATIENCE: Final = 120.0
-"""Seconds after which something that should have happened is taken not to happen any more."""
+TIMEOUT: Final = 120.0
+"""Seconds to wait for something before the test fails."""
 
-_GUARD: Final = Path(__file__).with_name("guard.py")
+_REAPER: Final = Path(__file__).with_name("reaper.py")
 _REGISTERED: Final = 'echo "$$" >&0; exec "$@" </dev/null'
-"""A shell that tells the guard its id and then becomes the program: there is no moment without a guard."""
+"""A shell that sends its id to the reaper and then becomes the program: it is registered at any time."""
 
 
-def until(happened: Callable[[], bool], what: str, *, explain: Callable[[], str] = str) -> None:
-    """Wait until something has happened; a failure says what was awaited, and explains."""
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
+def until(condition: Callable[[], bool], what: str, *, explain: Callable[[], str] = str) -> None:
+    """Wait until a condition is true; the error of a timeout says what was awaited, and explains."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not after {PATIENCE:.0f} s\n{explain()}")
+            raise TimeoutError(f"{what}: not after {TIMEOUT:.0f} s\n{explain()}")
         time.sleep(0.05)
 
 
 @contextlib.contextmanager
-def guard() -> Iterator[IO[bytes]]:
-    """A guard, and the pipe through which processes make themselves known to it.
+def reaper() -> Iterator[IO[bytes]]:
+    """Start a reaper, and yield the pipe through which processes register with it.
 
-    It has a session of its own: a Ctrl-C that ends the test does not end the guard first.
+    It has a session of its own: a Ctrl-C that ends the test does not end the reaper first.
     """
-    watching = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-S", "-E", str(_GUARD)], stdin=subprocess.PIPE, start_new_session=True
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-S", "-E", str(_REAPER)], stdin=subprocess.PIPE, start_new_session=True
     )
-    with watching:
-        if watching.stdin is None:
-            raise RuntimeError("a guard without a pipe")
-        yield watching.stdin
+    with process:
+        if process.stdin is None:
+            raise RuntimeError("the reaper has no pipe")
+        yield process.stdin
 
 
 class Process:
-    """A program with a log file, which can be started again after it was stopped or killed."""
+    """A program with a log file, which can be restarted."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, guarded_by: IO[bytes]) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: Path, reaper_pipe: IO[bytes]) -> None:
         self.name, self.command, self.log = name, tuple(command), log
-        self._guard = guarded_by
+        self._reaper_pipe = reaper_pipe
         self._running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Process:
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(  # noqa: S603 - our own command
                 ["/bin/sh", "-c", _REGISTERED, "sh", *self.command],
-                stdin=self._guard,
+                stdin=self._reaper_pipe,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -73,28 +73,27 @@ class Process:
         return self._running is not None and self._running.poll() is None
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """End the process and wait until it is gone; one that is gone already is fine."""
+        """Stop the process and wait for its end; no error if it has ended already."""
         if self._running is None:
             return
         self._running.send_signal(how)
         try:
-            self._running.wait(timeout=PATIENCE)
+            self._running.wait(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             self._running.kill()
             self._running.wait()
         self._running = None
 
     def tail(self, lines: int = 20) -> str:
-        """The end of its log, under its name."""
+        """Return the end of its log, with its name as title."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join([f"--- {self.name} ({self.log}):", *text.splitlines()[-lines:]])
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on.
+    """Return free ports of 127.0.0.1.
 
-    They lie below those that the kernel gives to outgoing connections: nobody takes one by chance while what
-    listens on it is being restarted.
+    They are below the range of outgoing connections: none is taken by chance while its server is restarted.
     """
     low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     candidates = random.sample(range(min(15_000, low // 2), low), k=min(1000, low // 2))

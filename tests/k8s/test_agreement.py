@@ -1,6 +1,6 @@
-"""A real API server and our own validation refuse the same objects, but for those that a table explains.
+"""A real API server and our own validation refuse the same objects, apart from documented exceptions.
 
-The API server is asked as kubectl asks it: unknown fields are errors, and nothing is stored.
+Requests are like those of kubectl: unknown fields are errors; and they are dry runs.
 """
 
 from pathlib import Path
@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.api.kinds import DIJOB, KINDS, OWN_KINDS, POOL, TYJOB, Kind
+from shoal.api import registry
+from shoal.api.kinds import Kind, by_name
+from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.pool.kind import KIND as POOL
+from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests.api import test_crds, test_validation
 from tests.api.test_validation import GOOD, patched, said
 from tests.k8s.controlplane import ControlPlane
@@ -23,7 +27,7 @@ EXISTS = {"key": "a", "operator": "Exists", "values": ["b"]}
 EVERYTHING = "to select everything, say so with matchLabels: {}"
 
 MORE: list[tuple[str, str, Object]] = [
-    # --- where clients write more than needed --------------------------------------------------------------
+    # --- nulls and defaults --------------------------------------------------------------------------------
     ("a null with a default", "tyjob", {"spec.priority": None, "spec.schedulerPolicy": None}),
     ("a null without a default", "tyjob", {"spec.volumes": None, "status": None}),
     ("a null where something is required", "tyjob", {"spec.leader.template": None}),
@@ -83,14 +87,14 @@ MORE: list[tuple[str, str, Object]] = [
     ("values of Exists", "pool", {"spec.namespaceSelector": {"matchExpressions": [EXISTS]}}),
 ]
 
-ONLY_OURS = {
+REFUSED_BY_SHOAL_ONLY = {
     "templates are kept as they are: with their schemas a CRD would be too large to be applied": [
         "dijob: a template of nothing",
     ],
     "CEL may not compare every name with every other in a list of any length": [
         "tasks: a name that is another's type",
     ],
-    "a rule that nobody could read": ["tyjob: the leader named as a worker's pod"],
+    "a rule that would be unreadable": ["tyjob: the leader named as a worker's pod"],
     "schemas say nothing about keys": ["pool: a label with a space", "trainingjob: a resource with a space"],
     "quantities are texts to a schema, without a size": [
         "trainingjob: an absurd text",
@@ -106,7 +110,7 @@ ONLY_OURS = {
     "a status is not read when an object is made": ["job: indices that are none", "job: an index beyond all"],
     "absent is 0 to an API server, which always writes it": ["class: a class without a value"],
 }
-ONLY_THEIRS = {
+REFUSED_BY_KUBERNETES_ONLY = {
     "a number that is not whole has no type that the schema could name beside text": [
         "trainingjob: half a number"
     ],
@@ -125,12 +129,14 @@ CASES = {
     f"{name}: {sentence}": (GOOD[name][0], patched(GOOD[name][1], patch))
     for sentence, name, patch in [*((row[0], row[1], row[2]) for row in test_validation.ROWS), *MORE]
 }
-STRICTER_HERE = {case for cases in ONLY_OURS.values() for case in cases}
-STRICTER_THERE = {case for cases in ONLY_THEIRS.values() for case in cases}
+STRICTER_SHOAL = {case for cases in REFUSED_BY_SHOAL_ONLY.values() for case in cases}
+STRICTER_KUBERNETES = {case for cases in REFUSED_BY_KUBERNETES_ONLY.values() for case in cases}
 
 
-def sent(plane: ControlPlane, kind: Kind, raw: Object, strictness: str = "Strict") -> tuple[int, Object]:
-    """What the API server would answer."""
+def post_dry_run(
+    plane: ControlPlane, kind: Kind, raw: Object, strictness: str = "Strict"
+) -> tuple[int, Object]:
+    """Return the response of the API server to a dry run."""
     version = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
     place = f"{version}/namespaces/default" if kind.namespaced else version
     whole = {"apiVersion": kind.api_version, "kind": kind.kind} | raw
@@ -139,72 +145,70 @@ def sent(plane: ControlPlane, kind: Kind, raw: Object, strictness: str = "Strict
 
 
 def test_the_tables_name_cases_that_exist() -> None:
-    assert (STRICTER_HERE | STRICTER_THERE) - CASES.keys() == set()
+    assert (STRICTER_SHOAL | STRICTER_KUBERNETES) - CASES.keys() == set()
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_good_objects_are_good_to_both(k8s: ControlPlane, name: str) -> None:
-    code, answer = sent(k8s, *GOOD[name])
+def test_valid_objects_are_accepted_by_both(k8s: ControlPlane, name: str) -> None:
+    code, answer = post_dry_run(k8s, *GOOD[name])
     assert (said(*GOOD[name]), code) == ([], 201), answer
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_both_refuse_the_same(k8s: ControlPlane, case: str) -> None:
+def test_both_refuse_the_same_objects(k8s: ControlPlane, case: str) -> None:
     kind, raw = CASES[case]
     ours = bool(said(kind, raw))
-    code, answer = sent(k8s, kind, raw)
+    code, answer = post_dry_run(k8s, kind, raw)
     assert code in (201, 400, 422), answer
-    expected = ours if case not in STRICTER_HERE | STRICTER_THERE else not ours
+    expected = ours if case not in STRICTER_SHOAL | STRICTER_KUBERNETES else not ours
     assert (code >= 400) == expected, (said(kind, raw), answer)
-    assert ours or case not in STRICTER_HERE, "the table has it the wrong way round"
+    assert ours or case not in STRICTER_SHOAL, "the exception is in the wrong table"
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=[path.stem for path in WORLDS])
-def test_examples_are_good_to_the_api_server(k8s: ControlPlane, world: Path) -> None:
+def test_examples_are_accepted_by_the_api_server(k8s: ControlPlane, world: Path) -> None:
     documents = [document for document in yaml.safe_load_all(world.read_text()) if document]
     found = [raw for document in documents for raw in document.get("items", [document])]
     for raw in found:
-        if raw["kind"] == "PriorityClass":  # pods are refused that name one which is not there
+        if raw["kind"] == "PriorityClass":  # pods with an unknown priority class are refused
             k8s.client().call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", raw)
     for raw in found:
         raw["metadata"].pop("namespace", None)
-        code, answer = sent(k8s, KINDS[raw["apiVersion"], raw["kind"]], raw)
+        code, answer = post_dry_run(k8s, by_name()[raw["apiVersion"], raw["kind"]], raw)
         assert code in (201, 409), answer
 
 
-FILLED = [
+DEFAULTED = [
     (kind, {"metadata": {"name": "a"}} | raw)
     for kind, raw in [*GOOD.values(), *test_crds.GOOD]
-    if kind in OWN_KINDS
+    if kind in registry.kinds()
 ]
 
 
-@pytest.mark.parametrize("kind, raw", FILLED, ids=lambda value: getattr(value, "kind", ""))
-def test_defaults_are_filled_in_as_the_small_api_server_does(
-    k8s: ControlPlane, kind: Kind, raw: Object
-) -> None:
-    """`tests/api/test_crds.py` plays an API server; this is how we know that it plays well."""
-    code, answer = sent(k8s, kind, raw)
+@pytest.mark.parametrize("kind, raw", DEFAULTED, ids=lambda value: getattr(value, "kind", ""))
+def test_defaults_are_those_of_the_simulated_api_server(k8s: ControlPlane, kind: Kind, raw: Object) -> None:
+    """`tests/api/test_crds.py` simulates the defaulting of an API server; this test checks it."""
+    code, answer = post_dry_run(k8s, kind, raw)
     assert code == 201, answer
     assert answer.get("spec") == test_crds.defaulted(test_crds.schema(kind), raw).get("spec")
 
 
 def test_labels_in_the_wrong_place_never_select_everything(k8s: ControlPlane) -> None:
-    """Clients that do not ask for strictness have unknown fields dropped; what is left is refused."""
+    """Without strict validation unknown fields are dropped; the remaining empty selector is refused."""
     _, good = GOOD["pool"]
     for selector in ("nodeSelector", "namespaceSelector"):
-        code, answer = sent(k8s, POOL, patched(good, {f"spec.{selector}": {"pool": "gpu"}}), "Ignore")
+        code, answer = post_dry_run(k8s, POOL, patched(good, {f"spec.{selector}": {"pool": "gpu"}}), "Ignore")
         (cause,) = answer["details"]["causes"]
         assert (code, cause["field"]) == (422, f"spec.{selector}")
         assert cause["message"].endswith("must have matchLabels or matchExpressions; " + EVERYTHING)
 
 
-def test_large_jobs_are_not_too_dear_to_check(k8s: ControlPlane) -> None:
-    """An API server gives rules a budget; what comes near to its limit of size must be within."""
+def test_large_jobs_are_within_the_cost_budget_of_rules(k8s: ControlPlane) -> None:
+    """The API server limits the cost of CEL rules; the largest objects must be within the limit."""
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     sets = [{"name": f"w{i}", "template": template, "counts": 10} for i in range(10_000)]
     job = patched(GOOD["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})
     tasks = [{"name": f"t{i}", "template": template} for i in range(10_000)]
     for kind, raw in ((TYJOB, job), (DIJOB, patched(GOOD["tasks"][1], {"spec.tasks": tasks}))):
-        code, answer = sent(k8s, kind, raw)
+        code, answer = post_dry_run(k8s, kind, raw)
         assert (code, said(kind, raw)) == (201, []), answer.get("message")

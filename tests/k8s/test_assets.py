@@ -1,4 +1,4 @@
-"""The programs are built once, whole or not at all; who has none is told why. Go is a shell script here."""
+"""The build of assets: once, completely or not at all, with clear errors. Go is a shell script here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pytest
 from tests.k8s import assets
 
 NEW_GO = 'echo "$*" >>"$CALLS"; [ "$1" = version ] && { echo go version go1.99.1 linux/amd64; exit; }\n'
-"""What every Go here does first: note how it was called, and be new enough."""
+"""The first lines of each fake Go: record the call, and report a new version."""
 
 BUILDS = """
 while [ "$1" != -o ]; do [ $# -gt 0 ] || exit 0; shift; done
@@ -17,7 +17,7 @@ for name in server kube-apiserver kube-controller-manager kubectl kubelet; do
     echo "#!/bin/sh" >"$2$name"; chmod +x "$2$name"
 done
 """
-"""Go that makes what it is asked for, and one program more."""
+"""A fake Go that builds all programs, and one more."""
 
 FakeGo = Callable[[str], None]
 Build = Callable[..., "Done"]
@@ -25,8 +25,8 @@ Build = Callable[..., "Done"]
 
 @pytest.fixture
 def fake_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
-    """Sets a script up as Go, in a world where nothing has been built."""
-    monkeypatch.delenv(assets.GIVEN, raising=False)
+    """Install a script as Go, with an empty cache."""
+    monkeypatch.delenv(assets.ASSETS_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("GO", str(tmp_path / "go"))
@@ -48,7 +48,7 @@ class Done:
 
 @pytest.fixture
 def build(capsys: pytest.CaptureFixture[str]) -> Build:
-    """Runs the command that is behind `make k8s-assets`."""
+    """Run the command of `make k8s-assets`."""
 
     def run(*arguments: str) -> Done:
         code = assets.main(arguments)
@@ -75,7 +75,7 @@ def test_a_second_run_builds_nothing(fake_go: FakeGo, build: Build, tmp_path: Pa
     assert within(assets.directory()) == sorted(assets.BASE)
 
 
-def test_more_programs_join_those_that_are_there(fake_go: FakeGo, build: Build, tmp_path: Path) -> None:
+def test_more_programs_are_added_to_the_cache(fake_go: FakeGo, build: Build, tmp_path: Path) -> None:
     fake_go(BUILDS)
     build()
     build("kubelet")
@@ -84,7 +84,7 @@ def test_more_programs_join_those_that_are_there(fake_go: FakeGo, build: Build, 
     assert last.endswith("/ k8s.io/kubernetes/cmd/kubelet")
 
 
-def test_what_is_no_program_is_refused(
+def test_unknown_programs_are_refused(
     fake_go: FakeGo, build: Build, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_go(BUILDS)
@@ -98,7 +98,7 @@ FAILURES = {
         "echo 'dial tcp: lookup proxy: no such host' >&2; exit 1",
         "the Go modules cannot be fetched (GOPROXY says from where): dial tcp: lookup proxy: no such host",
     ),
-    "no room": (
+    "no disk space": (
         "echo 'write /x: no space left on device' >&2; exit 1",
         "the disk is full: write /x: no space left on device",
     ),
@@ -107,7 +107,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("script, message", FAILURES.values(), ids=FAILURES)
-def test_a_failed_build_says_why_and_leaves_nothing(
+def test_a_failed_build_reports_the_reason_and_leaves_nothing(
     fake_go: FakeGo, build: Build, script: str, message: str
 ) -> None:
     fake_go(script)
@@ -118,26 +118,26 @@ def test_a_failed_build_says_why_and_leaves_nothing(
     assert within(assets.cache()) == ["lock", assets.cache_key()]
 
 
-def test_make_test_goes_on_without(fake_go: FakeGo, build: Build) -> None:
+def test_a_failed_build_does_not_fail_make_test(fake_go: FakeGo, build: Build) -> None:
     fake_go("exit 1")
     done = build("--if-possible")
     assert (done.code, done.out) == (0, "")
     assert "no Kubernetes, so tests on a real API server are SKIPPED: go failed" in done.err
 
 
-def test_make_test_says_what_it_tests_on(fake_go: FakeGo, build: Build) -> None:
+def test_make_test_prints_the_directory(fake_go: FakeGo, build: Build) -> None:
     fake_go(BUILDS)
     assert build("--if-possible").out == f"kubernetes: {assets.directory()}\n"
 
 
-def test_what_a_killed_build_left_is_removed(fake_go: FakeGo, build: Build) -> None:
+def test_leftovers_of_a_killed_build_are_removed(fake_go: FakeGo, build: Build) -> None:
     fake_go(BUILDS)
     (assets.cache() / ".making-x").mkdir(parents=True)
     assert build().code == 0
     assert not (assets.cache() / ".making-x").exists()
 
 
-def test_too_little_room_is_seen_before_the_build(fake_go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_is_checked_before_the_build(fake_go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_go(BUILDS)
     monkeypatch.setattr(assets, "NEEDED_BYTES", 2**70)
     with pytest.raises(assets.NoAssetsError, match=r"the build needs .* GiB of disk, and .* has .* GiB free"):
@@ -151,7 +151,7 @@ def test_a_cache_that_cannot_be_written(fake_go: FakeGo, tmp_path: Path) -> None
         assets.ensure(assets.BASE, lambda _: None)
 
 
-def test_who_has_none_is_told_what_to_do(fake_go: FakeGo) -> None:
+def test_missing_programs_are_reported_with_the_command(fake_go: FakeGo) -> None:
     fake_go(BUILDS)
     with pytest.raises(assets.NoAssetsError, match=r"there is no etcd and .*: run `make k8s-assets`$"):
         assets.assets()
@@ -159,15 +159,17 @@ def test_who_has_none_is_told_what_to_do(fake_go: FakeGo) -> None:
         assets.assets("kubelet")
 
 
-def test_programs_of_ones_own_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(assets.GIVEN, str(tmp_path))
-    with pytest.raises(assets.NoAssetsError, match=f"^{assets.GIVEN} is {tmp_path}, which has no kubectl$"):
+def test_programs_of_the_environment_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(assets.ASSETS_VARIABLE, str(tmp_path))
+    with pytest.raises(
+        assets.NoAssetsError, match=f"^{assets.ASSETS_VARIABLE} is {tmp_path}, which has no kubectl$"
+    ):
         assets.assets("kubectl")
     (tmp_path / "kubectl").touch(mode=0o755)
     assert assets.assets("kubectl") == tmp_path
 
 
-def test_other_sources_have_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_sources_have_another_cache_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = assets.cache_key()
     (tmp_path / "go.mod").write_bytes((assets.HERE / "go.mod").read_bytes())
     (tmp_path / "go.sum").write_text("other")

@@ -1,4 +1,4 @@
-"""The real thing starts, answers, restarts with its data, fails with its reason and leaves nothing behind."""
+"""The control plane starts, restarts with its data, reports failures, and leaves no processes behind."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.k8s import assets
-from tests.k8s.access import NOBODY, Client
+from tests.k8s.access import UNPRIVILEGED, Client
 from tests.k8s.controlplane import ControlPlane, control_plane
 from tests.k8s.fixtures import need_assets, new_namespace
 from tests.k8s.processes import until
@@ -32,29 +32,29 @@ def processes_of(directory: Path) -> list[str]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended while we looked
+        except OSError:  # it has ended meanwhile
             continue
         if str(directory) in command and int(entry.name) != os.getpid():
             found.append(command)
     return found
 
 
-def test_it_is_the_version_that_was_asked_for(k8s: ControlPlane) -> None:
-    if os.environ.get(assets.GIVEN):
-        pytest.skip(f"{assets.GIVEN} may have any version")
-    told = json.loads(k8s.kubectl("version", "-o", "json").stdout)
-    assert {told[side]["gitVersion"] for side in ("clientVersion", "serverVersion")} == {assets.version()}
+def test_it_has_the_pinned_version(k8s: ControlPlane) -> None:
+    if os.environ.get(assets.ASSETS_VARIABLE):
+        pytest.skip(f"{assets.ASSETS_VARIABLE} may have any version")
+    reported = json.loads(k8s.kubectl("version", "-o", "json").stdout)
+    assert {reported[side]["gitVersion"] for side in ("clientVersion", "serverVersion")} == {assets.version()}
 
 
-def test_every_user_is_known_and_only_the_administrator_has_rights(k8s: ControlPlane) -> None:
+def test_users_are_authenticated_and_only_the_administrator_has_rights(k8s: ControlPlane) -> None:
     assert k8s.client().call("GET", "/api/v1/nodes")[0] == 200
-    code, refused = k8s.client(NOBODY).call("GET", "/api/v1/nodes")
+    code, refused = k8s.client(UNPRIVILEGED).call("GET", "/api/v1/nodes")
     assert (code, refused["message"].split(" cannot ")[0]) == (403, 'nodes is forbidden: User "nobody"')
-    stranger = Client(k8s.url, "no-such-token", k8s.client().tls)
-    assert stranger.call("GET", "/api/v1/nodes")[0] == 401
+    unknown = Client(k8s.url, "no-such-token", k8s.client().tls)
+    assert unknown.call("GET", "/api/v1/nodes")[0] == 401
 
 
-def test_rights_can_be_given(k8s: ControlPlane, namespace: str) -> None:
+def test_rights_can_be_granted(k8s: ControlPlane, namespace: str) -> None:
     can_i = ("auth", "can-i", "create", "tyjobs.tyrl.io", "-n", namespace)
     assert k8s.kubectl(*can_i, user="alice").stdout == "no\n"
     k8s.kubectl("create", "role", "jobs", "--verb=create", "--resource=tyjobs.tyrl.io", "-n", namespace)
@@ -76,7 +76,7 @@ def test_a_restart_keeps_data_and_address(k8s: ControlPlane, namespace: str, nam
     assert k8s.client().call("POST", path, {"metadata": {"name": "new"}})[0] == 201
 
 
-def test_nobody_answers_while_the_api_server_is_down(k8s: ControlPlane) -> None:
+def test_the_api_server_is_not_ready_while_it_is_stopped(k8s: ControlPlane) -> None:
     k8s.api_server.stop()
     try:
         assert not k8s.client().ready()
@@ -85,7 +85,7 @@ def test_nobody_answers_while_the_api_server_is_down(k8s: ControlPlane) -> None:
         k8s.wait_until_ready()
 
 
-def test_it_works_with_controllers(k8s_controllers: ControlPlane) -> None:
+def test_controllers_create_and_delete_pods(k8s_controllers: ControlPlane) -> None:
     namespace = new_namespace(k8s_controllers)
     client, pods = k8s_controllers.client(), f"/api/v1/namespaces/{namespace}/pods"
     container = {"name": "main", "image": "none"}
@@ -98,7 +98,7 @@ def test_it_works_with_controllers(k8s_controllers: ControlPlane) -> None:
     until(lambda: not client.get(pods)["items"], "the pods went with their Job")
 
 
-def test_what_does_not_start_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_start_shows_the_log_and_leaves_no_processes(tmp_path: Path) -> None:
     need_assets("etcd", "kube-apiserver", "kubectl")
     message = r"(?s)kube-apiserver died before the API server is ready.*unknown flag: --no-such-flag"
     with (
@@ -109,8 +109,8 @@ def test_what_does_not_start_shows_its_log_and_leaves_nothing(tmp_path: Path) ->
     assert processes_of(tmp_path) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "told to end", "ends"])
-def test_nothing_outlives_the_process_that_started_it(tmp_path: Path, how: signal.Signals | None) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "terminated", "ends"])
+def test_processes_end_with_the_process_that_started_them(tmp_path: Path, how: signal.Signals | None) -> None:
     need_assets("etcd", "kube-apiserver", "kubectl")
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(  # noqa: S603 - our own command

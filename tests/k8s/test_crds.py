@@ -1,4 +1,4 @@
-"""What `shoal crds` prints is what a real API server and the real kubectl can work with."""
+"""The CRDs that `shoal crds` prints work with a real API server and the real kubectl."""
 
 import json
 
@@ -23,8 +23,8 @@ def test_every_definition_is_established(k8s: ControlPlane) -> None:
 
 
 @EACH_KIND
-def test_a_definition_has_no_complaints(k8s: ControlPlane, kind: Kind) -> None:
-    """A schema that is not structural, or names that are taken, would be conditions."""
+def test_a_definition_has_no_errors(k8s: ControlPlane, kind: Kind) -> None:
+    """A schema that is not structural, or a name conflict, would be a condition."""
     found = k8s.client().get(f"{DEFINITIONS}/{kind.plural}.{kind.group}")
     assert {entry["type"]: entry["status"] for entry in found["status"]["conditions"]} == {
         "NamesAccepted": "True",

@@ -1,1 +1,1 @@
-"""What Shoal serves over HTTP beside the objects themselves."""
+"""HTTP endpoints of the manager, apart from the API."""

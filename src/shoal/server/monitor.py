@@ -1,10 +1,10 @@
-"""The monitor: how a manager is, for probes and for Prometheus. It tells, and takes nothing.
+"""The monitoring endpoints of a manager, for probes and for Prometheus. They are read-only.
 
-| path | what |
+| path | response |
 |---|---|
 | `/healthz` | 200 as long as the process answers |
-| `/readyz` | 200 once everything has been seen, else 503; the answer says what goes wrong just now |
-| `/metrics` | the metrics |
+| `/readyz` | 200 once the caches are synced, else 503; the body lists the current errors |
+| `/metrics` | the metrics, in the text format of Prometheus |
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,42 +12,41 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
-from aiohttp import web
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, Router
 
-from shoal.apiserver.http.server import listening
+from shoal.apiserver.http.server import listening, make_server, run_server
 from shoal.manager import Manager
 
-Tell = Callable[[web.Request], Awaitable[web.Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
-_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @asynccontextmanager
 async def monitoring(manager: Manager, host: str, port: int) -> AsyncIterator[str]:
-    """Tell of a manager until the block ends; the address. ListenError if it cannot be listened on."""
-    app = web.Application()
-    app.add_routes([web.get(path, tell) for path, tell in _routes(manager).items()])
-    runner = web.AppRunner(app, access_log=None)
+    """Serve the endpoints until the block ends, and yield their URL.
+
+    Raises ListenError if the address cannot be listened on.
+    """
+    app = Router([Route(path, endpoint) for path, endpoint in _endpoints(manager).items()])
     with listening(host, port) as listener:
-        await runner.setup()
-        try:
-            await web.SockSite(runner, listener).start()
+        async with run_server(make_server(app), listener):
             name, number = listener.getsockname()[:2]
             yield f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
-        finally:
-            await runner.cleanup()
 
 
-def _routes(manager: Manager) -> dict[str, Tell]:
-    async def healthz(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
+def _endpoints(manager: Manager) -> dict[str, Endpoint]:
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok")
 
-    async def readyz(_: web.Request) -> web.Response:
+    async def readyz(_: Request) -> Response:
         health = manager.health()
         status = 200 if health.ready else 503
-        return web.Response(body=msgspec.json.encode(health), status=status, content_type="application/json")
+        return Response(msgspec.json.encode(health), status, media_type="application/json")
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=manager.metrics.text(), headers={"Content-Type": _TEXT})
+    async def metrics(_: Request) -> Response:
+        return Response(manager.metrics.text(), headers={"Content-Type": _METRICS_TYPE})
 
     return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}

@@ -1,7 +1,7 @@
-"""A process that outlives a test run by a moment, to end what the run started.
+"""A process that outlives a test run by a moment, to kill the processes that the run started.
 
-It is given process ids, one a line, on standard input. When that closes, because the run ended or was killed,
-it kills those that still live. It holds them by pidfd: no stranger who got the same id later is hit.
+It reads process ids, one per line, from standard input. When that closes, because the run ended or was
+killed, it kills those that are still alive. It holds pidfds, so that a reused process id is never killed.
 """
 
 import contextlib
