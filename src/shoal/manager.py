@@ -28,7 +28,7 @@ from shoal.kinds.base import job_kinds
 from shoal.policies.process import PolicyProcess
 from shoal.scheduler.loop import Options, Scheduler
 from shoal.scheduler.metrics import Metrics
-from shoal.scheduler.policy_client import PolicyClient, in_thread
+from shoal.scheduler.policy_client import PolicyCall, call_in_thread
 from shoal.scheduler.recording import CycleRecorder
 from shoal.scheduler.settings import publish
 
@@ -52,7 +52,7 @@ class Manager:
         config: SchedulerConfig,
         *,
         clock: Callable[[], float] = time.time,
-        policy_client: PolicyClient | None = None,
+        policy_call: PolicyCall | None = None,
         reflector_options: ReflectorOptions | None = None,
         scheduler_options: Options | None = None,
         record: Path | None = None,
@@ -84,9 +84,9 @@ class Manager:
             self.live,
             config,
             clock=clock,
-            advisor=policy_client,
+            policy_call=policy_call,
             metrics=self.metrics,
-            manner=scheduler_options,
+            options=scheduler_options,
             recorder=None if record is None else CycleRecorder(record, world, texts, keep=keep),
             publish=self.controllers.pool_statuses.publish,
         )
@@ -111,7 +111,7 @@ class Manager:
         return Health(
             ready=self.reflectors.is_synced,
             cycles=self.scheduler.cycles,
-            troubles=tuple(error.message for error in self.reflectors.troubles),
+            troubles=tuple(error.message for error in self.reflectors.errors),
             unreadable={
                 "/".join((kind, *filter(None, key))): problem
                 for (kind, key), problem in self.live.unreadable.items()
@@ -131,7 +131,7 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
     config: SchedulerConfig,
     *,
     clock: Callable[[], float] = time.time,
-    policy_client: PolicyClient | None = None,
+    policy_call: PolicyCall | None = None,
     reflector_options: ReflectorOptions | None = None,
     scheduler_options: Options | None = None,
     record: Path | None = None,
@@ -139,13 +139,13 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
 ) -> AsyncIterator[Manager]:
     """Run a manager until the block ends. An elastic policy of users runs in a process of its own."""
     with contextlib.ExitStack() as stack:
-        if policy_client is None and config.elastic_policy != FULFILMENT:
-            policy_client = in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
+        if policy_call is None and config.elastic_policy != FULFILMENT:
+            policy_call = call_in_thread(stack.enter_context(PolicyProcess(config.elastic_policy)))
         manager = Manager(
             cluster,
             config,
             clock=clock,
-            policy_client=policy_client,
+            policy_call=policy_call,
             reflector_options=reflector_options,
             scheduler_options=scheduler_options,
             record=record,

@@ -187,8 +187,8 @@ def from_status(
 ) -> ClusterError:
     """Make the error of a `Status` object; `code` and `retry_after` are those of the HTTP response."""
     own_code = status.get("code")
-    known = isinstance(own_code, int) and own_code
-    number = own_code if known else code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+    if not isinstance(own_code, int) or not own_code:
+        own_code = code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
     details = status.get("details")
     details = details if isinstance(details, Mapping) else {}
     raw_causes = details.get("causes")
@@ -199,8 +199,8 @@ def from_status(
     ]
     seconds = details.get("retryAfterSeconds")
     delay = retry_after if retry_after is not None else seconds if isinstance(seconds, int) else None
-    error = _BY_REASON.get(str(status.get("reason") or "")) or _class_for_code(number)
-    message = str(status.get("message") or "") or f"the API server answered {number}"
+    error = _BY_REASON.get(str(status.get("reason") or "")) or _class_for_code(own_code)
+    message = str(status.get("message") or "") or f"the API server answered {own_code}"
     return error(message, causes=causes, retry_after=delay)
 
 

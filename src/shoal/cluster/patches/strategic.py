@@ -218,9 +218,10 @@ def _merge_members(
     numbers = {member_key(member, merge_key): number for number, member in reversed(result.items())}
     for new_number, member in enumerate(plain, start=len(target)):
         number = numbers.setdefault(member_key(member, merge_key), new_number)
-        old = result.get(number)
-        merged = number in result
-        result[number] = _merge_object(old, member, schema) if merged else _without_directives(member)
+        if number in result:
+            result[number] = _merge_object(result[number], member, schema)
+        else:
+            result[number] = _without_directives(member)
     return list(result.values()), plain
 
 
