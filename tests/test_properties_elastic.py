@@ -114,7 +114,7 @@ def with_guests(world: World, answer: Object) -> Iterator[tuple[str, set[str]]]:
     """Each workload that may make room and waits for it, with the pods of guests in its home pool."""
     pools = {node: pool["pool"] for pool in answer["pools"] for node in pool["nodes"]}
     preempting = {pool["pool"] for pool in answer["pools"] if pool["preemption"]}
-    patient = {job.key for job in workloads(world) if not job.makes_room or job.placed or job.held}
+    patient = {job.key for job in workloads(world) if not job.may_preempt or job.placed or job.held}
     immune = {job.key for job in workloads(world) if not job.preemptible}
     for waiting in answer["jobs"]:
         if waiting["position"] and waiting["pool"] in preempting and waiting["job"] not in patient:

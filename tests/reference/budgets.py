@@ -1,10 +1,10 @@
-"""PodDisruptionBudgets: how many evictions are left of them, and whom one more would violate."""
+"""PodDisruptionBudgets: the evictions they still allow, and which pods would violate them."""
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from tests.reference.model import Standing, Task
+from tests.reference.model import PodOnNode, Task
 from tests.reference.objects import Input, namespace
 from tests.reference.selectors import selects
 
@@ -13,23 +13,23 @@ Object = dict[str, Any]
 
 @dataclass
 class Budget:
-    """A PodDisruptionBudget, and how many evictions are left of it."""
+    """A PodDisruptionBudget, and the number of evictions that it still allows."""
 
     namespace: str
     selector: Object | None
     left: int
 
-    def guards(self, pod: Task | Standing) -> bool:
+    def matches(self, pod: Task | PodOnNode) -> bool:
         return pod.namespace == self.namespace and selects(self.selector, pod.labels)
 
 
-def budgets(world: Input, standing: list[Standing]) -> list[Budget]:
+def budgets(world: Input, pods_on_nodes: list[PodOnNode]) -> list[Budget]:
     found = []
     for one in world.of_kind("PodDisruptionBudget"):
         budget = Budget(namespace(one), one["spec"].get("selector"), 0)
-        healthy = sum(budget.guards(pod) and not pod.terminating for pod in standing)
-        said = (one.get("status") or {}).get("disruptionsAllowed")
-        budget.left = max(0, _computed(one["spec"], healthy) if said is None else int(said))
+        healthy = sum(budget.matches(pod) and not pod.terminating for pod in pods_on_nodes)
+        written = (one.get("status") or {}).get("disruptionsAllowed")
+        budget.left = max(0, _computed(one["spec"], healthy) if written is None else int(written))
         found.append(budget)
     return found
 
@@ -46,20 +46,20 @@ def _count(written: int | str, of: int) -> int:
     return math.ceil(int(text[:-1]) * of / 100) if text.endswith("%") else int(text)
 
 
-def violating(guards: list[Budget], tasks: list[Task]) -> set[Task]:
-    """Those for which a budget has nothing left, when they go in this order."""
-    left = [one.left for one in guards]
+def violating(limits: list[Budget], tasks: list[Task]) -> set[Task]:
+    """The tasks whose eviction violates a budget, if they are evicted in this order."""
+    left = [one.left for one in limits]
     found = set()
     for task in tasks:
-        for number, one in enumerate(guards):
-            if one.guards(task):
+        for number, one in enumerate(limits):
+            if one.matches(task):
                 if left[number] <= 0:
                     found.add(task)
                 left[number] -= 1
     return found
 
 
-def spend(guards: list[Budget], task: Task) -> None:
-    for one in guards:
-        if one.guards(task):
+def spend(limits: list[Budget], task: Task) -> None:
+    for one in limits:
+        if one.matches(task):
             one.left -= 1

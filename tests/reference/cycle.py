@@ -1,12 +1,19 @@
-"""One cycle: every pool serves its queue, what did not fit borrows, and what is elastic finds its size."""
+"""One cycle: every pool serves its queue, the rest borrows, and elastic workloads are resized."""
 
 from typing import Any
 
-from tests.reference.balance import rebalance
-from tests.reference.growth import follow, giver, grow, keep_promises, reserve_promises, rest, to_own_size
-from tests.reference.lending import foreign_tasks, idle_after
+from tests.reference.borrowing import borrowing_tasks, idle_after
+from tests.reference.elastic import (
+    cut_followers,
+    cut_to_ceiling,
+    grow,
+    report_cooldown,
+    restore_growth_reservations,
+    surplus_of,
+    use_growth_reservations,
+)
 from tests.reference.model import Workload
-from tests.reference.placing import (
+from tests.reference.placement import (
     Choice,
     all_fit,
     covers,
@@ -16,54 +23,55 @@ from tests.reference.placing import (
     place_nominated,
     place_rest,
 )
-from tests.reference.pools import borrows_first, lenders, may_make_room, preempts, shares
-from tests.reference.state import Cycle, told
-from tests.reference.verdicts import let_go, report
-from tests.reference.victims import Bargain, by_importance
+from tests.reference.pools import borrows_first, lenders, preemption_allowed, preempts, shares
+from tests.reference.rebalancing import rebalance
+from tests.reference.state import CycleState, pool_reasons
+from tests.reference.verdicts import evict_broken_gang, report
+from tests.reference.victims import Preemption, by_importance
 
 Object = dict[str, Any]
 
 
-class Turns(Cycle):
+class CyclePhases(CycleState):
     """The phases of a cycle."""
 
     def run(self) -> Object:
-        to_own_size(self)
+        cut_to_ceiling(self)
         self._reserve_nominations()
         for pool, waiting in self.queues.items():
             for job in waiting:
                 self._serve(pool, job)
-        for job in self.everybody:
+        for job in self.all_in_order:
             self._serve_elsewhere(job)
-        keep_promises(self)
+        use_growth_reservations(self)
         grow(self)
         rebalance(self)
-        follow(self)
+        cut_followers(self)
         for job in self.by_pool():
-            let_go(self, job)
-            rest(self, job)
+            evict_broken_gang(self, job)
+            report_cooldown(self, job)
         listed = [one for jobs in self.queues.values() for one in report(self, jobs)]
         return {"placements": self.placements, "evictions": self.evictions, "jobs": listed}
 
     def _reserve_nominations(self) -> None:
         for job in self.by_pool():
-            promised = self._nominations(job)
-            if promised and all_fit(self.waiting_room, promised):
-                self.promised[job.key] = promised
-                self.reserve(job, promised)
-        reserve_promises(self)
+            reserved_tasks = self._nominations(job)
+            if reserved_tasks and all_fit(self.room_after_release, reserved_tasks):
+                self.reserved_tasks[job.key] = reserved_tasks
+                self.reserve(job, reserved_tasks)
+        restore_growth_reservations(self)
 
     def _nominations(self, job: Workload) -> Choice:
-        """What earlier cycles promised, if it still makes the minimum whole."""
+        """The nominations of earlier cycles, if they still complete the minimum."""
         if job.held or job.minimum_met or self.where(job) != job.pool:
             return []
         nodes = {node["metadata"]["name"] for node in self.pools[job.pool]}
-        promised = [
+        reserved_tasks = [
             (task, task.nominated) for task in job.needing if task.nominated and task.nominated in nodes
         ]
-        return promised if covers(job, promised) else []
+        return reserved_tasks if covers(job, reserved_tasks) else []
 
-    # --- one workload's turn at home ---
+    # --- serving one workload at home ---
 
     def _serve(self, home: str, job: Workload) -> None:
         if job.key in self.victims:
@@ -88,112 +96,121 @@ class Turns(Cycle):
 
     def _serve_minimum(self, home: str, job: Workload) -> None:
         nodes = self.pools[home]
-        promised = self.promised.get(job.key, [])
-        self.room.lift(job.key)
-        later = self.waiting_room
-        choice = place_nominated(self.room, nodes, job, promised) if promised else None
-        if choice is None and promised and covers(job, promised) and all_fit(later, promised):
-            self.nominate(job, promised)
+        reserved_tasks = self.reserved_tasks.get(job.key, [])
+        self.room.release(job.key)
+        later = self.room_after_release
+        choice = place_nominated(self.room, nodes, job, reserved_tasks) if reserved_tasks else None
+        if (
+            choice is None
+            and reserved_tasks
+            and covers(job, reserved_tasks)
+            and all_fit(later, reserved_tasks)
+        ):
+            self.nominate(job, reserved_tasks)
             return
         choice = choice or place_all(self.room, nodes, job)
         if choice is not None:
             self.place(home, job, choice)
             self._explain_rest(home, job)
             return
-        coming = place_minimum(later, nodes, job)
-        if coming is not None:
-            self.nominate(job, coming)
-        elif borrows_first(self.world, home) or not self._make_room(job):
+        choice_after_release = place_minimum(later, nodes, job)
+        if choice_after_release is not None:
+            self.nominate(job, choice_after_release)
+        elif borrows_first(self.world, home) or not self._preempt(job):
             self._give_up(home, job)
 
-    def _give_up(self, pool: str, job: Workload, *, welcome: bool = True) -> None:
-        """Nothing now: say why."""
-        why = "NoRoom" if job.minimum_met else self._why_not(pool, job, welcome=welcome)
+    def _give_up(self, pool: str, job: Workload, *, may_lend: bool = True) -> None:
+        """Nothing now: add the reason."""
+        why = "NoRoom" if job.minimum_met else self._why_not(pool, job, may_lend=may_lend)
         job.reasons.append(why)
 
-    def _why_not(self, pool: str, job: Workload, *, welcome: bool) -> str:
+    def _why_not(self, pool: str, job: Workload, *, may_lend: bool) -> str:
         if self._never_fits(job):
             return "NeverFits"
         nodes, free = self.pools[pool], self.room.without_reservations()
         soon = free.without_terminating() if pool == job.pool else free
         kept = place_all(free, nodes, job) or place_minimum(soon, nodes, job)
-        return "Behind" if welcome and kept else "NoRoom"
+        return "Behind" if may_lend and kept else "NoRoom"
 
     def _never_fits(self, job: Workload) -> bool:
         if len(job.varying) < job.minimum:
-            return False  # pods of the gang are still to come
+            return False  # pods of the gang do not exist yet
         pools = [self.pools[name] for name in (job.pool, *lenders(self.world, job))]
         return any(pools) and not any(fits_empty(self.room, nodes, job) for nodes in pools)
 
-    # --- making room ---
+    # --- preemption ---
 
-    def _make_room(self, job: Workload) -> bool:
-        """Nominate a workload that has nothing yet to nodes from which others must go."""
-        if job.placed or not may_make_room(self.world, job):
+    def _preempt(self, job: Workload) -> bool:
+        """Nominate a workload without nodes to nodes from which others are evicted."""
+        if job.placed or not preemption_allowed(self.world, job):
             return False
-        deal = self._bargain(job).deal(self.pools[job.pool])
-        if deal is None:
+        result = self._preemption(job).find_victims(self.pools[job.pool])
+        if result is None:
             return False
-        for other, tasks, reason in deal.victims:
-            self.room.lift(other.key)
+        for other, tasks, reason in result.victims:
+            self.room.release(other.key)
             self.growing.pop(other.key, None)
             self.victims.add(other.key)
             self.evict(other, tasks, reason, job.key)
             lacks = other.elastic is None or not other.minimum_met
-            other.reasons = [*told(other), "NoRoom"] if lacks else told(other)
-        job.reasons = told(job)
-        self.nominate(job, deal.choice)
+            other.reasons = [*pool_reasons(other), "NoRoom"] if lacks else pool_reasons(other)
+        job.reasons = pool_reasons(job)
+        self.nominate(job, result.choice)
         return True
 
-    def _bargain(self, job: Workload) -> Bargain:
-        """Strangers whatever their priority, those at home with a lower one, and what elastic ones at home
-        have above their minimum, but for whom this cycle has done anything."""
+    def _preemption(self, job: Workload) -> Preemption:
+        """Candidates: borrowers, lower priorities at home, and surplus instances at home.
+
+        Workloads for which this cycle has done anything are no candidates.
+        """
         busy = {job.key, *self.placed, *self.nominated}
         able = [one for one in self.jobs if one.key not in busy and one.preemptible]
         others = [one for one in able if one.pool != job.pool or one.priority < job.priority]
-        givers = [giver(self, one) for one in able if one.pool == job.pool and one.priority <= job.priority]
-        return Bargain(
-            room=self.waiting_room,
+        surplus_holders = [
+            surplus_of(self, one) for one in able if one.pool == job.pool and one.priority <= job.priority
+        ]
+        return Preemption(
+            room=self.room_after_release,
             job=job,
             others=by_importance(others if preempts(self.world, job.pool) else [], job.pool),
-            givers=[one for one in givers if one is not None],
-            guards=self.guards,
+            surplus_holders=[one for one in surplus_holders if one is not None],
+            budgets=self.budgets,
         )
 
     # --- borrowing ---
 
     def _serve_elsewhere(self, job: Workload) -> None:
-        """What did not fit at home asks others; what stands elsewhere is completed there."""
+        """Borrow for a workload that did not fit at home; complete one that runs in another pool there."""
         if job.held or not job.needing or job.key in self.victims or job.key in self.nominated:
             return
         where = self.where(job)
         if where != job.pool and job.key not in self.placed:
             self._complete(where, job)
         elif not job.placed and not job.minimum_met:
-            self._borrow_or_make_room(job)
+            self._borrow_or_preempt(job)
 
-    def _borrow_or_make_room(self, job: Workload) -> None:
+    def _borrow_or_preempt(self, job: Workload) -> None:
         if self._borrow(job) or not borrows_first(self.world, job.pool):
             return
-        coming = place_minimum(self.waiting_room, self.pools[job.pool], job)
-        if coming is None:
-            self._make_room(job)
+        choice_after_release = place_minimum(self.room_after_release, self.pools[job.pool], job)
+        if choice_after_release is None:
+            self._preempt(job)
         else:
-            job.reasons = told(job)
-            self.nominate(job, coming)
+            job.reasons = pool_reasons(job)
+            self.nominate(job, choice_after_release)
 
     def _complete(self, pool: str, job: Workload) -> None:
-        """The rest of a workload, or what half a gang lacks, in a pool that lends."""
-        welcome = job.preemptible and shares(self.world, pool) and not self.has_waiting(pool)
-        if job.minimum_met and welcome:
+        """The rest of a workload, or what a broken gang lacks, in a pool that lends."""
+        may_lend = job.preemptible and shares(self.world, pool) and not self.has_waiting(pool)
+        if job.minimum_met and may_lend:
             self._serve_rest(pool, job)
             return
-        choice = place_all(self.room, self.pools[pool], job) if welcome else None
+        choice = place_all(self.room, self.pools[pool], job) if may_lend else None
         if choice is not None:
             self.place(pool, job, choice)
             self._explain_rest(pool, job)
         else:
-            self._give_up(pool, job, welcome=welcome)
+            self._give_up(pool, job, may_lend=may_lend)
 
     def _borrow(self, job: Workload) -> bool:
         offers = []
@@ -201,12 +218,12 @@ class Turns(Cycle):
             nodes = self.pools[pool]
             choice = None if self.has_waiting(pool) else place_all(self.room, nodes, job)
             if choice is not None:
-                strangers = foreign_tasks(pool, nodes, self.jobs)
-                offers.append((-idle_after(self.room, nodes, choice), strangers, pool, choice))
+                borrowers = borrowing_tasks(pool, nodes, self.jobs)
+                offers.append((-idle_after(self.room, nodes, choice), borrowers, pool, choice))
         if not offers:
             return False
         _, _, pool, choice = min(offers, key=lambda offer: offer[:3])
-        job.reasons = told(job)
+        job.reasons = pool_reasons(job)
         self.place(pool, job, choice)
         self._explain_rest(pool, job)
         return True

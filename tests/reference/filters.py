@@ -1,8 +1,8 @@
-"""Whether a node can take a task: one function for each filter of the specification."""
+"""Whether a node can take a task: one function per filter of the specification."""
 
 from typing import Any
 
-from tests.reference.model import Reservation, Room, Standing, Task
+from tests.reference.model import PodOnNode, Reservation, Room, Task
 from tests.reference.quantities import allocatable, total
 from tests.reference.selectors import node_matches, selects, tolerates
 
@@ -10,46 +10,48 @@ Object = dict[str, Any]
 
 
 def fits(room: Room, node: Object, task: Task) -> bool:
-    """All filters, as the world is now."""
-    return _is_open(node) and _fits_in_principle(room, node, task) and _has_friends(room, node, task)
+    """All filters, in the world as it is now."""
+    return (
+        _is_schedulable(node) and _fits_in_principle(room, node, task) and _affinity_holds(room, node, task)
+    )
 
 
 def fits_when_empty(room: Room, node: Object, task: Task) -> bool:
-    """For `never fits`: readiness and cordons pass, and friends (pod affinity) may still come."""
-    return _fits_in_principle(room, node, task, ever=True)
+    """For `NeverFits`: readiness and cordons are ignored, and pod affinity may be satisfied later."""
+    return _fits_in_principle(room, node, task, ignore_transient=True)
 
 
-def _fits_in_principle(room: Room, node: Object, task: Task, *, ever: bool = False) -> bool:
+def _fits_in_principle(room: Room, node: Object, task: Task, *, ignore_transient: bool = False) -> bool:
     return (
-        _tolerated(node, task, ever=ever)
+        _tolerated(node, task, ignore_transient=ignore_transient)
         and node_matches(task.spec, node)
         and _has_room(room, node, task)
         and _ports_free(room, node, task)
-        and _no_enemies(room, node, task)
+        and _anti_affinity_holds(room, node, task)
         and _spread(room, node, task)
     )
 
 
 def is_ready(node: Object) -> bool:
-    """Ready, or silent about it."""
+    """Whether the Ready condition is true or absent."""
     conditions = node.get("status", {}).get("conditions") or ()
     return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
 
 
-def _is_open(node: Object) -> bool:
+def _is_schedulable(node: Object) -> bool:
     """Ready and not cordoned."""
     return is_ready(node) and not node.get("spec", {}).get("unschedulable", False)
 
 
-def _tolerated(node: Object, task: Task, *, ever: bool) -> bool:
+def _tolerated(node: Object, task: Task, *, ignore_transient: bool) -> bool:
     taints = node.get("spec", {}).get("taints") or ()
-    if ever:
+    if ignore_transient:
         taints = [taint for taint in taints if not taint["key"].startswith("node.kubernetes.io/")]
     return all(tolerates(task.spec, taint) for taint in taints)
 
 
 def _has_room(room: Room, node: Object, task: Task) -> bool:
-    """Present pods + reserved + the task ≤ allocatable, for everything the task asks for, and for `pods`."""
+    """Used + reserved + requested ≤ allocatable, for everything the task requests, and for `pods`."""
     name, has = node["metadata"]["name"], allocatable(node)
     kept = room.kept(name)
     taken = total([room.used(name), *(one.requests for one in kept)])
@@ -61,7 +63,7 @@ def _ports_free(room: Room, node: Object, task: Task) -> bool:
     name = node["metadata"]["name"]
     specs = [*(pod.spec for pod in room.on(name)), *(one.spec for one in room.kept(name))]
     taken = [port for spec in specs for port in _host_ports(spec)]
-    return not any(_clash(one, other) for one in _host_ports(task.spec) for other in taken)
+    return not any(_ports_conflict(one, other) for one in _host_ports(task.spec) for other in taken)
 
 
 def _host_ports(spec: Object) -> list[tuple[str, str, int]]:
@@ -73,11 +75,11 @@ def _host_ports(spec: Object) -> list[tuple[str, str, int]]:
     ]
 
 
-def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+def _ports_conflict(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
     return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in {one[0], other[0]})  # noqa: S104
 
 
-# --- pods that want to be near or far from others ----------------------------------------------------------
+# --- inter-pod affinity and topology spread -----------------------------------------------------------------
 
 
 def _terms(spec: Object, kind: str) -> list[Object]:
@@ -85,8 +87,8 @@ def _terms(spec: Object, kind: str) -> list[Object]:
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
 
 
-def _meant(room: Room, term: Object, home: str, other: Task | Standing | Reservation) -> bool:
-    """Whether a term of a pod in namespace `home` speaks of the other pod."""
+def _term_matches(room: Room, term: Object, home: str, other: Task | PodOnNode | Reservation) -> bool:
+    """Whether an affinity term of a pod in namespace `home` matches the other pod."""
     named, by_label = term.get("namespaces") or [], term.get("namespaceSelector")
     there = other.namespace in (named or ([home] if by_label is None else []))
     if by_label is not None:
@@ -98,36 +100,46 @@ def _domain(node: Object, key: str) -> str | None:
     return (node["metadata"].get("labels") or {}).get(key)
 
 
-def _together(room: Room, node: Object, pod: Standing | Reservation, key: str) -> bool:
-    """Whether the node and the pod's node are in one domain."""
+def _same_domain(room: Room, node: Object, pod: PodOnNode | Reservation, key: str) -> bool:
+    """Whether the node and the pod's node are in one topology domain."""
     here = _domain(node, key)
     return here is not None and here == _domain(room.nodes[pod.node], key)
 
 
-def _no_enemies(room: Room, node: Object, task: Task) -> bool:
-    """Required anti-affinity, the task's own and that of pods that are there, or that room is kept for."""
-    pods: list[Standing | Reservation] = [*room.standing, *room.reserved]
+def _anti_affinity_holds(room: Room, node: Object, task: Task) -> bool:
+    """Required anti-affinity of the task, of the pods on nodes, and of nominated pods."""
+    pods: list[PodOnNode | Reservation] = [*room.pods_on_nodes, *room.reserved]
     for pod in pods:
         for term in _terms(task.spec, "podAntiAffinity"):
-            if _together(room, node, pod, term["topologyKey"]) and _meant(room, term, task.namespace, pod):
+            if _same_domain(room, node, pod, term["topologyKey"]) and _term_matches(
+                room, term, task.namespace, pod
+            ):
                 return False
         for term in _terms(pod.spec, "podAntiAffinity"):
-            if _together(room, node, pod, term["topologyKey"]) and _meant(room, term, pod.namespace, task):
+            if _same_domain(room, node, pod, term["topologyKey"]) and _term_matches(
+                room, term, pod.namespace, task
+            ):
                 return False
     return True
 
 
-def _has_friends(room: Room, node: Object, task: Task) -> bool:
-    """Required affinity; the first of a group that wants its own kind may stand anywhere."""
+def _affinity_holds(room: Room, node: Object, task: Task) -> bool:
+    """Required affinity; the first pod of a group that matches its own terms may go anywhere."""
     terms = _terms(task.spec, "podAffinity")
     if not terms:
         return True
     if any(_domain(node, term["topologyKey"]) is None for term in terms):
         return False
-    friends = [pod for pod in room.standing if all(_meant(room, term, task.namespace, pod) for term in terms)]
-    if not friends:
-        return all(_meant(room, term, task.namespace, task) for term in terms)
-    return all(any(_together(room, node, pod, term["topologyKey"]) for pod in friends) for term in terms)
+    matching_pods = [
+        pod
+        for pod in room.pods_on_nodes
+        if all(_term_matches(room, term, task.namespace, pod) for term in terms)
+    ]
+    if not matching_pods:
+        return all(_term_matches(room, term, task.namespace, task) for term in terms)
+    return all(
+        any(_same_domain(room, node, pod, term["topologyKey"]) for pod in matching_pods) for term in terms
+    )
 
 
 def _spread(room: Room, node: Object, task: Task) -> bool:
@@ -153,7 +165,7 @@ def _spread_by(room: Room, node: Object, task: Task, constraint: Object, counted
         return False
     matching = dict.fromkeys((_domain(other, key) for other in counted), 0)
     names = {other["metadata"]["name"] for other in counted}
-    for pod in room.standing:
+    for pod in room.pods_on_nodes:
         if pod.node in names and _counts(pod, task, selector):
             matching[_domain(room.nodes[pod.node], key)] += 1
     least = min(matching.values(), default=0)
@@ -163,5 +175,5 @@ def _spread_by(room: Room, node: Object, task: Task, constraint: Object, counted
     return matching.get(here, 0) + itself - least <= int(constraint["maxSkew"])
 
 
-def _counts(pod: Standing, task: Task, selector: Object | None) -> bool:
+def _counts(pod: PodOnNode, task: Task, selector: Object | None) -> bool:
     return pod.namespace == task.namespace and not pod.terminating and selects(selector, pod.labels)

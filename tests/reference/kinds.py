@@ -1,11 +1,11 @@
-"""How each kind becomes workloads: what tasks it has, in which order, and how many it needs."""
+"""How each job kind becomes a workload: its tasks, their order, and its minimum."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.reference.model import Elastic, Task, Workload, up_to
-from tests.reference.objects import Input, is_terminating, labels, moment, namespace, owns, phase
+from tests.reference.objects import Input, is_terminating, labels, namespace, owns, parse_time, phase
 
 Object = dict[str, Any]
 Named = tuple[str, str, Object]
@@ -15,14 +15,14 @@ JOB_KINDS = ("TYJob", "DIJob", "TrainingJob")
 
 
 def jobs(world: Input) -> list[Workload]:
-    """The workloads of our own kinds: those that are neither finished nor going."""
-    made = {"TYJob": _tyjob, "DIJob": _dijob, "TrainingJob": _trainingjob}
-    active = [one for kind in JOB_KINDS for one in world.of_kind(kind) if not _is_over(one)]
-    found = [made[one["kind"]](world, one) for one in active]
+    """The workloads of Shoal's own kinds that are neither finished nor terminating."""
+    builders = {"TYJob": _tyjob, "DIJob": _dijob, "TrainingJob": _trainingjob}
+    active = [one for kind in JOB_KINDS for one in world.of_kind(kind) if not _is_finished(one)]
+    found = [builders[one["kind"]](world, one) for one in active]
     return [workload for workload in found if workload.tasks or workload.elastic]
 
 
-def _is_over(job: Object) -> bool:
+def _is_finished(job: Object) -> bool:
     status = job.get("status") or {}
     stage = status.get("stage") or status.get("phase")
     return stage in {"Succeeded", "Failed"} or job["spec"].get("terminating", False) or is_terminating(job)
@@ -42,21 +42,23 @@ def _tyjob(world: Input, job: Object) -> Workload:
     policies = spec.get("schedulerPolicy") or {}
     policy = policies.get("basicPolicy") or "BinPack"
     allocations = (job.get("status") or {}).get("allocations") or {}
-    made = _Making(world, job, allocations).workload([leader], workers, spec.get("minWorkersNum", 1))
+    workload = _WorkloadFactory(world, job, allocations).workload(
+        [leader], workers, spec.get("minWorkersNum", 1)
+    )
     if policy == "Gang":
-        made.minimum = len(workers)
-    made.policy = policy
-    made.queue_policy = policies.get("jobQueuePolicy") or "Priority"
-    made.job_priority = spec.get("priority", 5)
-    return made
+        workload.minimum = len(workers)
+    workload.policy = policy
+    workload.queue_policy = policies.get("jobQueuePolicy") or "Priority"
+    workload.job_priority = spec.get("priority", 5)
+    return workload
 
 
 def _dijob(world: Input, job: Object) -> Workload:
-    made = _dijob_of_tasks(world, job) if job["spec"].get("tasks") else _dijob_of_replicas(world, job)
-    made.job_priority = {"normal": 5, "high": 10}[job["spec"].get("priority") or "normal"]
-    made.held = made.held or job["spec"].get("suspend", False)
-    made.preemptible = job["spec"].get("preemptible", False)
-    return made
+    workload = _dijob_of_tasks(world, job) if job["spec"].get("tasks") else _dijob_of_replicas(world, job)
+    workload.job_priority = {"normal": 5, "high": 10}[job["spec"].get("priority") or "normal"]
+    workload.held = workload.held or job["spec"].get("suspend", False)
+    workload.preemptible = job["spec"].get("preemptible", False)
+    return workload
 
 
 def _dijob_of_tasks(world: Input, job: Object) -> Workload:
@@ -67,7 +69,7 @@ def _dijob_of_tasks(world: Input, job: Object) -> Workload:
         for task, one in named
         for index in range(one.get("replicas", 1))
     ]
-    return _Making(world, job, {}).workload([], pods, len(pods))
+    return _WorkloadFactory(world, job, {}).workload([], pods, len(pods))
 
 
 def _dijob_of_replicas(world: Input, job: Object) -> Workload:
@@ -78,26 +80,26 @@ def _dijob_of_replicas(world: Input, job: Object) -> Workload:
         return _dijob_of_any_size(world, job, low, high)
     names = [f"{name}-{status.get('generation', 0)}-{rank}" for rank in range(status.get("replicas", low))]
     replicas = [(one, "replica", spec["template"]) for one in names]
-    return _Making(world, job, {}).workload([], replicas, low, maximum=high)
+    return _WorkloadFactory(world, job, {}).workload([], replicas, low, maximum=high)
 
 
 def _dijob_of_any_size(world: Input, job: Object, low: int, high: int) -> Workload:
     status, stem = job.get("status") or {}, job["metadata"]["name"]
     ranks = _Ranks(world, job, f"{stem}-{status.get('generation', 0)}-")
     nodes = {ranks.name(rank): node for rank, node in enumerate(status.get("allocation") or [])}
-    making = _Making(world, job, nodes)
-    role = _Role(making, "replica", job["spec"]["template"], ranks.name)
+    factory = _WorkloadFactory(world, job, nodes)
+    role = _Role(factory, "replica", job["spec"]["template"], ranks.name)
     found = {rank for pod in world.pods if (rank := ranks.rank(pod)) is not None} | set(range(len(nodes)))
-    asked = status.get("requestedReplicas")
-    ceiling = high if asked is None else min(high, max(low, asked))
+    requests = status.get("requestedReplicas")
+    ceiling = high if requests is None else min(high, max(low, requests))
     return _elastic(
-        making.workload([], [], low, maximum=high, templates=[role.template]), role, found, ceiling
+        factory.workload([], [], low, maximum=high, templates=[role.template]), role, found, ceiling
     )
 
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Which pod of a DIJob has which rank: its label says it, else its name."""
+    """The rank of each pod of a DIJob: by its label, else by its name."""
 
     world: Input
     job: Object
@@ -123,15 +125,15 @@ def _trainingjob(world: Input, job: Object) -> Workload:
         for role, count in counts.items()
         for index in range(count)
     ]
-    making = _Making(world, job, {})
-    trainers = _paddle_role(making, "trainer")
-    made = making.workload(fixed, [], low, maximum=high, templates=[trainers.template])
-    for number, task in enumerate(task for task in made.tasks if task.role == "pserver"):
+    factory = _WorkloadFactory(world, job, {})
+    trainers = _paddle_role(factory, "trainer")
+    workload = factory.workload(fixed, [], low, maximum=high, templates=[trainers.template])
+    for number, task in enumerate(task for task in workload.tasks if task.role == "pserver"):
         task.index = number
-    made.priority = world.priority([spec.get("priorityClassName")])
-    made.makes_room = world.makes_room([spec.get("priorityClassName")], [])
-    made = _elastic(made, trainers, trainers.found(), high)
-    return _with_servers(made, making) if _scales_servers(spec) else made
+    workload.priority = world.priority([spec.get("priorityClassName")])
+    workload.may_preempt = world.may_preempt([spec.get("priorityClassName")], [])
+    workload = _elastic(workload, trainers, trainers.found(), high)
+    return _with_servers(workload, factory) if _scales_servers(spec) else workload
 
 
 def _scales_servers(spec: Object) -> bool:
@@ -139,23 +141,23 @@ def _scales_servers(spec: Object) -> bool:
     return bool(servers.get("scaleWithTrainers")) and servers["min-instance"] < servers["max-instance"]
 
 
-def _with_servers(made: Workload, making: "_Making") -> Workload:
-    """A TrainingJob whose parameter servers come and go with the trainers."""
-    assert made.elastic is not None
-    role, spec = _paddle_role(making, "pserver"), making.job["spec"]["pserver"]
+def _with_servers(workload: Workload, factory: "_WorkloadFactory") -> Workload:
+    """A TrainingJob whose parameter servers scale with the trainers."""
+    assert workload.elastic is not None
+    role, spec = _paddle_role(factory, "pserver"), factory.job["spec"]["pserver"]
     low, high = spec["min-instance"], spec["max-instance"]
     more = [role.task(index) for index in sorted(role.found()) if index >= low]
     for task in more:
         if task.met:
             task.scaled = True
-            made.add(task)
-    made.elastic = replace(made.elastic, servers=(low, high), server=role.fresh)
-    return made
+            workload.add(task)
+    workload.elastic = replace(workload.elastic, servers=(low, high), server=role.fresh)
+    return workload
 
 
-def _paddle_role(making: "_Making", role: str) -> "_Role":
-    stem = f"{making.job['metadata']['name']}-{role}-"
-    return _Role(making, role, _paddle_template(making.job["spec"], role), lambda index: f"{stem}{index}")
+def _paddle_role(factory: "_WorkloadFactory", role: str) -> "_Role":
+    stem = f"{factory.job['metadata']['name']}-{role}-"
+    return _Role(factory, role, _paddle_template(factory.job["spec"], role), lambda index: f"{stem}{index}")
 
 
 def _paddle_template(spec: Object, role: str) -> Object:
@@ -168,13 +170,13 @@ def _paddle_template(spec: Object, role: str) -> Object:
 
 
 @dataclass(frozen=True)
-class _Making:
-    """The common part: from the tasks that a job wants to a workload that knows where they are."""
+class _WorkloadFactory:
+    """Common to all kinds: builds a workload from the tasks that a job wants and from its pods."""
 
     world: Input
     job: Object
     allocation: dict[str, str]
-    """The nodes that the job's status gives to its tasks."""
+    """The nodes that the job's status assigns to its tasks."""
 
     def workload(
         self,
@@ -188,8 +190,8 @@ class _Making:
         """`templates` are those of tasks that are added later."""
         world, job = self.world, self.job
         templates = [*(template for _, _, template in (*fixed, *varying)), *templates]
-        tasks = [self.task(one, fixed=True) for one in fixed if self.is_ours(one)]
-        tasks += [self.task(one, fixed=False) for one in varying if self.is_ours(one)]
+        tasks = [self.task(one, fixed=True) for one in fixed if self.is_responsible(one)]
+        tasks += [self.task(one, fixed=False) for one in varying if self.is_responsible(one)]
         broken = (job.get("status") or {}).get("brokenSince")
         return Workload(
             kind=job["kind"],
@@ -200,18 +202,18 @@ class _Making:
             minimum=minimum,
             maximum=len(varying) if maximum is None else maximum,
             priority=world.priority(template["spec"].get("priorityClassName") for template in templates),
-            makes_room=world.makes_room(
+            may_preempt=world.may_preempt(
                 (template["spec"].get("priorityClassName") for template in templates),
                 (template["spec"] for template in templates),
             ),
-            wished_pool=world.wished_pool(namespace(job), [job, *templates]),
+            requested_pool=world.requested_pool(namespace(job), [job, *templates]),
             held=any(map(is_held, tasks)),
-            broken_since=moment(broken) if broken else None,
+            broken_since=parse_time(broken) if broken else None,
         )
 
-    def is_ours(self, wanted: Named) -> bool:
+    def is_responsible(self, wanted: Named) -> bool:
         scheduler = wanted[2]["spec"].get("schedulerName")
-        return not scheduler or self.world.is_ours(scheduler)
+        return not scheduler or self.world.is_responsible(scheduler)
 
     def task(self, wanted: Named, *, fixed: bool) -> Task:
         name, role, template = wanted
@@ -223,31 +225,31 @@ class _Making:
         nominated = nominations.get(name) or ((live or {}).get("status") or {}).get("nominatedNodeName")
         if not node and not going:
             node = self.allocation.get(name)
-        made = as_task(live or template, namespace(self.job), name, role)
-        return stand(made, node if node in self.world.nodes else None, nominated, fixed=fixed)
+        task = as_task(live or template, namespace(self.job), name, role)
+        return with_node(task, node if node in self.world.nodes else None, nominated, fixed=fixed)
 
 
 @dataclass(frozen=True)
 class _Role:
     """The instances of one role, by their index."""
 
-    making: _Making
+    factory: _WorkloadFactory
     role: str
     template: Object
     name: Callable[[int], str]
 
     def task(self, index: int) -> Task:
-        made = self.making.task((self.name(index), self.role, self.template), fixed=False)
-        return replace(made, index=index)
+        task = self.factory.task((self.name(index), self.role, self.template), fixed=False)
+        return replace(task, index=index)
 
     def fresh(self, index: int) -> Task:
-        """One that has no node yet."""
+        """An instance that has no node yet."""
         return replace(self.task(index), node=None, done=False)
 
     def found(self) -> set[int]:
-        """The indices of those that exist."""
+        """The indices of existing pods."""
         stem = self.name(0)[:-1]
-        names = [pod["metadata"]["name"] for pod in self.making.world.pods if owns(self.making.job, pod)]
+        names = [pod["metadata"]["name"] for pod in self.factory.world.pods if owns(self.factory.job, pod)]
         return {int(number) for name in names if (number := _number(name, stem))}
 
 
@@ -257,33 +259,35 @@ def _number(name: str, stem: str) -> str:
     return number if name.startswith(stem) and number.isdigit() else ""
 
 
-def _elastic(made: Workload, role: _Role, found: set[int], ceiling: int) -> Workload:
-    """The workload with the instances that it has, and new ones up to its minimum."""
-    job, world = role.making.job, role.making.world
-    if not role.making.is_ours(("", role.role, role.template)):
-        return made
+def _elastic(workload: Workload, role: _Role, found: set[int], ceiling: int) -> Workload:
+    """Add the existing instances to a workload, and new ones up to its minimum."""
+    job, world = role.factory.job, role.factory.world
+    if not role.factory.is_responsible(("", role.role, role.template)):
+        return workload
     tasks = [role.task(index) for index in sorted(found)]
     status = job.get("status") or {}
-    seated = {task.index for task in tasks if task.met}
-    promised = status.get("nominations") or {}
-    indices = range(max([0, *seated]) + ceiling + 1)
-    times = [moment(record["time"]) for record in status.get("scaleRecords") or ()]
+    bound = {task.index for task in tasks if task.met}
+    reserved_tasks = status.get("nominations") or {}
+    indices = range(max([0, *bound]) + ceiling + 1)
+    times = [parse_time(record["time"]) for record in status.get("scaleRecords") or ()]
     pods = [pod for pod in world.pods if namespace(pod) == namespace(job)]
-    made.elastic = Elastic(
+    workload.elastic = Elastic(
         ceiling=ceiling,
         instance=role.fresh,
-        promised=[(role.fresh(i), promised[role.name(i)]) for i in indices if role.name(i) in promised],
+        reserved_tasks=[
+            (role.fresh(i), reserved_tasks[role.name(i)]) for i in indices if role.name(i) in reserved_tasks
+        ],
         changed=max(times, default=None),
         blocked=frozenset(pod["metadata"]["name"] for pod in pods if not owns(job, pod)),
         leaving=any(is_terminating(pod) and _is_one_of(role, pod, found) for pod in pods),
     )
-    made.tasks += up_to(made.minimum, tasks, role.fresh)
-    made.held = any(map(is_held, made.tasks))
-    return made
+    workload.tasks += up_to(workload.minimum, tasks, role.fresh)
+    workload.held = any(map(is_held, workload.tasks))
+    return workload
 
 
 def _is_one_of(role: _Role, pod: Object, found: set[int]) -> bool:
-    return owns(role.making.job, pod) and pod["metadata"]["name"] in {role.name(index) for index in found}
+    return owns(role.factory.job, pod) and pod["metadata"]["name"] in {role.name(index) for index in found}
 
 
 def as_task(shape: Object, within: str, name: str, role: str) -> Task:
@@ -292,13 +296,13 @@ def as_task(shape: Object, within: str, name: str, role: str) -> Task:
     return Task(namespace=within, name=name, role=role, labels=labels(shape), spec=shape["spec"], done=done)
 
 
-def stand(task: Task, node: str | None, nominated: str | None, *, fixed: bool = False) -> Task:
-    """The task where it is, or where it was promised to be."""
+def with_node(task: Task, node: str | None, nominated: str | None, *, fixed: bool = False) -> Task:
+    """The task with its node, or with the node that it is nominated to."""
     here = None if task.done else node
     return replace(task, fixed=fixed, node=here, nominated=None if here or task.done else nominated)
 
 
 def is_held(task: Task) -> bool:
-    """Gated, or with claims that are not understood: nothing for us yet."""
+    """Whether a task has scheduling gates, or resource claims, which are not supported."""
     waits = task.spec.get("schedulingGates") or task.spec.get("resourceClaims")
     return bool(waits) and not task.met

@@ -1,4 +1,4 @@
-"""What the reference thinks in: tasks, workloads, and the room they stand in."""
+"""The data model of the reference: tasks, workloads, and the nodes with their pods."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -21,14 +21,14 @@ class Task:
     labels: dict[str, str]
     spec: Object
     fixed: bool = False
-    """A leader, a master, a parameter server: without it there is no minimum."""
+    """A leader, a master, a parameter server: the minimum is not met without it."""
     node: str | None = None
     done: bool = False
     nominated: str | None = None
     index: int = 0
-    """Of those of its role."""
+    """Ordinal in its role."""
     scaled: bool = False
-    """A parameter server that comes and goes with the trainers: neither fixed nor counted."""
+    """A parameter server that scales with the trainers: neither fixed nor counted."""
 
     def __post_init__(self) -> None:
         self.requests: Resources = pod_requests(self.spec)
@@ -41,21 +41,21 @@ class Task:
 
 @dataclass(frozen=True)
 class Elastic:
-    """What an elastic workload may become."""
+    """How an elastic workload may be resized."""
 
     ceiling: int
-    """Not more instances than this: its maximum, or the size that was asked for."""
+    """The most instances: its maximum, or the requested size."""
     instance: Callable[[int], Task]
-    """A new instance with this index."""
-    promised: list[tuple[Task, str]] = field(default_factory=list)
-    """New instances that earlier cycles promised a node."""
+    """Creates a new instance with this index."""
+    reserved_tasks: list[tuple[Task, str]] = field(default_factory=list)
+    """New instances that earlier cycles nominated to a node."""
     changed: datetime | None = None
     """When its size last changed."""
     servers: tuple[int, int] | None = None
-    """How few and how many parameter servers go with its trainers."""
+    """The least and the most parameter servers for its trainers."""
     server: Callable[[int], Task] | None = None
     blocked: frozenset[str] = frozenset()
-    """Names in its namespace that belong to somebody else."""
+    """Pod names in its namespace that belong to other owners."""
     leaving: bool = False
     """Whether one of its instances is terminating."""
 
@@ -70,19 +70,19 @@ class Workload:
     created: datetime
     tasks: list[Task]
     minimum: int
-    """So many of the tasks that are not fixed."""
+    """The minimum of tasks that are not fixed."""
     maximum: int
     priority: int = 0
     job_priority: int | None = None
     policy: str = "BinPack"
     queue_policy: str = "Priority"
-    wished_pool: str | None = None
+    requested_pool: str | None = None
     pool: str = "default"
     held: bool = False
     preemptible: bool = True
-    """Whether it may be a victim; what may not be one does not borrow either."""
-    makes_room: bool = True
-    """Its class (or a pod of its own) does not say `preemptionPolicy: Never`."""
+    """Whether it may be a victim; a workload that may not be one does not borrow either."""
+    may_preempt: bool = True
+    """Neither its class nor one of its pods has `preemptionPolicy: Never`."""
     broken_since: datetime | None = None
     elastic: Elastic | None = None
     reasons: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Workload:
 
     @property
     def size(self) -> int:
-        """How many varying tasks have a node or are done."""
+        """The number of varying tasks that have a node or are done."""
         return sum(task.met for task in self.varying)
 
     @property
@@ -106,7 +106,7 @@ class Workload:
 
     @property
     def missing(self) -> int:
-        """How many varying tasks are still short of the minimum."""
+        """The number of varying tasks that the minimum lacks."""
         return max(0, self.minimum - self.size)
 
     @property
@@ -118,23 +118,23 @@ class Workload:
         return [task for task in self.tasks if task.node is not None]
 
     def whole_without(self, gone: set[Task]) -> bool:
-        """Whether it has its minimum when these tasks are gone."""
+        """Whether it has its minimum without these tasks."""
         fixed = all(task.met and task not in gone for task in self.tasks if task.fixed)
         return fixed and sum(task.met and task not in gone for task in self.varying) >= self.minimum
 
     def add(self, task: Task) -> None:
-        """One more, in its place: what is fixed, parameter servers that come and go, instances."""
+        """Add a task in its position: fixed ones, scaled parameter servers, instances."""
         self.tasks = sorted([*self.tasks, task], key=lambda one: (not one.fixed, not one.scaled, one.index))
 
     def settle(self) -> None:
-        """After a loss: an elastic workload wants what it has left, and new ones up to its minimum."""
+        """After an eviction, an elastic workload wants what it has left, and new tasks up to its minimum."""
         if self.elastic is not None:
             others = [task for task in self.tasks if task.fixed or (task.scaled and task.met)]
             self.tasks = others + up_to(self.minimum, self.varying, self.elastic.instance)
 
 
 def up_to(minimum: int, tasks: Iterable[Task], instance: Callable[[int], Task]) -> list[Task]:
-    """The tasks that have a node or are done, and new ones of the lowest indices until they are enough."""
+    """The tasks that have a node or are done, and new ones with the lowest indices up to `minimum`."""
     kept = [task for task in tasks if task.met]
     while len(kept) < minimum:
         kept.append(instance(lowest_free(task.index for task in kept)))
@@ -147,7 +147,7 @@ def lowest_free(used: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class PodOnNode:
     """A pod on a node: it takes its room until it is gone."""
 
     node: str
@@ -161,7 +161,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Room on a node that is kept for one nominated task."""
+    """Room on a node that is reserved for one nominated task."""
 
     owner: str
     node: str
@@ -190,46 +190,49 @@ class Reservation:
 
 @dataclass
 class Room:
-    """The nodes of the cluster with all that stands on them; copied freely for every what-if."""
+    """The nodes of the cluster with their pods; copied for every what-if."""
 
     nodes: dict[str, Object]
     namespaces: dict[str, dict[str, str]]
-    standing: list[Standing]
+    pods_on_nodes: list[PodOnNode]
     reserved: list[Reservation]
 
     def copy(self) -> "Room":
-        return replace(self, standing=list(self.standing), reserved=list(self.reserved))
+        return replace(self, pods_on_nodes=list(self.pods_on_nodes), reserved=list(self.reserved))
 
     def without_terminating(self) -> "Room":
-        return replace(self.copy(), standing=[pod for pod in self.standing if not pod.terminating])
+        return replace(self.copy(), pods_on_nodes=[pod for pod in self.pods_on_nodes if not pod.terminating])
 
     def without(self, tasks: set[Task]) -> "Room":
-        return replace(self.copy(), standing=[pod for pod in self.standing if pod.task not in tasks])
+        return replace(
+            self.copy(), pods_on_nodes=[pod for pod in self.pods_on_nodes if pod.task not in tasks]
+        )
 
     def without_reservations(self) -> "Room":
         return replace(self.copy(), reserved=[])
 
     def empty(self) -> "Room":
-        return replace(self, standing=[], reserved=[])
+        return replace(self, pods_on_nodes=[], reserved=[])
 
     def place(self, task: Task, node: str) -> None:
-        pod = Standing(node, task.namespace, task.labels, task.spec, task.requests, task=task)
-        self.standing.append(pod)
+        pod = PodOnNode(node, task.namespace, task.labels, task.spec, task.requests, task=task)
+        self.pods_on_nodes.append(pod)
 
     def reserve(self, owner: str, task: Task, node: str) -> None:
         self.reserved.append(Reservation(owner, node, task))
 
-    def lift(self, owner: str) -> None:
+    def release(self, owner: str) -> None:
         self.reserved = [one for one in self.reserved if one.owner != owner]
 
-    def send_away(self, tasks: set[Task]) -> None:
-        """These pods leave: they take their room until they are gone."""
-        self.standing = [
-            replace(pod, terminating=True, task=None) if pod.task in tasks else pod for pod in self.standing
+    def terminate(self, tasks: set[Task]) -> None:
+        """Mark these pods as terminating: they take their room until they are gone."""
+        self.pods_on_nodes = [
+            replace(pod, terminating=True, task=None) if pod.task in tasks else pod
+            for pod in self.pods_on_nodes
         ]
 
-    def on(self, node: str) -> list[Standing]:
-        return [pod for pod in self.standing if pod.node == node]
+    def on(self, node: str) -> list[PodOnNode]:
+        return [pod for pod in self.pods_on_nodes if pod.node == node]
 
     def used(self, node: str) -> Resources:
         return total(pod.requests for pod in self.on(node))
@@ -239,11 +242,11 @@ class Room:
 
 
 def capacity(nodes: list[Object]) -> Resources:
-    """The sum of what nodes have to give."""
+    """The sum of what nodes have."""
     return total(allocatable(node) for node in nodes)
 
 
-def dominant_share(asked: Resources, whole: Resources) -> Fraction:
-    """The largest part of any resource; what the whole has none of is skipped."""
-    parts = [amount / whole[name] for name, amount in asked.items() if whole.get(name)]
+def dominant_share(requests: Resources, whole: Resources) -> Fraction:
+    """The largest fraction of any resource; resources that do not exist are skipped."""
+    parts = [amount / whole[name] for name, amount in requests.items() if whole.get(name)]
     return max(parts, default=Fraction(0))

@@ -1,4 +1,4 @@
-"""The input, sorted by kind, with the few questions that several kinds ask of it."""
+"""The input by kind, and queries that several kinds need."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 Object = dict[str, Any]
 
 POOL = "resource.aibee.cn/pool"
-OURS = ("shoal", "ai-scheduler")
+DEFAULT_SCHEDULERS = ("shoal", "ai-scheduler")
 
 
 @dataclass(frozen=True)
@@ -28,27 +28,27 @@ class Input:
 
     @property
     def pods(self) -> list[Object]:
-        """The pods that are there: one on a node that is gone is gone as well."""
+        """The pods that exist: a pod on a node that does not exist is ignored."""
         nodes = self.nodes
         return [pod for pod in self.of_kind("Pod") if pod["spec"].get("nodeName") in {None, "", *nodes}]
 
-    def is_ours(self, scheduler: str | None) -> bool:
-        names = self.config.get("schedulerNames", OURS)
+    def is_responsible(self, scheduler: str | None) -> bool:
+        names = self.config.get("schedulerNames", DEFAULT_SCHEDULERS)
         return "*" in names or scheduler in names
 
     def created(self, one: Object) -> datetime:
         written = one["metadata"].get("creationTimestamp")
-        return moment(written) if written else self.now
+        return parse_time(written) if written else self.now
 
     def priority(self, names: Iterable[str | None]) -> int:
         """The value of the first class named, else of the global default, else 0."""
         wanted = self._priority_class(names)
         return int(wanted["value"]) if wanted else 0
 
-    def makes_room(self, names: Iterable[str | None], specs: Iterable[Object]) -> bool:
-        """Whether neither that class nor a pod of its own says that it never preempts."""
-        sayings = [self._priority_class(names) or {}, *specs]
-        return all(one.get("preemptionPolicy") != "Never" for one in sayings)
+    def may_preempt(self, names: Iterable[str | None], specs: Iterable[Object]) -> bool:
+        """Whether neither the priority class nor a pod has `preemptionPolicy: Never`."""
+        sources = [self._priority_class(names) or {}, *specs]
+        return all(one.get("preemptionPolicy") != "Never" for one in sources)
 
     def _priority_class(self, names: Iterable[str | None]) -> Object | None:
         classes = self.of_kind("PriorityClass")
@@ -57,8 +57,8 @@ class Input:
             return next((one for one in classes if one["metadata"]["name"] == named), None)
         return next((one for one in classes if one.get("globalDefault")), None)
 
-    def wished_pool(self, namespace: str, carriers: Iterable[Object]) -> str | None:
-        """The first annotation among the carriers' (a job, its templates), else the namespace's."""
+    def requested_pool(self, namespace: str, carriers: Iterable[Object]) -> str | None:
+        """The first pool annotation of the carriers (a job, its templates), else of the namespace."""
         spaces = [one for one in self.of_kind("Namespace") if one["metadata"]["name"] == namespace]
         notes = [annotations(one).get(POOL) for one in (*carriers, *spaces)]
         return next((note for note in notes if note), None)
@@ -89,7 +89,7 @@ def is_finished(pod: Object) -> bool:
 
 
 def owns(job: Object, pod: Object) -> bool:
-    """Whether the pod belongs to the job."""
+    """Whether the job is the controller of the pod."""
     return namespace(job) == namespace(pod) and any(
         _is(reference, job) for reference in pod["metadata"].get("ownerReferences") or ()
     )
@@ -101,14 +101,14 @@ def _is(reference: Object, job: Object) -> bool:
     return same_name and len(uids) <= 1 and reference.get("controller") is not False
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def newest(objects: list[Object]) -> datetime:
     """The newest timestamp anywhere in the input."""
     written = [text for one in objects for text in _timestamps(one)]
-    return max(map(moment, written), default=datetime(1970, 1, 1, tzinfo=UTC))
+    return max(map(parse_time, written), default=datetime(1970, 1, 1, tzinfo=UTC))
 
 
 def _timestamps(one: Object) -> list[str]:

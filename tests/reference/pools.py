@@ -1,4 +1,4 @@
-"""Pools as a partition of the nodes, who is at home where, and the order of a pool's queue."""
+"""Pools as a partition of the nodes, home pools of workloads, and the queue order of a pool."""
 
 from datetime import datetime
 from fractions import Fraction
@@ -13,8 +13,8 @@ Object = dict[str, Any]
 Key = tuple[int | Fraction | bool | datetime | str, ...]
 
 
-def members(world: Input) -> dict[str, list[Object]]:
-    """The nodes of each pool: a node is in the one named pool that matches it, else in the default pool."""
+def nodes_by_pool(world: Input) -> dict[str, list[Object]]:
+    """The nodes of each pool; a node that not exactly one pool selects is in the default pool."""
     pools: dict[str, list[Object]] = {one["metadata"]["name"]: [] for one in world.of_kind("Pool")}
     pools.setdefault("default", [])
     for _, node in sorted(world.nodes.items()):
@@ -32,11 +32,11 @@ def _matches(pool: Object, node: Object) -> bool:
     return (selector is None or selects(selector, labels(node))) and all(has.get(r) for r in wanted or ())
 
 
-def send_home(world: Input, job: Workload) -> None:
-    """Set the workload's home pool, and tell it when that is not the one it wished for."""
-    wished = job.wished_pool
-    if wished is None or wished == "default" or _may_enter(world, wished, job.namespace):
-        job.pool = wished or "default"
+def assign_pool(world: Input, job: Workload) -> None:
+    """Set the home pool, and the reason WaitingForPool if it is not the requested one."""
+    requested = job.requested_pool
+    if requested is None or requested == "default" or _may_enter(world, requested, job.namespace):
+        job.pool = requested or "default"
     else:
         job.reasons.append("WaitingForPool")
 
@@ -51,7 +51,7 @@ def _may_enter(world: Input, pool: str, namespace: str) -> bool:
 
 
 def specs(world: Input) -> dict[str, Object]:
-    """What each pool says of itself; the default pool may say nothing."""
+    """The spec of each pool; the default pool may have none."""
     written = {one["metadata"]["name"]: one.get("spec") or {} for one in world.of_kind("Pool")}
     return {"default": {}} | written
 
@@ -70,12 +70,12 @@ def shares(world: Input, pool: str) -> bool:
     return not specs(world)[pool].get("disableSharing")
 
 
-def may_make_room(world: Input, job: Workload) -> bool:
-    return job.makes_room and not world.config.get("disablePreemption")
+def preemption_allowed(world: Input, job: Workload) -> bool:
+    return job.may_preempt and not world.config.get("disablePreemption")
 
 
 def preempts(world: Input, pool: str) -> bool:
-    """Whether strangers and lower classes may have to leave it; extra instances may in any case."""
+    """Whether borrowers and lower priorities may be evicted from it; surplus instances always may."""
     return not specs(world)[pool].get("disablePreemption")
 
 
@@ -85,13 +85,13 @@ def borrows_first(world: Input, pool: str) -> bool:
 
 
 def share(world: Input, job: Workload) -> Fraction:
-    """The dominant share of all its pods, but those that have ended, in the whole cluster."""
-    asked = total(task.requests for task in job.tasks if not task.done)
-    return dominant_share(asked, capacity(list(world.nodes.values())))
+    """The dominant share in the cluster of all its pods that have not finished."""
+    requests = total(task.requests for task in job.tasks if not task.done)
+    return dominant_share(requests, capacity(list(world.nodes.values())))
 
 
 def in_order(world: Input, jobs: list[Workload]) -> list[Workload]:
-    """The workloads, of one pool or of all: those by priority first, then those by share."""
+    """Workloads in queue order, of one pool or of all: by priority first, then by share."""
 
     def key(job: Workload) -> Key:
         partly = bool(job.placed)
@@ -104,12 +104,12 @@ def in_order(world: Input, jobs: list[Workload]) -> list[Workload]:
 
 
 def queue(world: Input, pool: str, jobs: list[Workload]) -> list[Workload]:
-    """The workloads at home in the pool."""
+    """The workloads whose home is the pool, in queue order."""
     return in_order(world, [job for job in jobs if job.pool == pool])
 
 
 def _policy(world: Input, pool: str, job: Workload) -> str:
-    """The pool's, else the scheduler's, else the job's."""
+    """The queue policy of the pool, else the scheduler's, else the job's."""
     own = [
         (one.get("spec") or {}).get("queuePolicy")
         for one in world.of_kind("Pool")

@@ -1,4 +1,4 @@
-"""Kubernetes quantities as exact fractions, and what a pod asks for."""
+"""Kubernetes quantities as exact fractions, and the requests of a pod."""
 
 import math
 import re
@@ -22,7 +22,7 @@ _OTHER_NAMES = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 
 
 def quantity(text: str | float) -> Fraction:
-    """`1.5Gi`, `100m`, `1e3` or a number."""
+    """Parse `1.5Gi`, `100m`, `1e3` or a number."""
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         raise ValueError(f"not a quantity: {text!r}")
@@ -33,28 +33,28 @@ def quantity(text: str | float) -> Fraction:
 
 
 def amounts(written: Mapping[str, str | int | float] | None) -> Resources:
-    """A resource list, under the names we use."""
+    """Parse a resource list; old resource names are replaced."""
     return {_OTHER_NAMES.get(name, name): quantity(text) for name, text in (written or {}).items()}
 
 
 def allocatable(node: Object) -> Resources:
-    """What a node has to give: CPU to the thousandth, everything else in whole units, rounded down."""
+    """What a node has: CPU in millicores, everything else in whole units, rounded down."""
     status = node.get("status", {})
     return _rounded(amounts(status.get("allocatable") or status.get("capacity")), math.floor)
 
 
 def pod_requests(spec: Object) -> Resources:
-    """What a pod asks for; limits stand in for missing requests."""
+    """The requests of a pod; limits replace missing requests."""
     return _of_pod(spec, ("limits", "requests"))
 
 
 def pod_limits(spec: Object) -> Resources:
-    """How much a pod may use; requests stand in for missing limits."""
+    """The limits of a pod; requests replace missing limits."""
     return _of_pod(spec, ("requests", "limits"))
 
 
 def _of_pod(spec: Object, written: tuple[str, str]) -> Resources:
-    """The Kubernetes rule: the larger of what runs together and the largest step before it, plus overhead."""
+    """The Kubernetes rule: the larger of what runs together and the largest init step, plus overhead."""
     together: Resources = {}
     before: Resources = {}
     for init in spec.get("initContainers") or ():
@@ -64,12 +64,12 @@ def _of_pod(spec: Object, written: tuple[str, str]) -> Resources:
         else:
             before = largest(before, total([together, _container(init, written)]))
     together = total([together, *(_container(one, written) for one in spec.get("containers") or ())])
-    asked = total([largest(before, together), amounts(spec.get("overhead"))])
-    return {name: amount for name, amount in _rounded(asked, math.ceil).items() if amount > 0}
+    requests = total([largest(before, together), amounts(spec.get("overhead"))])
+    return {name: amount for name, amount in _rounded(requests, math.ceil).items() if amount > 0}
 
 
 def _container(container: Object, written: tuple[str, str]) -> Resources:
-    """The second of the two that are written, where it is; else the first."""
+    """The second of the two fields where it is set, else the first."""
     found = container.get("resources") or {}
     return amounts(found.get(written[0])) | amounts(found.get(written[1]))
 
@@ -86,11 +86,11 @@ def largest(one: Resources, other: Resources) -> Resources:
     return {name: max(one.get(name, Fraction(0)), other.get(name, Fraction(0))) for name in one | other}
 
 
-def _rounded(asked: Resources, rounding: Any) -> Resources:  # noqa: ANN401 - math.floor or math.ceil
+def _rounded(requests: Resources, rounding: Any) -> Resources:  # noqa: ANN401 - math.floor or math.ceil
     def one(name: str, amount: Fraction) -> Fraction:
         return Fraction(rounding(amount * 1000), 1000) if name == "cpu" else Fraction(rounding(amount))
 
-    return {name: one(name, amount) for name, amount in asked.items()}
+    return {name: one(name, amount) for name, amount in requests.items()}
 
 
 def is_gpu(resource: str) -> bool:

@@ -1,4 +1,4 @@
-"""The six placement policies: for each, which of the nodes that fit is the best."""
+"""The six placement policies: for each, the best of the nodes that fit."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,7 +12,7 @@ Use = dict[str, Fraction]
 
 
 def use_with(room: Room, node: Object, task: Task) -> Use:
-    """u_r: requested on the node with this task / allocatable, over what the node has."""
+    """Utilisation by resource with this task on the node, for resources that the node has."""
     used = room.used(node["metadata"]["name"])
     return {
         name: (used.get(name, Fraction(0)) + task.requests.get(name, Fraction(0))) / has
@@ -28,13 +28,13 @@ def mean(use: Use, weight: Callable[[str], int] = lambda _: 1) -> Fraction:
     )
 
 
-def mates(room: Room, node: Object, job: Workload) -> int:
-    """How many of the job's tasks are on the node."""
+def siblings(room: Room, node: Object, job: Workload) -> int:
+    """The number of the job's tasks on the node."""
     return sum(pod.task in job.tasks for pod in room.on(node["metadata"]["name"]) if pod.task is not None)
 
 
 def rank(policy: str, room: Room, node: Object, job: Workload, task: Task) -> tuple[Fraction | int, ...]:
-    """The higher the better."""
+    """Sort key of a node; the highest is the best."""
     use = use_with(room, node, task)
     match policy:
         case "BinPack" | "Gang":
@@ -46,14 +46,14 @@ def rank(policy: str, room: Room, node: Object, job: Workload, task: Task) -> tu
         case "MinFragment":
             return (1 - abs(use.get("cpu", Fraction(0)) - use.get("memory", Fraction(0))),)
         case "JobAffinity":
-            return (mates(room, node, job), mean(use))
+            return (siblings(room, node, job), mean(use))
         case "JobAntiAffinity":
-            return (-mates(room, node, job), -mean(use))
+            return (-siblings(room, node, job), -mean(use))
     raise ValueError(f"no such policy: {policy}")
 
 
 def best(policy: str, room: Room, nodes: list[Object], job: Workload, task: Task) -> str | None:
-    """The best of the nodes, the first by name among equals."""
+    """The best of the nodes; the first by name among equals."""
     names = sorted(node["metadata"]["name"] for node in nodes)
     by_name = {node["metadata"]["name"]: node for node in nodes}
     return max(names, key=lambda name: rank(policy, room, by_name[name], job, task), default=None)

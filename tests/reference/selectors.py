@@ -1,4 +1,4 @@
-"""Label selectors, node affinity and tolerations, as Kubernetes reads them."""
+"""Label selectors, node affinity and tolerations, as Kubernetes defines them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ Labels = Mapping[str, str]
 
 
 def selects(selector: Object | None, labels: Labels) -> bool:
-    """Whether a label selector matches; none matches nothing, an empty one everything."""
+    """Whether a label selector matches; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
@@ -16,7 +16,7 @@ def selects(selector: Object | None, labels: Labels) -> bool:
 
 
 def expression(wanted: Object, labels: Labels) -> bool:
-    """One requirement of a selector or of node affinity."""
+    """Whether one requirement of a selector or of node affinity matches."""
     key, operator, values = wanted["key"], wanted["operator"], wanted.get("values") or []
     match operator:
         case "In":
@@ -51,7 +51,7 @@ def node_matches(spec: Object, node: Object) -> bool:
 
 
 def _term(term: Object, name: str, labels: Labels) -> bool:
-    """Everything in a term must hold; an empty term matches no node."""
+    """All requirements of a term must match; an empty term matches no node."""
     by_label = term.get("matchExpressions") or []
     by_field = term.get("matchFields") or []
     if not by_label and not by_field:
@@ -63,7 +63,7 @@ def _term(term: Object, name: str, labels: Labels) -> bool:
 
 
 def tolerates(spec: Object, taint: Object) -> bool:
-    """Whether a pod may stand on a node in spite of a taint."""
+    """Whether a pod tolerates a taint."""
     if taint["effect"] == "PreferNoSchedule":
         return True
     return any(_tolerates(toleration, taint) for toleration in spec.get("tolerations") or ())

@@ -1,89 +1,89 @@
-"""One cycle in the making: the world as it was, what was decided so far, and the few ways to decide more."""
+"""The state of one cycle: the world as it was, and the decisions so far."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tests.reference import kinds, loose
+from tests.reference import kinds, loose_pods
 from tests.reference.budgets import budgets, spend
-from tests.reference.model import Room, Standing, Task, Workload
+from tests.reference.model import PodOnNode, Room, Task, Workload
 from tests.reference.objects import Input, is_finished, is_terminating, labels, namespace
-from tests.reference.placing import Choice, fits_empty
-from tests.reference.pools import in_order, members, queue, send_home, share
+from tests.reference.placement import Choice, fits_empty
+from tests.reference.pools import assign_pool, in_order, nodes_by_pool, queue, share
 from tests.reference.quantities import pod_requests
 
 Object = dict[str, Any]
 
 
 @dataclass
-class Cycle:
+class CycleState:
     """Everything that the phases of a cycle read and write."""
 
     world: Input
     placements: list[Object] = field(default_factory=list)
     evictions: list[Object] = field(default_factory=list)
     nominated: dict[str, Choice] = field(default_factory=dict)
-    """For their minimum."""
+    """Nominations for minimums, by job."""
     growing: dict[str, Choice] = field(default_factory=dict)
-    """Nominated to grow: kept from earlier cycles, or in this one."""
-    promised: dict[str, Choice] = field(default_factory=dict)
+    """Nominations for growth, of earlier cycles and of this one."""
+    reserved_tasks: dict[str, Choice] = field(default_factory=dict)
     placed: set[str] = field(default_factory=set)
     victims: set[str] = field(default_factory=set)
-    """Who lost something to another's minimum, or as half a gang."""
+    """Workloads that lost tasks to the minimum of another, or as a broken gang."""
     lost: set[str] = field(default_factory=set)
-    """Who lost anything, for whatever reason."""
+    """Workloads that lost tasks for any reason."""
     grown: set[str] = field(default_factory=set)
     shrunk: set[str] = field(default_factory=set)
     fitting: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.pools = members(self.world)
+        self.pools = nodes_by_pool(self.world)
         self.pool_of = {
             node["metadata"]["name"]: pool for pool, nodes in self.pools.items() for node in nodes
         }
-        self.jobs = kinds.jobs(self.world) + loose.loose(self.world)
+        self.jobs = kinds.jobs(self.world) + loose_pods.loose_pods(self.world)
         for job in self.jobs:
-            send_home(self.world, job)
-        self.room = Room(self.world.nodes, self._namespaces(), self._standing(), [])
-        self.guards = budgets(self.world, self.room.standing)
+            assign_pool(self.world, job)
+        self.room = Room(self.world.nodes, self._namespaces(), self._pods_on_nodes(), [])
+        self.budgets = budgets(self.world, self.room.pods_on_nodes)
         self.current = {job.key: sum(t.node is not None for t in job.varying) for job in self.jobs}
         self.shares = {job.key: share(self.world, job) for job in self.jobs}
         self.queues = {pool: queue(self.world, pool, self.jobs) for pool in sorted(self.pools)}
-        self.everybody = in_order(self.world, self.jobs)
+        self.all_in_order = in_order(self.world, self.jobs)
 
     def _namespaces(self) -> dict[str, dict[str, str]]:
         return {one["metadata"]["name"]: labels(one) for one in self.world.of_kind("Namespace")}
 
-    def _standing(self) -> list[Standing]:
-        """Every pod on a node, of whoever, and every task that was given a node and has no pod there yet."""
+    def _pods_on_nodes(self) -> list[PodOnNode]:
+        """Every pod on a node, and every task with an assigned node that has no pod there yet."""
         tasks = {(t.namespace, t.name): t for job in self.jobs for t in job.placed}
         pods = [pod for pod in self.world.pods if pod["spec"].get("nodeName") and not is_finished(pod)]
-        standing = []
+        pods_on_nodes = []
         for pod in pods:
             name, gone = (namespace(pod), pod["metadata"]["name"]), is_terminating(pod)
             task = None if gone else tasks.pop(name, None)
             spec = pod["spec"]
-            standing.append(
-                Standing(spec["nodeName"], name[0], labels(pod), spec, pod_requests(spec), gone, task)
+            pods_on_nodes.append(
+                PodOnNode(spec["nodeName"], name[0], labels(pod), spec, pod_requests(spec), gone, task)
             )
-        return standing + [
-            Standing(t.node, t.namespace, t.labels, t.spec, t.requests, task=t)
+        return pods_on_nodes + [
+            PodOnNode(t.node, t.namespace, t.labels, t.spec, t.requests, task=t)
             for t in tasks.values()
             if t.node
         ]
 
     @property
-    def waiting_room(self) -> Room:
-        """The room once those that leave are gone."""
+    def room_after_release(self) -> Room:
+        """The room once terminating and evicted pods are gone."""
         return self.room.without_terminating()
 
     def by_pool(self) -> list[Workload]:
-        """Pools by name, each in the order of its queue."""
+        """Workloads by pool name, each pool in queue order."""
         return [job for waiting in self.queues.values() for job in waiting]
 
     def where(self, job: Workload) -> str:
-        """The pool in which the rest of a workload goes: where its first placed task is, else its home."""
+        """The pool for the rest of a workload: that of its first placed task, else its home."""
         first = job.placed[0].node if job.placed else None
         return self.pool_of[first] if first else job.pool
 
@@ -91,16 +91,16 @@ class Cycle:
         return all(self.pool_of[task.node] == job.pool for task in job.placed if task.node)
 
     def size(self, job: Workload) -> int:
-        """Instances that it has, those that are done, and those nominated to grow."""
+        """Instances with a node, finished ones, and those nominated for growth."""
         return job.size + len(self.growing.get(job.key, ()))
 
     def score(self, job: Workload, more: int = 0) -> Fraction:
-        """How fulfilled it is, or would be with more or fewer."""
+        """Its fulfilment, or what it would be with more or fewer instances."""
         assert job.elastic is not None
         span = job.elastic.ceiling - job.minimum
         return Fraction(self.size(job) + more - job.minimum, span) if span else Fraction(1)
 
-    # --- deciding ---
+    # --- decisions ---
 
     def place(self, pool: str, job: Workload, choice: Choice) -> None:
         for task, node in choice:
@@ -128,29 +128,31 @@ class Cycle:
         self.reserve(job, choice)
         job.reasons.append("WaitingForRoom")
 
-    def evict(self, job: Workload, tasks: Iterable[Task], reason: str, loser_to: str | None = None) -> None:
-        """They leave: they keep their room until they are gone."""
+    def evict(
+        self, job: Workload, tasks: Iterable[Task], reason: str, beneficiary: str | None = None
+    ) -> None:
+        """Evict tasks; they keep their room until they are gone."""
         tasks = list(tasks)
-        self.room.send_away(set(tasks))
+        self.room.terminate(set(tasks))
         for task in tasks:
             pod = f"{task.namespace}/{task.name}"
             self.evictions.append(
-                {"pod": pod, "job": job.key, "node": task.node, "reason": reason, "for": loser_to}
+                {"pod": pod, "job": job.key, "node": task.node, "reason": reason, "for": beneficiary}
             )
             task.node = None
-            spend(self.guards, task)
+            spend(self.budgets, task)
             self.lost.add(job.key)
             if reason == "Shrunk" and not task.scaled:
                 self.shrunk.add(job.key)
         job.settle()
 
-    # --- who waits ---
+    # --- waiting workloads ---
 
     def has_waiting(self, pool: str) -> bool:
         return any(job.pool == pool and self.is_waiting(job) for job in self.jobs)
 
     def is_waiting(self, job: Workload) -> bool:
-        """Active, not failed, with an unmet minimum that would fit the pool if it were empty."""
+        """Whether it is active, not failed, and its unmet minimum would fit its pool if that were empty."""
         active = not job.held and not job.minimum_met and "NeverFits" not in job.reasons
         return active and self._fits_home(job)
 
@@ -160,6 +162,6 @@ class Cycle:
         return self.fitting[job.key]
 
 
-def told(job: Workload) -> list[str]:
-    """What was said of the workload before its turn."""
+def pool_reasons(job: Workload) -> list[str]:
+    """The reasons that were set before the workload was served."""
     return [code for code in job.reasons if code == "WaitingForPool"]

@@ -1,17 +1,17 @@
-"""What is said of every workload after the plan."""
+"""The state of every workload after the plan."""
 
 from datetime import timedelta
 from typing import Any
 
 from tests.reference.model import Workload
 from tests.reference.quantities import is_gpu
-from tests.reference.state import Cycle
+from tests.reference.state import CycleState
 
 Object = dict[str, Any]
 
 
-def let_go(cycle: Cycle, job: Workload) -> None:
-    """At last: half a gang that could not be made whole in time is let go."""
+def evict_broken_gang(cycle: CycleState, job: Workload) -> None:
+    """Evict the rest of a gang that did not get its minimum back in time."""
     if job.minimum_met or job.held or job.key in cycle.victims or job.key in cycle.nominated:
         return
     config = cycle.world.config
@@ -22,19 +22,19 @@ def let_go(cycle: Cycle, job: Workload) -> None:
         cycle.evict(job, job.placed, "GangLost")
 
 
-def report(cycle: Cycle, jobs: list[Workload]) -> list[Object]:
+def report(cycle: CycleState, jobs: list[Workload]) -> list[Object]:
     """The verdicts on the workloads of one pool."""
     waiting = [job for job in jobs if cycle.is_waiting(job)]
     positions = {job.key: number for number, job in enumerate(waiting, start=1)}
     return [_verdict(cycle, job, positions.get(job.key)) for job in jobs]
 
 
-def nominations(cycle: Cycle, job: Workload) -> dict[str, str]:
+def nominations(cycle: CycleState, job: Workload) -> dict[str, str]:
     choice = [*cycle.nominated.get(job.key, []), *cycle.growing.get(job.key, [])]
     return {task.name: node for task, node in choice}
 
 
-def _verdict(cycle: Cycle, job: Workload, position: int | None) -> Object:
+def _verdict(cycle: CycleState, job: Workload, position: int | None) -> Object:
     nominated = nominations(cycle, job)
     return {
         "job": job.key,
@@ -54,14 +54,14 @@ def _verdict(cycle: Cycle, job: Workload, position: int | None) -> Object:
     }
 
 
-def _state(cycle: Cycle, job: Workload) -> str:
+def _state(cycle: CycleState, job: Workload) -> str:
     if not job.minimum_met:
         return "ScheduledFailed" if "NeverFits" in job.reasons else "Unscheduled"
     return "ScheduledPartly" if job.needing or job.key in cycle.growing else "ScheduledSucceed"
 
 
-def _target(cycle: Cycle, job: Workload, nominated: dict[str, str]) -> int:
-    """With a node or nominated; the pods of a waiting TrainingJob without GPUs are made anyway."""
+def _target(cycle: CycleState, job: Workload, nominated: dict[str, str]) -> int:
+    """Tasks with a node or nominated; pods of a waiting TrainingJob without GPUs are created anyway."""
     have = sum(task.node is not None or task.name in nominated for task in job.varying)
     have += len(cycle.growing.get(job.key, []))
     on_cpus = job.kind == "TrainingJob" and not any(is_gpu(name) for t in job.varying for name in t.requests)

@@ -1,4 +1,4 @@
-"""Making room for one workload: who would have to go, and who may stay after all."""
+"""Preemption for one workload: the candidates for eviction, and which of them are reprieved."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -6,210 +6,225 @@ from typing import Any
 
 from tests.reference.budgets import Budget, violating
 from tests.reference.model import Room, Task, Workload
-from tests.reference.placing import Choice, place_minimum
+from tests.reference.placement import Choice, place_minimum
 
 Object = dict[str, Any]
 Cost = tuple[int, tuple[int, int], int, int, tuple[Fraction | int, ...]]
 
-HOME, EXTRA, FOREIGN = "Preempted", "Shrunk", "Reclaimed"
-"""The three kinds of victims, the most important first, by the reason that they are told."""
+HOME, SURPLUS, BORROWER = "Preempted", "Shrunk", "Reclaimed"
+"""Eviction reasons of the three levels of victims, the most important first."""
 
 
 @dataclass(frozen=True)
-class Giver:
-    """An elastic workload at home that may give what it has above its minimum, the last first."""
+class SurplusHolder:
+    """An elastic workload at home that may lose instances above its minimum, the highest first."""
 
     job: Workload
-    place: int
-    """In the order of growth among equally fulfilled ones; the last gives first."""
-    extras: list[Task]
+    rank: int
+    """In the order of growth among equally fulfilled workloads; the last gives first."""
+    surplus: list[Task]
     """The highest index first."""
     scores: list[Fraction]
-    """How fulfilled it is before each of them goes."""
+    """Its fulfilment before each of them is evicted."""
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What goes or stays together: a whole workload, or one of its pods."""
+class EvictionUnit:
+    """What is evicted or reprieved together: a whole workload, or one of its pods."""
 
     kind: str
     job: Workload
     tasks: list[Task]
     whole: bool = False
-    """All that the workload has, but the extras that are units of their own."""
+    """All that the workload has, except surplus instances that are units of their own."""
 
 
 @dataclass(frozen=True)
-class Deal:
-    """The victims, the most important first, with their reasons, and where the new tasks go."""
+class PreemptionResult:
+    """The victims with their reasons, the most important first, and where the new tasks go."""
 
     victims: list[tuple[Workload, list[Task], str]]
     choice: Choice
 
 
 @dataclass(frozen=True)
-class Bargain:
-    """A workload that asks for room in its home pool."""
+class Preemption:
+    """A workload that needs room in its home pool."""
 
     room: Room
-    """Without what leaves anyway, and without what is kept for the workload itself."""
+    """Without pods that terminate anyway, and without reservations for the workload itself."""
     job: Workload
     others: list[Workload]
-    """Those that may be victims with all they have, the most important first."""
-    givers: list[Giver]
-    guards: list[Budget]
+    """Workloads that may lose all tasks, the most important first."""
+    surplus_holders: list[SurplusHolder]
+    budgets: list[Budget]
 
-    def deal(self, pool: list[Object]) -> Deal | None:
-        """For one task the best node; for a gang the pool as a whole."""
+    def find_victims(self, pool: list[Object]) -> PreemptionResult | None:
+        """For one task on the best node; for a gang in the pool as a whole."""
         fixed = sum(task.fixed for task in self.job.needing)
         if fixed + self.job.missing > 1:
-            return self._deal_on(pool)
-        deals = [(node, self._deal_on([node])) for node in pool]
-        possible = [(self._cost(deal), node["metadata"]["name"], deal) for node, deal in deals if deal]
+            return self._find_on(pool)
+        results = [(node, self._find_on([node])) for node in pool]
+        possible = [
+            (self._cost(result), node["metadata"]["name"], result) for node, result in results if result
+        ]
         return min(possible, key=lambda one: one[:2])[2] if possible else None
 
-    def _deal_on(self, nodes: list[Object]) -> Deal | None:
-        """Until nobody loses an extra and keeps one of a higher index."""
-        most = {giver.job.key: len(giver.extras) for giver in self.givers}
+    def _find_on(self, nodes: list[Object]) -> PreemptionResult | None:
+        """Repeat until no workload loses a surplus instance below one that it keeps."""
+        most = {holder.job.key: len(holder.surplus) for holder in self.surplus_holders}
         while True:
             attempt = _Attempt(self, nodes, most)
-            if not attempt.works():
+            if not attempt.fits():
                 return None
-            attempt.put_back()
-            kept = attempt.kept_before_lost()
+            attempt.reprieve()
+            kept = attempt.misordered_surplus()
             if not kept:
-                return Deal(attempt.victims(), attempt.placed(attempt.out) or [])
+                return PreemptionResult(attempt.victims(), attempt.placed(attempt.removed) or [])
             most |= kept
 
-    def _cost(self, deal: Deal) -> Cost:
-        pods = [(job, task, kind) for job, tasks, kind in deal.victims for task in tasks]
+    def _cost(self, result: PreemptionResult) -> Cost:
+        pods = [(job, task, kind) for job, tasks, kind in result.victims for task in tasks]
         at_home = [job.priority for job, _, kind in pods if kind == HOME]
-        extras = [task for _, task, kind in pods if kind == EXTRA]
-        highest = (2, max(at_home)) if at_home else (1 if extras else 0, 0)
+        surplus = [task for _, task, kind in pods if kind == SURPLUS]
+        highest = (2, max(at_home)) if at_home else (1 if surplus else 0, 0)
         return (
-            len(violating(self.guards, [task for _, task, _ in pods])),
+            len(violating(self.budgets, [task for _, task, _ in pods])),
             highest,
             sum(max(priority, 0) for priority in at_home),
             len(pods),
-            max((order for task, order in self.taking() if task in extras), default=()),
+            max((order for task, order in self.reclaim_order() if task in surplus), default=()),
         )
 
-    def taking(self) -> list[tuple[Task, tuple[Fraction, int]]]:
-        """All extras in the order in which they are taken, with the key of that order."""
+    def reclaim_order(self) -> list[tuple[Task, tuple[Fraction, int]]]:
+        """All surplus instances in the order in which they are evicted, with the sort key."""
         found = [
-            (task, (-score, -giver.place))
-            for giver in self.givers
-            for task, score in zip(giver.extras, giver.scores, strict=True)
+            (task, (-score, -holder.rank))
+            for holder in self.surplus_holders
+            for task, score in zip(holder.surplus, holder.scores, strict=True)
         ]
         return sorted(found, key=lambda one: one[1])
 
 
 @dataclass
 class _Attempt:
-    """Everybody out who may have to go from these nodes, and as many as possible back in."""
+    """Removes all candidates from these nodes, and puts as many as possible back."""
 
-    bargain: Bargain
+    preemption: Preemption
     nodes: list[Object]
     most: dict[str, int]
-    """How many extras of each giver may be taken."""
-    gone: list[Workload] = field(default_factory=list)
-    """Whole workloads that were not put back."""
+    """How many surplus instances of each workload may be evicted."""
+    lost_whole: list[Workload] = field(default_factory=list)
+    """Whole workloads that were not reprieved."""
 
     def __post_init__(self) -> None:
         self.names = {node["metadata"]["name"] for node in self.nodes}
-        self.runs = {giver.job.key: self._run(giver) for giver in self.bargain.givers}
-        self.units = [*self._standing(HOME), *self._extras(), *self._standing(FOREIGN)]
-        self.out = {task for unit in self.units for task in unit.tasks}
+        self.runs = {holder.job.key: self._run(holder) for holder in self.preemption.surplus_holders}
+        self.units = [*self._pods_on_nodes(HOME), *self._surplus(), *self._pods_on_nodes(BORROWER)]
+        self.removed = {task for unit in self.units for task in unit.tasks}
 
-    def _run(self, giver: Giver) -> list[Task]:
-        """Extras from the top, as long as they are here."""
-        extras = giver.extras[: self.most[giver.job.key]]
-        away = [number for number, task in enumerate(extras) if task.node not in self.names]
-        return extras[: min(away, default=len(extras))]
+    def _run(self, holder: SurplusHolder) -> list[Task]:
+        """Surplus instances from the highest down, as long as they are on these nodes."""
+        surplus = holder.surplus[: self.most[holder.job.key]]
+        away = [number for number, task in enumerate(surplus) if task.node not in self.names]
+        return surplus[: min(away, default=len(surplus))]
 
-    def _extras(self) -> list[Unit]:
-        """Who is taken last is put back first."""
-        jobs = {task: giver.job for giver in self.bargain.givers for task in self.runs[giver.job.key]}
-        last_first = [task for task, _ in reversed(self.bargain.taking()) if task in jobs]
-        return [Unit(EXTRA, jobs[task], [task]) for task in last_first]
+    def _surplus(self) -> list[EvictionUnit]:
+        """The instance that is evicted last is reprieved first."""
+        jobs = {
+            task: holder.job
+            for holder in self.preemption.surplus_holders
+            for task in self.runs[holder.job.key]
+        }
+        last_first = [task for task, _ in reversed(self.preemption.reclaim_order()) if task in jobs]
+        return [EvictionUnit(SURPLUS, jobs[task], [task]) for task in last_first]
 
-    def _standing(self, kind: str) -> list[Unit]:
-        """All others on these nodes; a workload that would lose its minimum is one unit, wherever it is."""
+    def _pods_on_nodes(self, kind: str) -> list[EvictionUnit]:
+        """Other tasks on these nodes; a workload that would lose its minimum is one unit, on all nodes."""
         units = []
-        for job in self.bargain.others:
+        for job in self.preemption.others:
             run = self.runs.get(job.key, [])
             here = [task for task in job.placed if task.node in self.names and task not in run]
-            if (kind == HOME) != (job.pool == self.bargain.job.pool) or not here:
+            if (kind == HOME) != (job.pool == self.preemption.job.pool) or not here:
                 continue
             if job.whole_without({*here, *run}):
-                units += [Unit(kind, job, [task]) for task in here]
+                units += [EvictionUnit(kind, job, [task]) for task in here]
             else:
-                units.append(Unit(kind, job, [task for task in job.placed if task not in run], whole=True))
+                units.append(
+                    EvictionUnit(kind, job, [task for task in job.placed if task not in run], whole=True)
+                )
         return units
 
-    def placed(self, out: set[Task]) -> Choice | None:
-        return place_minimum(self.bargain.room.without(out), self.nodes, self.bargain.job)
+    def placed(self, removed: set[Task]) -> Choice | None:
+        return place_minimum(self.preemption.room.without(removed), self.nodes, self.preemption.job)
 
-    def works(self) -> bool:
-        return self.placed(self.out) is not None
+    def fits(self) -> bool:
+        return self.placed(self.removed) is not None
 
-    def put_back(self) -> None:
+    def reprieve(self) -> None:
         first = self._violating()
         for unit in first + [unit for unit in self.units if unit not in first]:
-            if unit.job in self.gone:
+            if unit.job in self.lost_whole:
                 continue
-            if self.placed(self.out - set(unit.tasks)) is not None:
-                self.out -= set(unit.tasks)
+            if self.placed(self.removed - set(unit.tasks)) is not None:
+                self.removed -= set(unit.tasks)
             elif unit.whole:
-                self.gone.append(unit.job)
+                self.lost_whole.append(unit.job)
         for unit in self.units:
-            if unit.whole and unit.job in self.gone:
-                self._put_some_back(unit.job)
+            if unit.whole and unit.job in self.lost_whole:
+                self._reprieve_tasks(unit.job)
 
-    def _violating(self) -> list[Unit]:
-        guarded = violating(self.bargain.guards, [task for unit in self.units for task in unit.tasks])
+    def _violating(self) -> list[EvictionUnit]:
+        violating_tasks = violating(
+            self.preemption.budgets, [task for unit in self.units for task in unit.tasks]
+        )
 
-        def violates(unit: Unit) -> bool:
+        def violates(unit: EvictionUnit) -> bool:
             run = self.runs.get(unit.job.key, []) if unit.whole else []
-            return bool(guarded & {*unit.tasks, *run})
+            return bool(violating_tasks & {*unit.tasks, *run})
 
         return [unit for unit in self.units if violates(unit)]
 
-    def _put_some_back(self, job: Workload) -> None:
-        """As many pods of a workload as possible, if that is its minimum."""
-        spared = self.out
+    def _reprieve_tasks(self, job: Workload) -> None:
+        """Reprieve as many tasks of a workload as possible, if that is its minimum."""
+        remaining_victims = self.removed
         for task in job.placed:
-            if self.placed(spared - {task}) is not None:
-                spared = spared - {task}
-        if job.whole_without(spared):
-            self.out = spared
+            if self.placed(remaining_victims - {task}) is not None:
+                remaining_victims = remaining_victims - {task}
+        if job.whole_without(remaining_victims):
+            self.removed = remaining_victims
 
-    def kept_before_lost(self) -> dict[str, int]:
-        """The givers that would lose an extra and keep one above it, and how many they may lose instead."""
+    def misordered_surplus(self) -> dict[str, int]:
+        """Workloads that would lose a surplus instance below one that stays, and how many they may lose."""
         found = {}
-        for giver in self.bargain.givers:
-            stays = [task not in self.out for task in self.runs[giver.job.key]]
-            if giver.job not in self.gone and stays != sorted(stays):
-                found[giver.job.key] = stays.index(True)
+        for holder in self.preemption.surplus_holders:
+            stays = [task not in self.removed for task in self.runs[holder.job.key]]
+            if holder.job not in self.lost_whole and stays != sorted(stays):
+                found[holder.job.key] = stays.index(True)
         return found
 
     def victims(self) -> list[tuple[Workload, list[Task], str]]:
-        """At home workload by workload, then extras in the order of taking, then strangers."""
-        extras = [unit for unit in self._extras() if unit.job not in self.gone and unit.tasks[0] in self.out]
-        taken = {task for unit in extras for task in unit.tasks}
-        whole = [
-            (job, [task for task in job.placed if task in self.out - taken]) for job in self.bargain.others
+        """Workloads at home, then surplus instances in reclaim order, then borrowers."""
+        surplus = [
+            unit
+            for unit in self._surplus()
+            if unit.job not in self.lost_whole and unit.tasks[0] in self.removed
         ]
-        home = self.bargain.job.pool
+        taken = {task for unit in surplus for task in unit.tasks}
+        whole = [
+            (job, [task for task in job.placed if task in self.removed - taken])
+            for job in self.preemption.others
+        ]
+        home = self.preemption.job.pool
         return [
             *((job, tasks, HOME) for job, tasks in whole if tasks and job.pool == home),
-            *((unit.job, unit.tasks, EXTRA) for unit in reversed(extras)),
-            *((job, tasks, FOREIGN) for job, tasks in whole if tasks and job.pool != home),
+            *((unit.job, unit.tasks, SURPLUS) for unit in reversed(surplus)),
+            *((job, tasks, BORROWER) for job, tasks in whole if tasks and job.pool != home),
         ]
 
 
 def by_importance(jobs: list[Workload], pool: str) -> list[Workload]:
-    """Those at home in the pool first; by class, then the older."""
+    """Workloads at home in the pool first, then by priority, then the older."""
     return sorted(
         jobs,
         key=lambda job: (job.pool != pool, -job.priority, job.created, job.namespace, job.name, job.kind),

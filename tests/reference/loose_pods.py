@@ -1,16 +1,25 @@
-"""Pods without a job of ours: loose ones, gangs of them, and those that a batch Job has yet to make."""
+"""Workloads without a job of ours: loose pods, gangs of them, and pods that batch Jobs will create."""
 
 from typing import Any
 
-from tests.reference.kinds import JOB_KINDS, as_task, is_held, stand
+from tests.reference.kinds import JOB_KINDS, as_task, is_held, with_node
 from tests.reference.model import Task, Workload
-from tests.reference.objects import Input, annotations, is_terminating, labels, moment, namespace, owns, phase
+from tests.reference.objects import (
+    Input,
+    annotations,
+    is_terminating,
+    labels,
+    namespace,
+    owns,
+    parse_time,
+    phase,
+)
 
 Object = dict[str, Any]
 
 
-def loose(world: Input) -> list[Workload]:
-    """Loose pods and gangs of them; the pods that a batch Job has yet to make are among them."""
+def loose_pods(world: Input) -> list[Workload]:
+    """Loose pods and gangs of them, including pods that a batch Job has not created yet."""
     pods = [pod for pod in world.pods if _is_loose(world, pod)]
     pods += [pod for job in world.of_kind("Job") for pod in pending_pods(world, job)]
     pods.sort(key=lambda pod: (world.created(pod), pod["metadata"]["name"]))
@@ -22,12 +31,16 @@ def loose(world: Input) -> list[Workload]:
             gangs.setdefault((namespace(pod), gang), []).append(pod)
         elif phase(pod) != "Succeeded":
             single.append(_of_pods(world, "Pod", pod["metadata"]["name"], [pod], 1))
-    found = single + [_gang(world, name, members) for (_, name), members in gangs.items()]
+    found = single + [_gang(world, name, nodes_by_pool) for (_, name), nodes_by_pool in gangs.items()]
     return [one for one in found if not all(task.done for task in one.tasks)]
 
 
 def _is_loose(world: Input, pod: Object) -> bool:
-    if is_terminating(pod) or phase(pod) == "Failed" or not world.is_ours(pod["spec"].get("schedulerName")):
+    if (
+        is_terminating(pod)
+        or phase(pod) == "Failed"
+        or not world.is_responsible(pod["spec"].get("schedulerName"))
+    ):
         return False
     return not any(owns(job, pod) for kind in JOB_KINDS for job in world.of_kind(kind))
 
@@ -50,18 +63,18 @@ def _of_pods(world: Input, kind: str, name: str, pods: list[Object], minimum: in
         minimum=minimum,
         maximum=len(tasks),
         priority=world.priority(pod["spec"].get("priorityClassName") for pod in pods),
-        makes_room=world.makes_room(
+        may_preempt=world.may_preempt(
             (pod["spec"].get("priorityClassName") for pod in pods), (pod["spec"] for pod in pods)
         ),
-        wished_pool=world.wished_pool(namespace(pods[0]), pods),
+        requested_pool=world.requested_pool(namespace(pods[0]), pods),
         held=any(map(is_held, tasks)),
-        broken_since=min(map(moment, filter(None, broken)), default=None),
+        broken_since=min(map(parse_time, filter(None, broken)), default=None),
     )
 
 
 def _pod_task(pod: Object) -> Task:
     made = as_task(pod, namespace(pod), pod["metadata"]["name"], "pod")
-    return stand(made, pod["spec"].get("nodeName"), (pod.get("status") or {}).get("nominatedNodeName"))
+    return with_node(made, pod["spec"].get("nodeName"), (pod.get("status") or {}).get("nominatedNodeName"))
 
 
 # --- batch Jobs --------------------------------------------------------------------------------------------
@@ -70,7 +83,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def pending_pods(world: Input, job: Object) -> list[Object]:
-    """The pods that a batch Job has yet to make, if they are ours."""
+    """The pods that a batch Job has not created yet, if this scheduler is responsible for them."""
     spec, status = job["spec"], job.get("status") or {}
     template = spec["template"]
     ended = any(
@@ -80,7 +93,7 @@ def pending_pods(world: Input, job: Object) -> list[Object]:
         ended
         or is_terminating(job)
         or spec.get("suspend")
-        or not world.is_ours(template["spec"].get("schedulerName"))
+        or not world.is_responsible(template["spec"].get("schedulerName"))
     ):
         return []
     pods = [pod for pod in world.pods if owns(job, pod)]
@@ -93,7 +106,7 @@ def pending_pods(world: Input, job: Object) -> list[Object]:
 
 
 def _missing(job: Object, pods: list[Object], active: list[Object]) -> int:
-    """As many as may run at once and are still to be completed, less those that are there."""
+    """The number of pods that may run in parallel and are still to complete, less the active ones."""
     spec = job["spec"]
     parallelism = int(spec.get("parallelism", 1))
     counted = (job.get("status") or {}).get("succeeded", 0)
@@ -117,13 +130,13 @@ def _index(pod: Object) -> int | None:
 
 
 def _ranges(text: str) -> set[int | None]:
-    """`0,2-4`."""
+    """Parse index ranges such as `0,2-4`."""
     pairs = [part.split("-") for part in text.split(",") if part]
     return {index for pair in pairs for index in range(int(pair[0]), int(pair[-1]) + 1)}
 
 
 def _pod_to_make(job: Object, template: Object, number: int) -> Object:
-    """A pod as the Job would make it; it counts as created when its Job was."""
+    """A pod as the Job would create it, with the creation time of the Job."""
     shaped = template.get("metadata") or {}
     metadata = {
         "name": f"{job['metadata']['name']}-{number}",

@@ -1,50 +1,50 @@
-"""From one cycle to the next: the world after a plan was carried out."""
+"""The next world: the objects after a plan was applied, as input of the next cycle."""
 
 from copy import deepcopy
 from typing import Any
 
 from tests.reference.kinds import JOB_KINDS
-from tests.reference.loose import INDEX, pending_pods
+from tests.reference.loose_pods import INDEX, pending_pods
 from tests.reference.model import Task, Workload
 from tests.reference.objects import annotations, is_terminating, namespace, phase
-from tests.reference.state import Cycle
+from tests.reference.state import CycleState
 from tests.reference.verdicts import nominations
 
 Object = dict[str, Any]
 Name = tuple[str, str]
 
 
-def changed_nothing(cycle: Cycle) -> bool:
-    """Placed, evicted and nominated nothing new, and nobody who has a node was leaving it."""
-    leaving = any(pod.terminating for pod in cycle.room.standing)
+def is_stable(cycle: CycleState) -> bool:
+    """Whether nothing new was placed, evicted or nominated, and no pod on a node was terminating."""
+    leaving = any(pod.terminating for pod in cycle.room.pods_on_nodes)
     new = any(nominations(cycle, job).items() - _known(job).items() for job in cycle.jobs)
     return not (cycle.placements or cycle.evictions or new or leaving)
 
 
 def _known(job: Workload) -> dict[str, str]:
     known = {task.name: task.nominated for task in job.tasks if task.nominated}
-    return known | {task.name: node for task, node in (job.elastic.promised if job.elastic else [])}
+    return known | {task.name: node for task, node in (job.elastic.reserved_tasks if job.elastic else [])}
 
 
-def carried_out(cycle: Cycle) -> list[Object]:
+def apply_plan(cycle: CycleState) -> list[Object]:
     """The objects of the next cycle."""
-    rest = [deepcopy(one) for one in cycle.world.objects if one["kind"] != "Pod"]
+    others = [deepcopy(one) for one in cycle.world.objects if one["kind"] != "Pod"]
     pods = {_name(pod): deepcopy(pod) for pod in cycle.world.pods if not is_terminating(pod)}
     for gone in cycle.evictions:
-        _send_away(pods, gone)
+        _remove_evicted(pods, gone)
     for job in cycle.jobs:
         for task in job.tasks:
             _run(cycle, pods, job, task)
-        _write(cycle, rest, pods, job)
-    return [*rest, *pods.values()]
+        _write(cycle, others, pods, job)
+    return [*others, *pods.values()]
 
 
 def _name(one: Object) -> Name:
     return namespace(one), str(one["metadata"]["name"])
 
 
-def _send_away(pods: dict[Name, Object], gone: Object) -> None:
-    """Gone; pending again under its name, if somebody other than a job of ours makes it again."""
+def _remove_evicted(pods: dict[Name, Object], gone: Object) -> None:
+    """Remove an evicted pod; it is pending again under its name if a controller other than ours owns it."""
     space, _, name = gone["pod"].partition("/")
     pod = pods.pop((space, name), None)
     ours = gone["job"].partition("/")[0] in JOB_KINDS
@@ -57,23 +57,23 @@ def _has_controller(pod: Object) -> bool:
     return any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ())
 
 
-def _run(cycle: Cycle, pods: dict[Name, Object], job: Workload, task: Task) -> None:
-    """A task that has a node runs there."""
+def _run(cycle: CycleState, pods: dict[Name, Object], job: Workload, task: Task) -> None:
+    """Run a task that has a node there."""
     name, node = (task.namespace, task.name), task.node
     if node is None:
         return
     found = pods.get(name)
     if found is None or phase(found) == "Failed":
-        found = pods[name] = _made(cycle, job, task)
+        found = pods[name] = _new_pod(cycle, job, task)
     if found["spec"].get("nodeName") != node:
         found["spec"] |= {"nodeName": node}
         found["status"] = {"phase": "Running"}
 
 
-def _made(cycle: Cycle, job: Workload, task: Task) -> Object:
-    """The pod that its owner makes: as old as its owner."""
+def _new_pod(cycle: CycleState, job: Workload, task: Task) -> Object:
+    """The pod that the owner creates, with the owner's creation time."""
     if job.kind not in JOB_KINDS:
-        return _made_by_batch(cycle, task)
+        return _new_batch_pod(cycle, task)
     labels = task.labels | ({"diengine/rank": str(task.index)} if job.elastic and job.kind == "DIJob" else {})
     metadata = {
         "name": task.name,
@@ -86,7 +86,7 @@ def _made(cycle: Cycle, job: Workload, task: Task) -> Object:
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def _made_by_batch(cycle: Cycle, task: Task) -> Object:
+def _new_batch_pod(cycle: CycleState, task: Task) -> Object:
     for job in cycle.world.of_kind("Job"):
         for pod in pending_pods(cycle.world, job):
             if _name(pod) == (task.namespace, task.name):
@@ -96,21 +96,21 @@ def _made_by_batch(cycle: Cycle, task: Task) -> Object:
                 notes = annotations(made) | {INDEX: number}
                 made["metadata"] |= {"ownerReferences": [owner], "annotations": notes}
                 return made
-    raise LookupError(f"nobody makes {task.name}")
+    raise LookupError(f"no batch Job creates {task.name}")
 
 
-# --- what is written down ----------------------------------------------------------------------------------
+# --- status and annotations ---------------------------------------------------------------------------------
 
 
-def _write(cycle: Cycle, rest: list[Object], pods: dict[Name, Object], job: Workload) -> None:
+def _write(cycle: CycleState, others: list[Object], pods: dict[Name, Object], job: Workload) -> None:
     if job.kind in JOB_KINDS:
-        _write_to_job(cycle, rest, job)
+        _write_to_job(cycle, others, job)
     else:
         _write_to_pods(cycle, pods, job)
 
 
-def _write_to_job(cycle: Cycle, rest: list[Object], job: Workload) -> None:
-    one = next(one for one in rest if one["kind"] == job.kind and _name(one) == (job.namespace, job.name))
+def _write_to_job(cycle: CycleState, others: list[Object], job: Workload) -> None:
+    one = next(one for one in others if one["kind"] == job.kind and _name(one) == (job.namespace, job.name))
     status = one.setdefault("status", {})
     for key in ("allocation", "allocations", "nominations", "brokenSince"):
         status.pop(key, None)
@@ -122,14 +122,14 @@ def _write_to_job(cycle: Cycle, rest: list[Object], job: Workload) -> None:
         status["scaleRecords"] = [*(status.get("scaleRecords") or ()), record]
 
 
-def _write_to_pods(cycle: Cycle, pods: dict[Name, Object], job: Workload) -> None:
-    promised = nominations(cycle, job)
+def _write_to_pods(cycle: CycleState, pods: dict[Name, Object], job: Workload) -> None:
+    reserved_tasks = nominations(cycle, job)
     for task in job.tasks:
         name = (task.namespace, task.name)
-        if task.name in promised and name not in pods and not _was_there(cycle, name):
-            pods[name] = _made_by_batch(cycle, task)
+        if task.name in reserved_tasks and name not in pods and not _existed(cycle, name):
+            pods[name] = _new_batch_pod(cycle, task)
         if name in pods:
-            _write_to_pod(pods[name], promised.get(task.name))
+            _write_to_pod(pods[name], reserved_tasks.get(task.name))
             notes = annotations(pods[name])
             notes.pop("shoal.io/broken-since", None)
             if _is_broken(job):
@@ -137,15 +137,15 @@ def _write_to_pods(cycle: Cycle, pods: dict[Name, Object], job: Workload) -> Non
             pods[name]["metadata"]["annotations"] = notes
 
 
-def _was_there(cycle: Cycle, name: Name) -> bool:
+def _existed(cycle: CycleState, name: Name) -> bool:
     return any(_name(pod) == name for pod in cycle.world.pods)
 
 
-def _write_to_pod(pod: Object, promised: str | None) -> None:
+def _write_to_pod(pod: Object, reserved_tasks: str | None) -> None:
     status = pod.setdefault("status", {})
     status.pop("nominatedNodeName", None)
-    if promised:
-        status["nominatedNodeName"] = promised
+    if reserved_tasks:
+        status["nominatedNodeName"] = reserved_tasks
 
 
 def _is_broken(job: Workload) -> bool:
