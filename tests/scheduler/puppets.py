@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count, islice
 
 from shoal.cluster.errors import AlreadyExistsError
-from shoal.cluster.port import Cluster, Where
-from shoal.cluster.resources import DIJOBS, PODS, TRAININGJOBS, TYJOBS, Object
+from shoal.cluster.port import Cluster, Selector
+from shoal.cluster.resources import (PODS, Object, resource_of)
 
 LOOKS = 0.05
 """Seconds from one look to the next."""
@@ -22,7 +22,7 @@ Wanted = tuple[str, Object, dict[str, str]]
 @asynccontextmanager
 async def puppets(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
     """Make the pods of jobs until the block ends."""
-    task = asyncio.create_task(_work(cluster, Where(namespace)))
+    task = asyncio.create_task(_work(cluster, Selector(namespace)))
     try:
         yield
     finally:
@@ -30,11 +30,11 @@ async def puppets(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _work(cluster: Cluster, where: Where) -> None:
+async def _work(cluster: Cluster, selector: Selector) -> None:
     while True:
-        pods = {pod["metadata"]["name"] for pod in (await cluster.list(PODS, where)).items}
-        for resource, wanted in ((TYJOBS, _ty), (DIJOBS, _di), (TRAININGJOBS, _training)):
-            for job in (await cluster.list(resource, where)).items:
+        pods = {pod["metadata"]["name"] for pod in (await cluster.list(PODS, selector)).items}
+        for resource, wanted in ((resource_of("TYJob"), _ty), (resource_of("DIJob"), _di), (resource_of("TrainingJob"), _training)):
+            for job in (await cluster.list(resource, selector)).items:
                 await _make(cluster, job, wanted, pods)
         await asyncio.sleep(LOOKS)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from shoal.api.decode import decode
 from shoal.cluster.errors import NotFoundError
-from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import BY_KIND, NAMESPACES, PODS, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Selector
+from shoal.cluster.resources import (NAMESPACES, PODS, Object, Resource, by_kind)
 from shoal.engine.config import SchedulerConfig
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 
 PATIENCE = 60.0
@@ -63,11 +63,11 @@ class Stage:
 
     def machines(self) -> AbstractAsyncContextManager[object]:
         """What runs the pods, until the block ends."""
-        return machines(self.cluster, self.clock)
+        return run_nodes(self.cluster, self.clock)
 
     async def create(self, one: Object) -> None:
         """Make an object, and its status, which is written apart."""
-        resource = BY_KIND[one["apiVersion"], one["kind"]]
+        resource = by_kind()[one["apiVersion"], one["kind"]]
         body = {**one, "metadata": dict(one["metadata"])}
         body["metadata"].pop("uid", None)
         space = ""
@@ -102,7 +102,7 @@ class Stage:
         return self.namespace if _of_kind(kind).namespaced else ""
 
     async def pods(self) -> dict[str, Object]:
-        page = await self.cluster.list(PODS, Where(self.namespace))
+        page = await self.cluster.list(PODS, Selector(self.namespace))
         return {pod["metadata"]["name"]: pod for pod in page.items}
 
     async def missing(self, act: Act) -> list[str]:
@@ -140,7 +140,7 @@ class Stage:
             await self._remove(one)
 
     async def _remove(self, one: Object) -> None:
-        resource, meta = BY_KIND[one["apiVersion"], one["kind"]], one["metadata"]
+        resource, meta = by_kind()[one["apiVersion"], one["kind"]], one["metadata"]
         with suppress(NotFoundError):
             await self.cluster.delete(resource, meta["name"], meta.get("namespace", ""), Deletion(grace=0))
 
@@ -196,4 +196,4 @@ def _shown(pod: Object | None) -> object:
 
 
 def _of_kind(kind: str) -> Resource[Object]:
-    return next(resource for (_, name), resource in BY_KIND.items() if name == kind)
+    return next(resource for (_, name), resource in by_kind().items() if name == kind)

@@ -13,7 +13,7 @@ from shoal.cluster.port import Cluster
 from shoal.cluster.resources import NODES, PODS, Object
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.simulator import AnyFault, Faults, Schedule, SimulatedCluster, Simulation, lasting, run
+from shoal.simulator import AnyFault, FaultInjector, Schedule, SimulatedCluster, Simulation, run_with_restarts, run
 from tests.scheduler.scenes import Shoal, Stage, new_stage
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Run:
     simulation: Simulation
     store: SimulatedCluster
     stage: Stage
-    faults: Faults
+    faults: FaultInjector
 
     @property
     def shoal(self) -> Shoal:
@@ -37,10 +37,10 @@ def simulated(main: Callable[[Run], Coroutine[Any, Any, T]], *faults: AnyFault, 
     """Run something in a simulated home; no node may ever be given more than it has."""
 
     async def scene(simulation: Simulation) -> T:
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
-            store.witnesses.append(partial(no_node_has_too_much, store))
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
+            store.commit_observers.append(partial(no_node_has_too_much, store))
             stage = await new_stage(store, simulation.clock)
-            return await main(Run(simulation, store, stage, Faults(Schedule(faults), simulation.clock)))
+            return await main(Run(simulation, store, stage, FaultInjector(Schedule(faults), simulation.clock)))
 
     return run(scene, seed=seed)
 
@@ -53,7 +53,7 @@ async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> Async
         async with running(connection, config, clock=one.simulation.clock):
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(lasting(cluster, one.faults, program))
+    task = asyncio.create_task(run_with_restarts(cluster, one.faults, program))
     try:
         yield
     finally:
@@ -63,9 +63,9 @@ async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> Async
 
 def no_node_has_too_much(store: SimulatedCluster, _: Sequence[Change]) -> None:
     """Whatever happens, in whatever order: pods on a node fit it."""
-    has = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.all(NODES)}
+    has = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.list_now(NODES)}
     used: Counter[str] = Counter()
-    for pod in store.all(PODS):
+    for pod in store.list_now(PODS):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
             used[pod["spec"]["nodeName"]] += _cpus(pod)
     assert not {node: cpus for node, cpus in used.items() if node in has and cpus > has[node]}

@@ -10,10 +10,10 @@ from shoal.cluster.resources import (PODS, Object, resource_of)
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from shoal.policies.process import PolicyProcess
-from shoal.scheduler.policy_client import in_thread
+from shoal.scheduler.policy_client import call_in_thread
 from tests.scheduler.cases import small
 from tests.scheduler.scenes import Stage, new_stage, until
-from tests.scheduler.test_advisors import JOB, NODES
+from tests.scheduler.test_policy_client import JOB, NODES
 
 POLICIES = """
 import os, time
@@ -75,7 +75,7 @@ async def test_others_are_served_and_the_job_is_told(name: str) -> None:
             await stage.create(thing)
         config = SchedulerConfig(elastic_policy=name)
         with PolicyProcess(name, timeout=2.0) as policy:
-            async with running(registry, config, policy_client=in_thread(policy)):
+            async with running(registry, config, policy_call=call_in_thread(policy)):
                 await stage.create(JOB)
                 await stage.create(small("before", "none"))
                 await until(lambda: unbound(stage, "before"), "a pod that comes while the policy is asked")

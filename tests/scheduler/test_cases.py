@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.manager import running
 from shoal.simulator import SimulatedCluster, Simulation, run
 from tests.k8s.controlplane import ControlPlane
@@ -21,7 +21,7 @@ ALL = CASES | JOBS
 @pytest.mark.parametrize("scene", ALL.values(), ids=ALL.keys())
 def test_simulated(scene: Scene) -> None:
     async def main(simulation: Simulation) -> None:
-        async with SimulatedCluster(clock=simulation.clock, dice=simulation.dice("store")) as store:
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
             stage = await new_stage(store, simulation.clock)
             await play(scene, stage, partial(running, clock=simulation.clock))
 

@@ -37,7 +37,7 @@ def ends_with(scene: Scene, crash: Crash) -> tuple[bool, dict[str, str]]:
 
     async def main(one: Run) -> tuple[bool, dict[str, str]]:
         end = await ending(one, scene)
-        return bool(one.faults.story), end
+        return bool(one.faults.log), end
 
     return simulated(main, crash)
 

@@ -7,7 +7,7 @@ from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import open_pool
 from tests.scheduler.cases import in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import told, until
 from tests.scheduler.simulations import Run, no_node_has_too_much, simulated
 
@@ -16,7 +16,7 @@ CROWD = 10_000
 
 def test_a_crowd_that_waits_delays_nobody_elsewhere() -> None:
     async def main(one: Run) -> None:
-        one.store.witnesses.clear()
+        one.store.commit_observers.clear()
 
         async def unserved(name: str) -> list[str]:
             """Nothing, if a pod has a node or was told why not."""
@@ -30,7 +30,7 @@ def test_a_crowd_that_waits_delays_nobody_elsewhere() -> None:
             await one.stage.create(small(f"c{number}", "a", cpu=2))
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock) as manager,
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
         ):
             await manager.ready()
             await asyncio.sleep(1)
@@ -38,11 +38,11 @@ def test_a_crowd_that_waits_delays_nobody_elsewhere() -> None:
             await one.stage.create(small("b1", "b"))
             await until(lambda: unserved("b1"), "the other pool is served")
             assert manager.scheduler.cycles <= cycles + 3, "it is served in the first cycle that sees it"
-            waiting = [pod for pod in one.store.all(PODS) if not told(pod)]
+            waiting = [pod for pod in one.store.list_now(PODS) if not told(pod)]
             assert len(waiting) > CROWD / 2, "although most of the crowd has not even been told yet"
             await one.stage.create(small("b2", "b", cpu=100))
             await until(lambda: unserved("b2"), "and is told in its turn")
-            assert len([pod for pod in one.store.all(PODS) if not told(pod)]) > CROWD / 2
+            assert len([pod for pod in one.store.list_now(PODS) if not told(pod)]) > CROWD / 2
         no_node_has_too_much(one.store, ())
 
     simulated(main)

@@ -4,10 +4,10 @@ import asyncio
 
 from shoal.cluster.resources import PODS, Object
 from shoal.engine.config import SchedulerConfig
-from shoal.simulator import Refuse, Slow, Twice
+from shoal.simulator import Refuse, Slow, Duplicate
 from tests.builders import batch_job, open_pool, pod_of, template
 from tests.scheduler.cases import CLASSES, HIGH, LOW, A, B, in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import Act, until
 from tests.scheduler.simulations import Run, simulated
 
@@ -15,13 +15,13 @@ LONG = 1000.0
 """Seconds, of virtual time, that nothing else in these tests takes."""
 
 
-def come_to_be(act: Act, *faults: Refuse | Slow | Twice, objects: list[Object]) -> float:
+def come_to_be(act: Act, *faults: Refuse | Slow | Duplicate, objects: list[Object]) -> float:
     """Play an act; how many seconds it took until all was as expected."""
 
     async def main(one: Run) -> float:
         for thing in objects:
             await one.stage.create(thing)
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
+        async with one.shoal(one.store, SchedulerConfig()), run_nodes(one.store, one.simulation.clock):
             await one.stage.perform(act)
             await until(lambda: one.stage.missing(act), "it")
             return asyncio.get_running_loop().time()
@@ -69,8 +69,8 @@ def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
         for thing in (A, open_pool("b"), in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")):
             await one.stage.create(thing)
         seen: list[Object] = []
-        one.store.witnesses.append(lambda _: seen.extend(one.store.all(PODS)))
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, one.simulation.clock):
+        one.store.commit_observers.append(lambda _: seen.extend(one.store.list_now(PODS)))
+        async with one.shoal(one.store, SchedulerConfig()), run_nodes(one.store, one.simulation.clock):
             act = Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}, gone=["f"])
             await one.stage.perform(act)
             await until(lambda: one.stage.missing(act), "the room is taken back in the end")
@@ -90,7 +90,7 @@ def test_pods_that_are_not_there_yet_neither_make_others_leave_nor_keep_room() -
         clock = one.simulation.clock
         for thing in (*CLASSES, in_pool("a", "n1"), small("low", "none", on="n1", priority=LOW)):
             await one.stage.create(thing)
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, clock):
+        async with one.shoal(one.store, SchedulerConfig()), run_nodes(one.store, clock):
             await one.stage.create(batch_job("j", template(cpu=4, priority=HIGH)))
             await asyncio.sleep(100)
             act = Act(create=[small("later", "none", priority=LOW)], on={"low": "n1", "later": "n1"})
@@ -105,16 +105,16 @@ def test_a_gang_whose_pods_are_made_one_by_one_starts_whole() -> None:
         clock = one.simulation.clock
         shape = template(cpu=1, annotations={"shoal.io/gang": "g", "shoal.io/gang-min": "3"})
         await one.stage.create(in_pool("a", "n1"))
-        async with one.shoal(one.store, SchedulerConfig()), machines(one.store, clock):
+        async with one.shoal(one.store, SchedulerConfig()), run_nodes(one.store, clock):
             await one.stage.create(batch_job("j", shape, parallelism=3))
             job = one.stage.made[-1]
             for number in range(3):
                 await asyncio.sleep(10)
-                assert not [pod for pod in one.store.all(PODS) if pod["spec"].get("nodeName")]
+                assert not [pod for pod in one.store.list_now(PODS) if pod["spec"].get("nodeName")]
                 await one.stage.create(pod_of(f"j-{number}", shape, of=controller(job)))
             act = Act(on={f"j-{number}": "n1" for number in range(3)})
             await until(lambda: one.stage.missing(act), "all of it is there")
-        return one.store.all(PODS)
+        return one.store.list_now(PODS)
 
     assert len(simulated(main)) == 3
 

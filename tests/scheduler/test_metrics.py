@@ -9,7 +9,7 @@ from shoal.manager import running
 from shoal.scheduler.metrics import Metrics
 from tests.builders import open_pool
 from tests.scheduler.cases import CLASSES, HIGH, A, B, in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import Act, until
 from tests.scheduler.simulations import Run, simulated
 
@@ -41,7 +41,7 @@ def measured() -> Samples:
         last = Act(create=[small("h", "a", cpu=4, priority=HIGH)], on={"h": "n1"}, gone=["g"])
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock) as manager,
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
         ):
             for one_act in (act, last):
                 await one.stage.perform(one_act)

@@ -12,7 +12,7 @@ from shoal.manager import Manager
 from shoal.simulator import Slow
 from tests.builders import batch_job, budget, dijob, pod, template, trainingjob
 from tests.scheduler.cases import CLASSES, HIGH, LOW, ON_CPU, A, B, four, in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.simulations import Run, simulated
 
@@ -44,7 +44,7 @@ def record(directory: Path, *, keep: int = 1000) -> None:
         for thing in OBJECTS:
             await one.stage.create(thing)
         running = asyncio.create_task(manager.run())
-        async with machines(one.store, one.simulation.clock), puppets(one.store, one.stage.namespace):
+        async with run_nodes(one.store, one.simulation.clock), puppets(one.store, one.stage.namespace):
             for thing in ARRIVALS:
                 await one.stage.create(thing)
                 await asyncio.sleep(STEP)

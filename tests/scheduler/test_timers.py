@@ -7,7 +7,7 @@ from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import dijob, pod, template
 from tests.scheduler.cases import A, in_pool
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, until
 from tests.scheduler.simulations import Run, simulated
@@ -31,7 +31,7 @@ def test_a_resized_job_grows_again_when_it_has_rested() -> None:
         clock = one.simulation.clock
         async with (
             running(one.store, config, clock=clock),
-            machines(one.store, clock),
+            run_nodes(one.store, clock),
             puppets(one.store, one.stage.namespace),
         ):
             job = dijob("d", template(cpu=1), replicas=(1, 3), preemptible=True)
@@ -50,7 +50,7 @@ def test_a_gang_that_is_not_whole_again_in_time_gives_up_the_rest() -> None:
         for thing in (A, in_pool("a", "n1"), in_pool("a", "n2")):
             await one.stage.create(thing)
         clock = one.simulation.clock
-        async with running(one.store, config, clock=clock), machines(one.store, clock):
+        async with running(one.store, config, clock=clock), run_nodes(one.store, clock):
             await settle(one, Act(create=gang, on={"g0": "n1", "g1": "n2"}))
             await one.store.patch(NODES, "n2", patch={"spec": {"unschedulable": True}})
             begun = asyncio.get_running_loop().time()

@@ -1,6 +1,6 @@
 """PodRecord: a pod as a compact record of what the engine needs to know."""
 
-import re
+from collections.abc import Mapping
 from sys import intern
 from typing import Final
 
@@ -8,44 +8,56 @@ import msgspec
 
 from shoal.api import registry
 from shoal.api.batch import INDEX_KEY
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.core import Pod, PodStatus
 from shoal.api.meta import ObjectMeta, OwnerReference, Stamp, Time
 from shoal.api.names import small_number
 from shoal.kinds.pod_classes import PodClass, PodClassCache
 
 DISRUPTION: Final = "DisruptionTarget"
-"""The condition by which everybody knows that a pod does not fail: it is sent away."""
+"""The pod condition that marks a deletion as a disruption: the pod has not failed."""
 
-_WORDS: Final = re.compile(r"Shoal: (?P<reason>\w+)(?: with all of (?P<whole>\S+))?(?: for (?P<whom>\S+))?")
+EVICTION: Final = "shoal.io/eviction"
+"""Annotation with the EvictionRecord of a pod, written together with its DisruptionTarget condition."""
+
+BROKEN_SINCE: Final = "shoal.io/broken-since"
 
 
-class EvictionRecord(msgspec.Struct, frozen=True):
-    """Why a pod must leave, the workload that must leave with it, if any, and for whom, if for anybody."""
+class EvictionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a pod is evicted, in favour of which workload, and the workload that is evicted as a whole, if any.
+
+    It is stored in an annotation, so that an eviction continues if the scheduler is stopped between two
+    writes.
+    """
 
     reason: str
     whole: str = ""
     beneficiary: str = ""
 
     def __str__(self) -> str:
+        """The message of the DisruptionTarget condition, for people."""
         whole = f" with all of {self.whole}" if self.whole else ""
-        whom = f" for {self.beneficiary}" if self.beneficiary else ""
-        return f"Shoal: {self.reason}{whole}{whom}"
+        beneficiary = f" for {self.beneficiary}" if self.beneficiary else ""
+        return f"Shoal: {self.reason}{whole}{beneficiary}"
+
+    def annotation(self) -> str:
+        """The value of the annotation."""
+        return msgspec.json.encode(self).decode()
 
 
-def doom_in(message: str) -> EvictionRecord | None:
-    """What a pod was told by us; None if the words are somebody else's."""
-    found = _WORDS.fullmatch(message)
-    return EvictionRecord(found["reason"], found["whole"] or "", found["whom"] or "") if found else None
-
-
-BROKEN_SINCE = "shoal.io/broken-since"
+def eviction_in(annotations: Mapping[str, str]) -> EvictionRecord | None:
+    """The eviction record in the annotations of a pod; None if there is none, or no valid one."""
+    try:
+        return msgspec.json.decode(annotations.get(EVICTION, ""), type=EvictionRecord)
+    except msgspec.DecodeError:
+        return None
 
 
 class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that exists, or is still to be created. Equal records mean the same to the engine.
 
-    One that was told to leave is `doomed` until it is deleted: whoever told it may have been stopped in
-    between. It is leaving all the same.
+    `leaving`: it is terminating, or is being evicted. `eviction` is set while its deletion is still to be
+    requested: the scheduler may have been stopped before that write.
     """
 
     namespace: str
@@ -56,7 +68,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str = ""
     phase: str = "Pending"
     leaving: bool = False
-    doomed: EvictionRecord | None = None
+    eviction: EvictionRecord | None = None
     nominated: str = ""
     owner: OwnerReference | None = None
     rank: int | None = None
@@ -70,7 +82,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def finished(self) -> bool:
         """Whether the pod has ended: it occupies no room any more."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED_PHASES
 
     @property
     def keeps_place(self) -> bool:
@@ -85,13 +97,15 @@ class PodTraits(msgspec.Struct, frozen=True, gc=False):
     pod_class: PodClass
     rank: int | None
     broken_since: float | None
+    eviction: EvictionRecord | None
 
 
 def traits_of(pod: Pod, classes: PodClassCache) -> PodTraits:
     """Compute what follows from the spec, the labels and the annotations of a pod."""
     meta = pod.metadata
     pod_class = classes.of_pod_spec(meta.namespace, meta.labels, meta.annotations, pod.spec)
-    return PodTraits(pod_class, _rank(meta), _time(meta.annotations.get(BROKEN_SINCE)))
+    broken = _time(meta.annotations.get(BROKEN_SINCE))
+    return PodTraits(pod_class, _rank(meta), broken, eviction_in(meta.annotations))
 
 
 def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
@@ -102,7 +116,7 @@ def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
 def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
     """The record of a pod from its parts. Strings that many pods share are interned."""
     deleted = stamp.deletion_timestamp is not None
-    doomed = None if deleted else _doom(status)
+    eviction = traits.eviction if not deleted and _is_disrupted(status) else None
     return PodRecord(
         namespace=intern(stamp.namespace),
         name=stamp.name,
@@ -111,8 +125,8 @@ def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, 
         uid=stamp.uid,
         node=intern(node),
         phase=intern(status.phase),
-        leaving=deleted or doomed is not None,
-        doomed=doomed,
+        leaving=deleted or eviction is not None,
+        eviction=eviction,
         nominated=status.nominated_node_name,
         owner=controller_of(stamp),
         rank=traits.rank,
@@ -120,10 +134,9 @@ def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, 
     )
 
 
-def _doom(status: PodStatus) -> EvictionRecord | None:
-    """What a pod was told by us that must leave."""
-    told = (doom_in(c.message) for c in status.conditions if c.type == DISRUPTION)
-    return next((doom for doom in told if doom), None)
+def _is_disrupted(status: PodStatus) -> bool:
+    """Whether the eviction was requested. An annotation alone may be the copy of another pod's."""
+    return any(condition.type == DISRUPTION and condition.status == "True" for condition in status.conditions)
 
 
 def created_at(meta: Stamp, now: float) -> float:

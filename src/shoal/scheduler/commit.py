@@ -1,8 +1,8 @@
-"""Commit: decisions become writes, side by side, and each counts from the moment it is made.
+"""Committer: decisions become concurrent writes, and count from the moment they are made.
 
-No cycle waits for a write: what was decided is assumed (`world.assumptions`) until the cluster tells of it. A
-write that is refused is forgotten, and its workload rests before it is planned again. Writes of one pool wait
-for those of no other: each pool has a lane of its own.
+No cycle waits for a write: a decided write is assumed (`cache.assumptions`) until the watch confirms it. A
+write that is refused is forgotten, and its workload is in back-off before it is planned again. Writes of
+different pools do not wait for each other: each pool has a semaphore of its own.
 """
 
 import asyncio
@@ -18,139 +18,147 @@ from msgspec.structs import replace
 
 from shoal.cache.assumptions import Assumption
 from shoal.cache.world import World
+from shoal.cluster.backoff import KeyedBackoff
 from shoal.cluster.errors import ClusterError
-from shoal.scheduler.backoff import Rests
 from shoal.scheduler.decisions import Bind, Decision, Evict
-from shoal.scheduler.metrics import tell
-from shoal.scheduler.observer import Observer
+from shoal.scheduler.metrics import log_event
+from shoal.scheduler.status_reporter import DecisionObserver
 from shoal.scheduler.writes import Writes
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class _Work(msgspec.Struct, eq=False, kw_only=True):
-    """A decision under way. `noted` tells whether what had to be written down first has been, if anything."""
+    """A decision in progress. `recorded` tells whether the writes that must come first were made, if any."""
 
     decision: Decision
-    restated: Assumption | None
-    marked: list[Assumption | None]
-    bound: list[Assumption | None]
-    leaving: list[Assumption | None]
-    noted: asyncio.Future[bool] | None
+    job_status: Assumption | None
+    pod_patches: list[Assumption | None]
+    binds: list[Assumption | None]
+    evictions: list[Assumption | None]
+    recorded: asyncio.Future[bool] | None
 
 
 class Committer:
-    """Makes decisions come true."""
+    """Carries out decisions."""
 
-    def __init__(  # noqa: PLR0913 - who it works for and with
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         world: World,
         writes: Writes,
-        rests: Rests,
-        observer: Observer,
+        backoff: KeyedBackoff[str],
+        observer: DecisionObserver,
         wake: Callable[[], None],
         *,
-        at_once: int = 32,
+        concurrency: int = 32,
     ) -> None:
-        """Of the writes of each pool, `at_once` are made at once; `wake` is told when to plan again."""
-        self._world, self._writes, self._rests = world, writes, rests
+        """At most `concurrency` writes of each pool are in progress; `wake` is called to plan again."""
+        self._world, self._writes, self._backoff = world, writes, backoff
         self._observer, self._wake = observer, wake
-        self._lanes: Final = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(at_once))
+        self._pools: Final = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(concurrency))
         self._works: Final[dict[str, asyncio.Task[None]]] = {}
         self._waiting: Final = set[str]()
 
     @property
-    def under_way(self) -> int:
-        """How many decisions are being written."""
+    def in_progress(self) -> int:
+        """Number of decisions that are being written."""
         return len(self._works)
 
     def is_busy(self, workload: str) -> bool:
-        """Whether something is being written for a workload."""
+        """Whether writes of a workload are in progress."""
         return workload in self._works
 
-    def commit(self, decisions: Iterable[Decision]) -> None:
-        """Begin to write decisions down; they count from now on.
+    def in_backoff(self) -> set[str]:
+        """Keys of workloads that are in back-off after a refused write."""
+        now = asyncio.get_running_loop().time()
+        self._backoff.expire(now)
+        return self._backoff.active(now)
 
-        A workload for which a write is under way waits for the next cycle, and with it whoever was to leave
-        for it.
+    def commit(self, decisions: Iterable[Decision]) -> None:
+        """Start to write decisions; they count from now on.
+
+        A workload with writes in progress waits for the next cycle, and with it the evictions in its favour.
         """
-        resting = self._rests.resting()
-        chosen = {one.workload: one for one in decisions if self._may_begin(one, resting)}
-        unready = (self._works.keys() | resting) - chosen.keys()
-        works = {key: self._assumed(_without_some(one, unready)) for key, one in chosen.items()}
+        blocked = self.in_backoff()
+        chosen = {one.workload: one for one in decisions if self._may_begin(one, blocked)}
+        unready = (self._works.keys() | blocked) - chosen.keys()
+        works = {key: self._assume(_without_evictions_for(one, unready)) for key, one in chosen.items()}
         for key, work in works.items():
             task = asyncio.get_running_loop().create_task(self._carry_out(work, works))
             self._works[key] = task
 
     async def finish(self) -> None:
-        """Wait until all that was begun has been done."""
+        """Wait until all writes in progress have ended."""
         while self._works:
             await asyncio.wait(self._works.values())
 
     def cancel(self) -> None:
-        """Begin and finish nothing any more: what is half done is gone on with by whoever comes next."""
+        """Cancel all writes in progress; the next scheduler continues from what is written."""
         for task in self._works.values():
             task.cancel()
 
-    def _may_begin(self, decision: Decision, resting: set[str]) -> bool:
+    def _may_begin(self, decision: Decision, blocked: set[str]) -> bool:
         if decision.workload in self._works:
             self._waiting.add(decision.workload)
             return False
-        return decision.workload not in resting
+        return decision.workload not in blocked
 
     # --- assuming -----------------------------------------------------------------------------------------
 
-    def _assumed(self, decision: Decision) -> _Work:
-        """Let a decision count."""
-        world, write = self._world, decision.restate
+    def _assume(self, decision: Decision) -> _Work:
+        """Assume all writes of a decision."""
+        world, write = self._world, decision.job_status
         return _Work(
             decision=decision,
-            restated=world.assume_status(write.kind, write.key, **write.changes) if write else None,
-            marked=[world.assume_marked(mark.key, **mark.changes) for mark in decision.marks],
-            bound=[world.assume_bound(bind.key, bind.node) for bind in decision.binds],
-            leaving=[world.assume_leaving(one.key) for one in decision.evictions],
-            noted=asyncio.get_running_loop().create_future() if write or decision.marks else None,
+            job_status=world.assume_status(write.kind, write.key, **write.changes) if write else None,
+            pod_patches=[world.assume_marked(patch.key, **patch.changes) for patch in decision.pod_patches],
+            binds=[world.assume_bound(bind.key, bind.node) for bind in decision.binds],
+            evictions=[world.assume_leaving(one.key) for one in decision.evictions],
+            recorded=asyncio.get_running_loop().create_future() if write or decision.pod_patches else None,
         )
 
     # --- writing ------------------------------------------------------------------------------------------
 
     async def _carry_out(self, work: _Work, others: dict[str, _Work]) -> None:
-        """Carry a decision out, whatever comes of it."""
+        """Carry out a decision; errors end in back-off."""
         key = work.decision.workload
         try:
             await self._write_all(work, others)
-        except Exception:  # noqa: BLE001 - whatever went wrong with one, the others go on
+        except Exception:  # noqa: BLE001 - an error in one decision must not stop the others
             _LOG.exception("decision for %s", key)
-            self._forget(work.restated, *work.marked, *work.bound, *work.leaving)
-            self._rests.refuse(key)
+            self._forget(work.job_status, *work.pod_patches, *work.binds, *work.evictions)
+            self._fail(key)
         finally:
-            if work.noted is not None and not work.noted.done():
-                work.noted.set_result(False)
+            if work.recorded is not None and not work.recorded.done():
+                work.recorded.set_result(False)
             del self._works[key]
-            if key in self._waiting or key in self._rests.resting():
+            if key in self._waiting or key in self.in_backoff():
                 self._waiting.discard(key)
                 self._wake()
 
     async def _write_all(self, work: _Work, others: dict[str, _Work]) -> None:
-        """Write what must be known first, then all the rest side by side."""
-        if work.noted is not None:
-            work.noted.set_result(await self._note(work))
-            if not work.noted.result():
-                self._forget(*work.bound, *work.leaving)
+        """Make the writes that must come first, then all others concurrently."""
+        if work.recorded is not None:
+            work.recorded.set_result(await self._record(work))
+            if not work.recorded.result():
+                self._forget(*work.binds, *work.evictions)
                 return
-        binds = zip(work.decision.binds, work.bound, strict=True)
+        binds = zip(work.decision.binds, work.binds, strict=True)
         writes = [self._bind(work, bind, guess) for bind, guess in binds]
-        await _side_by_side([*writes, self._send_away(work, others)] if work.leaving else writes)
+        await _concurrently([*writes, self._evict_all(work, others)] if work.evictions else writes)
 
-    async def _note(self, work: _Work) -> bool:
-        """Write the job's status, or what its pods say of themselves; whether all of it was written."""
+    async def _record(self, work: _Work) -> bool:
+        """Write the status of the job, or the nominations of its pods; return whether all were written."""
         decision = work.decision
-        marks = zip(decision.marks, work.marked, strict=True)
-        writes = [self._write(work, "mark", partial(self._writes.mark, mark), guess) for mark, guess in marks]
-        if decision.restate:
-            restate = partial(self._writes.restate, decision.restate)
-            writes.append(self._write(work, "status", restate, work.restated))
-        return all(await _side_by_side(writes))
+        patches = zip(decision.pod_patches, work.pod_patches, strict=True)
+        writes = [
+            self._write(work, "mark", partial(self._writes.patch_pod, patch), guess)
+            for patch, guess in patches
+        ]
+        if decision.job_status:
+            write = partial(self._writes.patch_job_status, decision.job_status)
+            writes.append(self._write(work, "status", write, work.job_status))
+        return all(await _concurrently(writes))
 
     async def _bind(self, work: _Work, bind: Bind, guess: Assumption | None) -> bool:
         done = await self._write(work, "bind", partial(self._writes.bind, bind), guess)
@@ -158,21 +166,21 @@ class Committer:
             self._observer.bound(work.decision.pool, bind)
         return done
 
-    async def _send_away(self, work: _Work, others: dict[str, _Work]) -> bool:
-        """Tell pods that they must go, once the room is written down for whom it is, and delete them.
+    async def _evict_all(self, work: _Work, others: dict[str, _Work]) -> bool:
+        """Evict pods, once the room is reserved for the workload that gets it.
 
-        The first is told alone. If all of a workload must go it is told so: should it end there, whoever
-        comes next goes on with the others.
+        The first pod is evicted alone. If all of a workload must go, its record says so: after a crash the
+        next scheduler continues with the others.
         """
-        first, *rest = zip(work.decision.evictions, work.leaving, strict=True)
+        first, *rest = zip(work.decision.evictions, work.evictions, strict=True)
         done = await self._evict(work, others, *first)
-        return all([done, *await _side_by_side([self._evict(work, others, *one) for one in rest])])
+        return all([done, *await _concurrently([self._evict(work, others, *one) for one in rest])])
 
     async def _evict(
         self, work: _Work, others: dict[str, _Work], eviction: Evict, guess: Assumption | None
     ) -> bool:
-        beneficiary = others.get(eviction.doom.beneficiary)
-        if beneficiary and beneficiary.noted and not await asyncio.shield(beneficiary.noted):
+        beneficiary = others.get(eviction.record.beneficiary)
+        if beneficiary and beneficiary.recorded and not await asyncio.shield(beneficiary.recorded):
             self._forget(guess)
             return False
         done = await self._write(work, "evict", partial(self._writes.evict, eviction), guess)
@@ -187,9 +195,9 @@ class Committer:
         write: Callable[[], Awaitable[int | None]],
         guess: Assumption | None,
     ) -> bool:
-        """Make a write in the lane of its pool; whether it was made. If not, it never counted."""
+        """Make a write within the concurrency of its pool; if it is refused, its assumption is forgotten."""
         loop, key = asyncio.get_running_loop(), work.decision.workload
-        async with self._lanes[work.decision.pool]:
+        async with self._pools[work.decision.pool]:
             begun = loop.time()
             try:
                 version = await write()
@@ -198,17 +206,20 @@ class Committer:
                 self._refuse(key, kind, guess, error)
                 return False
         self._observer.written(kind, loop.time() - begun)
-        self._rests.succeed(key)
+        self._backoff.forget(key)
         if version and guess:
             self._world.written(guess, version)
         return True
 
     def _refuse(self, key: str, kind: str, guess: Assumption | None, error: ClusterError) -> None:
         self._forget(guess)
-        self._rests.refuse(key)
-        tell(
+        self._fail(key)
+        log_event(
             _LOG, logging.WARNING, "write refused", workload=key, write=kind, reason=error.reason, error=error
         )
+
+    def _fail(self, key: str) -> None:
+        self._backoff.fail(key, asyncio.get_running_loop().time())
 
     def _forget(self, *guesses: Assumption | None) -> None:
         for guess in guesses:
@@ -216,19 +227,19 @@ class Committer:
                 self._world.forget(guess)
 
 
-def _without_some(decision: Decision, unready: AbstractSet[str]) -> Decision:
-    """A decision that sends nobody away for those whose room is not being written down now.
+def _without_evictions_for(decision: Decision, unready: AbstractSet[str]) -> Decision:
+    """A decision without evictions in favour of workloads whose room is not being reserved now.
 
-    The job then keeps its status, too: it would tell of what does not happen.
+    The job then keeps its status, too: it would describe what does not happen.
     """
     if not decision.evictions:
         return decision
     evictions = tuple(one for one in decision.evictions if one.uid)
-    left = tuple(one for one in evictions if one.doom.beneficiary not in unready)
-    restate = decision.restate if len(left) == len(evictions) else None
-    return replace(decision, evictions=left, restate=restate)
+    left = tuple(one for one in evictions if one.record.beneficiary not in unready)
+    job_status = decision.job_status if len(left) == len(evictions) else None
+    return replace(decision, evictions=left, job_status=job_status)
 
 
-async def _side_by_side(writes: list[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """Make writes at once, without the cost of a task where there is one alone."""
+async def _concurrently(writes: list[Coroutine[Any, Any, bool]]) -> list[bool]:
+    """Make writes concurrently; a single one without the cost of a task."""
     return [await write for write in writes] if len(writes) <= 1 else await asyncio.gather(*writes)

@@ -1,8 +1,8 @@
-"""Decisions: what a Plan asks of objects, workload by workload. Pure: a Plan goes in, data comes out.
+"""Decisions: the writes that a Plan requires, workload by workload. Pure: a Plan goes in, data comes out.
 
-It is for live objects what `world.rehearsal` is for records. A task that has a pod is bound. One that has
-none yet is written down in its job: in its allocation, where the kind has one, else among its nominations,
-so that the room is kept until somebody has made the pod. What is already as it should be asks for no write.
+A task that has a pod is bound. A task without a pod is recorded in its job: in its allocations, where the
+kind has such, else in its nominations, so that the room is reserved until the pod is created. An object that
+is as it should be needs no write.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.cache.changes import Key
-from shoal.cache.snapshots import Assembly
+from shoal.cache.snapshots import BuiltSnapshot
 from shoal.cache.world import World
 from shoal.cluster.patches.json_patch import make_merge_patch
 from shoal.cluster.resources import Object
@@ -23,7 +23,7 @@ from shoal.kinds.pods import EvictionRecord, PodRecord
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """A pod gets a node."""
+    """Bind a pod to a node."""
 
     key: Key
     uid: str
@@ -31,7 +31,7 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class PatchPod(msgspec.Struct, frozen=True):
-    """A pod is given other fields: `nominated`, or `broken_since`, by the names of its record."""
+    """Change fields of a pod, by the names of its record: `nominated`, `broken_since`."""
 
     key: Key
     uid: str
@@ -39,7 +39,7 @@ class PatchPod(msgspec.Struct, frozen=True):
 
 
 class PatchJobStatus(msgspec.Struct, frozen=True):
-    """A job is given another status: by the names of its view, and as a merge patch."""
+    """Change the status of a job: by the names of its view, and as a merge patch."""
 
     kind: str
     key: Key
@@ -49,43 +49,43 @@ class PatchJobStatus(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """A pod is sent away, and told why."""
+    """Evict a pod."""
 
     key: Key
     uid: str
-    doom: EvictionRecord
+    record: EvictionRecord
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a plan asks of the objects of one workload; `pool` is its home."""
+    """All writes for the objects of one workload; `pool` is its home pool."""
 
     workload: str
     pool: str
-    restate: PatchJobStatus | None = None
-    marks: tuple[PatchPod, ...] = ()
+    job_status: PatchJobStatus | None = None
+    pod_patches: tuple[PatchPod, ...] = ()
     binds: tuple[Bind, ...] = ()
     evictions: tuple[Evict, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.restate or self.marks or self.binds or self.evictions)
+        return bool(self.job_status or self.pod_patches or self.binds or self.evictions)
 
 
-def decide(world: World, made: Assembly, plan: Plan) -> list[Decision]:
-    """What a plan asks of objects, in its own order."""
-    outcomes = _outcomes(made, plan)
+def decide(world: World, built: BuiltSnapshot, plan: Plan) -> list[Decision]:
+    """The decisions of a plan, in the order of the plan."""
+    outcomes = _outcomes(built, plan)
     quiet = (w for w in plan.verdicts if w not in outcomes and _may_change(w, plan))
     nothing = Outcome()
     found = [
-        _decision(world, made, plan, workload, outcomes.get(workload, nothing))
+        _decision(world, built, plan, workload, outcomes.get(workload, nothing))
         for workload in (*outcomes, *quiet)
     ]
-    hopeless = {w.key for w, outcome in outcomes.items() if not _is_writable(made, w, outcome)}
-    return [decision for one in found if (decision := _without(one, hopeless))]
+    unreservable = {w.key for w, outcome in outcomes.items() if not _is_writable(built, w, outcome)}
+    return [decision for one in found if (decision := _without(one, unreservable))]
 
 
-def _outcomes(made: Assembly, plan: Plan) -> dict[Workload, Outcome]:
-    """What a plan does for each workload that it does something for."""
-    names = made.snapshot.nodes.names
+def _outcomes(built: BuiltSnapshot, plan: Plan) -> dict[Workload, Outcome]:
+    """What a plan does for each workload that it changes."""
+    names = built.snapshot.nodes.names
     found: defaultdict[Workload, Outcome] = defaultdict(Outcome)
     for placement in plan.placements:
         found[placement.workload].placed[placement.task] = names[placement.column]
@@ -99,53 +99,55 @@ def _outcomes(made: Assembly, plan: Plan) -> dict[Workload, Outcome]:
 
 
 def _may_change(workload: Workload, plan: Plan) -> bool:
-    """Whether objects of a workload that got nothing may have to be written: most need not be looked at."""
+    """Whether objects of a workload that got nothing may need a write; most do not."""
     if workload.kind not in ("Pod", "Gang"):
         return True
     broken = plan.verdicts[workload].broken
     return bool(workload.nominated) or broken is not None or workload.broken_since is not None
 
 
-def _decision(world: World, made: Assembly, plan: Plan, workload: Workload, outcome: Outcome) -> Decision:
+def _decision(
+    world: World, built: BuiltSnapshot, plan: Plan, workload: Workload, outcome: Outcome
+) -> Decision:
     tasks = dict.fromkeys((*workload.tasks, *outcome.placed))
-    pods = {task: made.pod(workload, task) for task in tasks}
+    pods = {task: built.pod(workload, task) for task in tasks}
     outcome.unmade = {task for task in outcome.placed if not pods[task].uid}
     loose = workload.kind not in world.jobs
     return Decision(
         workload=workload.key,
-        pool=made.snapshot.pools[workload.pool].name,
-        restate=None if loose else _restated(world, made, plan, workload, outcome),
-        marks=tuple(_marks(plan, workload, outcome, pods)) if loose else (),
+        pool=built.snapshot.pools[workload.pool].name,
+        job_status=None if loose else _job_status(world, built, plan, workload, outcome),
+        pod_patches=tuple(_pod_patches(plan, workload, outcome, pods)) if loose else (),
         binds=tuple(
             Bind(pods[task].key, pods[task].uid, node)
             for task, node in outcome.placed.items()
-            if task not in outcome.unmade and not _is_too_early(workload, outcome)
+            if task not in outcome.unmade and not _must_wait(workload, outcome)
         ),
         evictions=tuple(
-            Evict(pods[one.task].key, pods[one.task].uid, _doom(workload, outcome, one))
+            Evict(pods[one.task].key, pods[one.task].uid, _eviction_record(workload, outcome, one))
             for one in outcome.evictions
         ),
     )
 
 
-def _is_too_early(workload: Workload, outcome: Outcome) -> bool:
-    """Whether a gang must wait until more of its pods are there: it starts whole."""
+def _must_wait(workload: Workload, outcome: Outcome) -> bool:
+    """Whether a gang must wait until more of its pods exist: it starts as a whole."""
     there = workload.done + len(workload.placed) + len(outcome.placed) - len(outcome.unmade)
     return workload.kind == "Gang" and bool(outcome.unmade) and there < workload.minimum
 
 
-def _doom(workload: Workload, outcome: Outcome, eviction: Eviction) -> EvictionRecord:
+def _eviction_record(workload: Workload, outcome: Outcome, eviction: Eviction) -> EvictionRecord:
     whole = 1 < len(outcome.evictions) == len(workload.placed)
-    whom = eviction.beneficiary.key if eviction.beneficiary else ""
-    return EvictionRecord(eviction.reason, workload.key if whole else "", whom)
+    beneficiary = eviction.beneficiary.key if eviction.beneficiary else ""
+    return EvictionRecord(eviction.reason, workload.key if whole else "", beneficiary)
 
 
-def _marks(
+def _pod_patches(
     plan: Plan, workload: Workload, outcome: Outcome, pods: dict[Task, PodRecord]
 ) -> Iterator[PatchPod]:
-    """Where loose pods are nominated, and since when their gang is broken.
+    """Nominations of loose pods, and since when their gang is broken.
 
-    Room for several is written down before the first of them is bound.
+    Room for several pods is reserved before the first of them is bound.
     """
     wanted = outcome.nominated | (outcome.placed if len(outcome.placed) > 1 else {})
     broken = None if outcome.evictions else plan.verdict(workload).broken
@@ -163,18 +165,18 @@ def _change(pod: PodRecord, field: str, wanted: object) -> dict[str, Any]:
     return {} if getattr(pod, field) == wanted else {field: wanted}
 
 
-def _restated(
-    world: World, made: Assembly, plan: Plan, workload: Workload, outcome: Outcome
+def _job_status(
+    world: World, built: BuiltSnapshot, plan: Plan, workload: Workload, outcome: Outcome
 ) -> PatchJobStatus | None:
-    """The status that a job is to have; None if it has it."""
+    """The write of a job's status after a plan; None if nothing changes."""
     job = world.jobs[workload.kind][workload.namespace, workload.name]
-    planned = PlannedJob(job, workload, outcome, plan.verdict(workload), made.snapshot.now)
+    planned = PlannedJob(job, workload, outcome, plan.verdict(workload), built.snapshot.now)
     after = job_kinds()[workload.kind].status_after(planned)
-    return restate(workload.kind, job, after)
+    return status_change(workload.kind, job, after)
 
 
-def restate(kind: str, job: Any, after: Any) -> PatchJobStatus | None:  # noqa: ANN401 - a job of any kind, and its status
-    """The write that gives a job another status; None if it has it."""
+def status_change(kind: str, job: Any, after: Any) -> PatchJobStatus | None:  # noqa: ANN401 - a job of any kind, and its status
+    """The write that changes the status of a job; None if nothing changes."""
     before, meta = job.status, job.metadata
     changes = {
         name: value
@@ -187,16 +189,16 @@ def restate(kind: str, job: Any, after: Any) -> PatchJobStatus | None:  # noqa: 
     return PatchJobStatus(kind, (meta.namespace, meta.name), meta.uid, changes, patch)
 
 
-def _is_writable(made: Assembly, workload: Workload, outcome: Outcome) -> bool:
-    """Whether the room that a workload is to get can be written down: a loose pod must exist for that."""
+def _is_writable(built: BuiltSnapshot, workload: Workload, outcome: Outcome) -> bool:
+    """Whether room for a workload can be reserved in objects: a loose pod must exist for that."""
     if workload.kind not in ("Pod", "Gang"):
         return True
-    return all(made.pod(workload, task).uid for task in outcome.nominated)
+    return all(built.pod(workload, task).uid for task in outcome.nominated)
 
 
-def _without(decision: Decision, hopeless: Iterable[str]) -> Decision:
-    """A decision that sends nobody away for workloads whose room could not be written down."""
-    evictions = tuple(one for one in decision.evictions if one.doom.beneficiary not in hopeless)
+def _without(decision: Decision, unreservable: Iterable[str]) -> Decision:
+    """A decision without evictions in favour of workloads whose room cannot be reserved."""
+    evictions = tuple(one for one in decision.evictions if one.record.beneficiary not in unreservable)
     if len(evictions) == len(decision.evictions):
         return decision
-    return msgspec.structs.replace(decision, restate=None, evictions=evictions)
+    return msgspec.structs.replace(decision, job_status=None, evictions=evictions)

@@ -1,12 +1,8 @@
-"""Logs: a few words, and facts by name, `cycle placed=3 seconds=0.012`, on the logging of Python.
+"""Metrics for Prometheus, in a registry of their own, and structured log lines.
 
-It is all that is needed of structured logs, without another dependency: a handler that writes JSON finds the
-facts in `record.facts`.
-
-Metrics, as Prometheus reads them. They live in a registry of their own: nothing here is global.
-
-What pools have and how they are used is worked out when somebody asks, from the last cycle: a cycle itself
-pays for nothing but a few counters.
+Figures of pools are computed from the last cycle when they are scraped: a cycle itself only updates a few
+counters. A log line is an event with named values, `cycle placed=3 seconds=0.012`; a handler that writes JSON
+finds the values in `record.facts`.
 """
 
 import logging
@@ -20,21 +16,20 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from shoal.engine.report import PoolUsage, pool_usages
-from shoal.engine.report import CycleResult
+from shoal.engine.report import CycleResult, PoolUsage, pool_usages
 from shoal.engine.resources import CPU
 from shoal.engine.snapshot import Pool
 
 
-def tell(log: logging.Logger, level: int, event: str, **facts: object) -> None:
-    """Log an event with its facts."""
+def log_event(log: logging.Logger, level: int, event: str, **facts: object) -> None:
+    """Log an event with its values."""
     if log.isEnabledFor(level):
         text = " ".join([event, *(f"{name}={_shown(value)}" for name, value in facts.items())])
         log.log(level, "%s", text, extra={"facts": {"event": event} | facts})
 
 
 def _shown(value: object) -> str:
-    """A fact in one piece: in quotes where it would fall apart."""
+    """A value as one word: quoted if it has spaces."""
     if isinstance(value, float):
         return f"{value:.6g}"
     text = str(value)

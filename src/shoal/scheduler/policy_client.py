@@ -1,107 +1,106 @@
-"""Advisors: how policies of users are asked without anybody waiting for them.
+"""PolicyClient: asks an elastic policy of the user without blocking the scheduling loop.
 
-The questions are plain data and leave the loop; the answer comes back when it comes, and wakes it. Until
-then cycles run without advice: new workloads that a policy decides on are not served yet, running ones keep
-what they have, and all others are served as ever. An answer is good for one cycle. What it says of a world
-that has moved on is held against the world as it is: the engine refuses what does not fit any more, and the
-policy is asked again.
+The questions are plain data and are answered outside of the loop; the reply wakes it. Until then cycles run
+without answers: new workloads that a policy sizes are not served yet, running ones keep what they have, and
+all others are served as usual. A reply is used in one cycle. The engine checks it against the present
+snapshot: what does not fit any more is refused, and the policy is asked again.
 """
 
 import asyncio
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
-from shoal.cache.policy_questions import Questions, questions
+from shoal.cache.policy_questions import PolicyQuestions, policy_questions
 from shoal.cache.world import World
 from shoal.engine.policy_answers import NO_ANSWERS, PolicyAnswers
 from shoal.engine.snapshot import Snapshot
 from shoal.policies.contract import Policy
 
 
-class PolicyClient(Protocol):
-    """Answers questions, in its own time."""
+class PolicyCall(Protocol):
+    """Puts questions to a policy, which may take its time."""
 
-    async def __call__(self, asked: Questions) -> PolicyAnswers:
-        """What a policy wants."""
+    async def __call__(self, asked: PolicyQuestions) -> PolicyAnswers:
+        """Return the answers of the policy."""
 
 
-def in_thread(policy: Policy) -> PolicyClient:
-    """Ask a policy that takes its time, such as one in a process of its own."""
+def call_in_thread(policy: Policy) -> PolicyCall:
+    """Call a policy in a thread: it may block, for example on a process of its own."""
 
-    async def ask(asked: Questions) -> PolicyAnswers:
+    async def ask(asked: PolicyQuestions) -> PolicyAnswers:
         return await asyncio.to_thread(asked.put_to, policy)
 
     return ask
 
 
-def at_once(policy: Policy) -> PolicyClient:
-    """Ask a policy that answers at once: for simulations, where there are no threads and time is not real."""
+def call_inline(policy: Policy) -> PolicyCall:
+    """Call a policy in the event loop: for simulations, which have no threads and no real time."""
 
-    async def ask(asked: Questions) -> PolicyAnswers:
+    async def ask(asked: PolicyQuestions) -> PolicyAnswers:
         return asked.put_to(policy)
 
     return ask
 
 
-class Answer(NamedTuple):
-    """What a policy said, and about which workloads it was asked."""
+class PolicyReply(NamedTuple):
+    """The answers of a policy, and the keys of the workloads that it was asked about."""
 
-    advice: PolicyAnswers
-    about: Collection[str]
-
-
-NO_ANSWER: Final = Answer(NO_ANSWERS, ())
+    answers: PolicyAnswers
+    workloads: Collection[str]
 
 
-class Counsellor:
-    """Has at most one question under way, and the answer to the last."""
+NO_REPLY: Final = PolicyReply(NO_ANSWERS, ())
 
-    def __init__(self, world: World, advisor: PolicyClient | None, wake: Callable[[], None]) -> None:
-        """Without an advisor there is never any advice; `wake` is told of answers."""
-        self._world, self._advisor, self._wake = world, advisor, wake
-        self._answer = NO_ANSWER
-        self._asking: asyncio.Task[None] | None = None
+
+class PolicyClient:
+    """Has at most one call to the policy in progress, and the reply to the last one."""
+
+    def __init__(self, world: World, call: PolicyCall | None, wake: Callable[[], None]) -> None:
+        """Without a `call` there are never any answers; `wake` is called when a reply arrives."""
+        self._world, self._call, self._wake = world, call, wake
+        self._reply = NO_REPLY
+        self._in_progress: asyncio.Task[None] | None = None
         self._again = False
 
-    def take(self) -> Answer:
-        """What was answered since this was asked for last."""
-        answer, self._answer = self._answer, NO_ANSWER
-        return answer
+    def take(self) -> PolicyReply:
+        """Return the reply that arrived since the last call."""
+        reply, self._reply = self._reply, NO_REPLY
+        return reply
 
-    def undecided(self, snapshot: Snapshot, answer: Answer) -> set[str]:
-        """New workloads that a policy is to decide on, and has not yet been asked about."""
-        if self._advisor is None:
+    def undecided(self, snapshot: Snapshot, reply: PolicyReply) -> set[str]:
+        """Keys of new workloads that the policy sizes and has not been asked about."""
+        if self._call is None:
             return set()
         sized_by_policy = (
             w for w in snapshot.elastic if w.growth and w.growth.sized_by_policy and not w.placed
         )
-        return {workload.key for workload in sized_by_policy if workload.key not in answer.about}
+        return {workload.key for workload in sized_by_policy if workload.key not in reply.workloads}
 
     def ask(self, snapshot: Snapshot) -> None:
-        """Put the questions that a snapshot raises, unless others are under way."""
-        if self._advisor is None:
+        """Ask the questions of a snapshot, unless a call is in progress."""
+        if self._call is None:
             return
-        if self._asking is not None:
+        if self._in_progress is not None:
             self._again = True
             return
-        asked = questions(self._world, snapshot)
+        asked = policy_questions(self._world, snapshot)
         if asked is not None:
             self._again = False
-            self._asking = asyncio.get_running_loop().create_task(self._put(self._advisor, asked))
+            self._in_progress = asyncio.get_running_loop().create_task(self._ask(self._call, asked))
 
     @property
     def wants_again(self) -> bool:
-        """Whether there were questions while others were under way."""
-        return self._again and self._asking is None
+        """Whether there were questions while a call was in progress."""
+        return self._again and self._in_progress is None
 
     def cancel(self) -> None:
-        """Wait for no answer any more."""
-        if self._asking is not None:
-            self._asking.cancel()
+        """Cancel the call in progress."""
+        if self._in_progress is not None:
+            self._in_progress.cancel()
 
-    async def _put(self, advisor: PolicyClient, asked: Questions) -> None:
+    async def _ask(self, call: PolicyCall, asked: PolicyQuestions) -> None:
         try:
-            self._answer = Answer(await advisor(asked), asked.jobs.keys())
+            self._reply = PolicyReply(await call(asked), asked.jobs.keys())
         finally:
-            self._asking = None
+            self._in_progress = None
             self._wake()

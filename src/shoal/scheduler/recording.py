@@ -1,16 +1,16 @@
-"""Recording: what a cycle saw and what it decided, in files that `shoal plan` reads.
+"""CycleRecorder: what a cycle saw and what it decided, in files that `shoal plan` reads.
 
-Each cycle has a directory of its own, named by its number; of those there are only the last few:
+Each cycle has a directory, named by its number; only the last few are kept:
 
     000042/world.json      the objects, as a List
     000042/scheduler.json  the configuration
     000042/plan.json       the plan, as `shoal plan -o json` prints it
     000042/command         how to plan it again; it prints the same, to the byte
 
-The objects are those the watch told of, with all that was decided and is not told of yet: a cycle sees
-both. Who rests after a refusal, or waits for a policy, is left out, as it was left out of the cycle; so are
-pods that batch Jobs are still to make: their Jobs are shown as suspended. A plan that followed the advice
-of a user's policy is the same again if the policy answers the same again.
+The objects are those of the watch, with all assumed writes applied: a cycle sees both. Workloads that are in
+back-off, or wait for a policy, are left out, as they were left out of the cycle; so are pods that batch Jobs
+are still to create: their Jobs are recorded as suspended. A plan that used the answers of a user's policy is
+reproduced if the policy answers the same again.
 """
 
 import shlex
@@ -35,16 +35,16 @@ from shoal.kinds.pod_classes import GANG
 from shoal.kinds.pods import BROKEN_SINCE, PodRecord
 
 
-def exact_moment(now: float) -> float:
-    """A time that a text of microseconds can tell exactly."""
+def exact_time(now: float) -> float:
+    """A time rounded to microseconds, so that its text is exact."""
     return datetime.fromtimestamp(now, UTC).timestamp()
 
 
-class Recorder:
-    """Keeps the last cycles in a directory."""
+class CycleRecorder:
+    """Records the last cycles in a directory."""
 
     def __init__(self, directory: Path, world: World, texts: Texts, *, keep: int) -> None:
-        """`texts` are the objects as they were told, which a LiveWorld keeps up to date."""
+        """`texts` has the whole objects; a LiveWorld keeps it up to date."""
         self._directory, self._world, self._texts, self._keep = directory, world, texts, keep
         directory.mkdir(parents=True, exist_ok=True)
         self._number = max(_numbers(directory), default=0)
@@ -52,7 +52,7 @@ class Recorder:
     def record(
         self, config: SchedulerConfig, step: Callable[[], CycleResult], absent: Collection[Workload]
     ) -> CycleResult:
-        """Write down what a cycle sees, run it, and write down what it decides."""
+        """Record what a cycle sees, run it, and record its plan."""
         self._number += 1
         place = self._directory / f"{self._number:06}"
         place.mkdir()
@@ -68,7 +68,7 @@ class Recorder:
         return done
 
     def _objects(self, absent: Collection[Workload]) -> Iterator[Object]:
-        """Everything, as a cycle sees it."""
+        """All objects as the cycle sees them."""
         left_out = {(w.kind, (w.namespace, w.name)) for w in absent if w.kind in self._world.jobs}
         left_out |= {("Pod", (w.namespace, task.name)) for w in absent for task in w.tasks}
         for (kind, key), text in sorted(self._texts.items()):
@@ -76,11 +76,11 @@ class Recorder:
                 yield self._seen(kind, key, msgspec.json.decode(text))
 
     def _seen(self, kind: str, key: Key, thing: Object) -> Object:
-        """An object with what is assumed about it."""
+        """An object with its assumed writes."""
         if kind == "Pod" and key in self._world.pods:
-            thing = apply_merge_patch(thing, _of_pod(thing, self._world.pods[key]))
+            thing = apply_merge_patch(thing, _pod_patch(thing, self._world.pods[key]))
         if kind in self._world.jobs and key in self._world.jobs[kind]:
-            thing = apply_merge_patch(thing, {"status": _of_job(thing, self._world.jobs[kind][key])})
+            thing = apply_merge_patch(thing, {"status": _job_patch(thing, self._world.jobs[kind][key])})
         if kind == "Job" and GANG not in thing["spec"]["template"].get("metadata", {}).get("annotations", {}):
             thing = apply_merge_patch(thing, {"spec": {"suspend": True}})
         return thing
@@ -90,8 +90,8 @@ class Recorder:
             shutil.rmtree(self._directory / f"{number:06}")
 
 
-def _of_pod(thing: Object, pod: PodRecord) -> Object:
-    """The patch that makes a pod say what its record says."""
+def _pod_patch(thing: Object, pod: PodRecord) -> Object:
+    """The patch that makes a pod equal to its record."""
     metadata: Object = {}
     if pod.leaving and not thing["metadata"].get("deletionTimestamp"):
         metadata["deletionTimestamp"] = format_time(pod.created)
@@ -105,8 +105,8 @@ def _of_pod(thing: Object, pod: PodRecord) -> Object:
     }
 
 
-def _of_job(thing: Object, job: Any) -> Object:  # noqa: ANN401 - of any kind
-    """The patch that makes a job's status say what its view says."""
+def _job_patch(thing: Object, job: Any) -> Object:  # noqa: ANN401 - of any kind
+    """The patch that makes the status of a job equal to its view."""
     told = msgspec.to_builtins(msgspec.convert(thing.get("status") or {}, type(job.status)))
     return make_merge_patch(told, msgspec.to_builtins(job.status))
 

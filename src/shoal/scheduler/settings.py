@@ -1,6 +1,6 @@
-"""The configuration of the scheduler at work, in the cluster itself: commands that plan go by the same.
+"""The running scheduler's configuration, published in a ConfigMap: commands that plan use the same.
 
-It is a ConfigMap, which the scheduler writes when it begins and nobody reads to configure anything.
+The scheduler writes it at start. It is for information: editing it configures nothing.
 """
 
 import logging
@@ -22,7 +22,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 async def publish(cluster: Cluster, config: SchedulerConfig) -> None:
-    """Write down how a scheduler schedules; who may not does without."""
+    """Publish the configuration; a scheduler without the right to do so logs a warning."""
     data = {_KEY: msgspec.json.format(msgspec.json.encode(config)).decode()}
     try:
         try:
@@ -31,13 +31,13 @@ async def publish(cluster: Cluster, config: SchedulerConfig) -> None:
             body = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
             await cluster.create(CONFIG_MAPS, body)
     except ClusterError as problem:
-        _LOG.warning("the configuration is not to be seen in the cluster: %s", problem.message)
+        _LOG.warning("cannot publish the scheduler configuration: %s", problem.message)
 
 
 async def published(cluster: Cluster) -> SchedulerConfig | None:
-    """How the scheduler of a cluster schedules, if that is written there.
+    """The published configuration of a cluster's scheduler; None if there is none.
 
-    InvalidObjectError if somebody has written something else.
+    InvalidObjectError if the ConfigMap has other content.
     """
     try:
         found = await cluster.get(CONFIG_MAPS, NAME, NAMESPACE)

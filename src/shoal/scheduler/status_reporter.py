@@ -1,36 +1,38 @@
-"""Turns: a queue with a lane for each pool, of which each has its turn; and how fast it is emptied.
+"""StatusReporter: verdicts become conditions and Events, for people to read.
 
-Telling: verdicts become conditions and Events, for people to read. It is the slow lane of the commit.
-
-An object is written only when what is said of it changes: what was said last is remembered, and after a
-restart read from the object itself. Nothing waits for this lane. It is limited in rate, pools have their
-turns in it, and of several things to say of one object only the last is said.
+It is the slow path of the commit: rate-limited, fair between pools (`FairQueue`), and a report that is
+outdated before it was written is replaced by the newer one. Nothing else waits for it.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from shoal.api.conditions import set_condition
 from shoal.api.meta import Condition
 from shoal.cache.changes import Key
-from shoal.cache.snapshots import Assembly
+from shoal.cache.snapshots import BuiltSnapshot
 from shoal.cache.world import World
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.events import EventRecorder, ObjectEvent, ObjectReference
 from shoal.cluster.resources import Object, resource_of
+from shoal.cluster.times import format_time
 from shoal.engine.plan import Plan, Verdict
 from shoal.engine.workload import NO_NODE, Reason, Task, Workload
 from shoal.kinds.pod_classes import GATED
 from shoal.kinds.pods import PodRecord
-from shoal.scheduler.writes import Writes, with_condition
+from shoal.scheduler.decisions import Bind, Evict
+from shoal.scheduler.metrics import Metrics
+from shoal.scheduler.writes import Writes
 
 T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Things to do, by lane and key. Something newer about a key takes the place of what still waits."""
+    """A queue with one lane per pool, served in turn. A newer item of a key replaces the waiting one."""
 
     def __init__(self) -> None:
         self._lanes: Final = OrderedDict[str, OrderedDict[Hashable, T]]()
@@ -40,12 +42,12 @@ class FairQueue(Generic[T]):
         return sum(map(len, self._lanes.values()))
 
     def put(self, lane: str, key: Hashable, thing: T) -> None:
-        """Add something to do."""
+        """Add an item."""
         self._lanes.setdefault(lane, OrderedDict())[key] = thing
         self._filled.set()
 
     async def take(self) -> T:
-        """The oldest of the lane whose turn it is; wait for one if there is none."""
+        """Return the oldest item of the next lane; wait for one if the queue is empty."""
         while not self._lanes:
             self._filled.clear()
             await self._filled.wait()
@@ -56,15 +58,15 @@ class FairQueue(Generic[T]):
         return thing
 
 
-class Pacer:
-    """Lets so many pass each second, and some at once after a rest."""
+class RateLimiter:
+    """Limits a rate, with a burst after an idle time."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._gap, self._ahead = 1 / per_second, burst / per_second
         self._next = 0.0
 
-    async def turn(self) -> None:
-        """Wait for the next turn."""
+    async def wait(self) -> None:
+        """Wait until the rate allows one more."""
         now = asyncio.get_running_loop().time()
         self._next = max(self._next, now - self._ahead) + self._gap
         if self._next > now:
@@ -74,74 +76,76 @@ class Pacer:
 _LOG: Final = logging.getLogger(__name__)
 _SCHEDULED: Final = ("ScheduledSucceed", "ScheduledPartly")
 
-Said = tuple[str, str, tuple[Reason, ...]]
-"""The uid of an object, and the state and the reasons that it was told."""
+Reported = tuple[str, str, tuple[Reason, ...]]
+"""The uid of an object, and the state and reasons that were reported last."""
 
 
-class Pace(NamedTuple):
-    """How fast things are told: so many a second, some more after a rest, and so many at once."""
+class ReportRate(NamedTuple):
+    """Reports per second, the burst after an idle time, and the number of concurrent writes."""
 
     per_second: float = 100.0
     burst: int = 200
-    at_once: int = 8
+    concurrency: int = 8
 
 
-_USUAL: Final = Pace()
+_DEFAULT_RATE: Final = ReportRate()
 
 
 class ConditionUpdate(NamedTuple):
-    """Something to be said of an object: as a condition, as an Event, or as both."""
+    """A report about an object: a condition, an Event, or both."""
 
     kind: str
     key: Key
     uid: str
     condition: Object | None = None
-    note: ObjectEvent | None = None
+    event: ObjectEvent | None = None
 
 
 class StatusReporter:
-    """Says of objects what people should know."""
+    """Writes conditions and Events about pods and jobs."""
 
-    def __init__(self, world: World, writes: Writes, recorder: EventRecorder, pace: Pace = _USUAL) -> None:
+    def __init__(
+        self, world: World, writes: Writes, recorder: EventRecorder, rate: ReportRate = _DEFAULT_RATE
+    ) -> None:
         self._world, self._writes, self._recorder = world, writes, recorder
-        self._pacer: Final = Pacer(pace.per_second, pace.burst)
-        self._at_once: Final = pace.at_once
-        self._turns: Final = FairQueue[ConditionUpdate]()
-        self._said: Final[dict[tuple[str, Key], Said]] = {}
+        self._limiter: Final = RateLimiter(rate.per_second, rate.burst)
+        self._concurrency: Final = rate.concurrency
+        self._queue: Final = FairQueue[ConditionUpdate]()
+        self._reported: Final[dict[tuple[str, Key], Reported]] = {}
         self._last: Mapping[Workload, Verdict] = {}
 
     def __len__(self) -> int:
-        """How much is still to be said."""
-        return len(self._turns)
+        """Number of waiting reports."""
+        return len(self._queue)
 
     async def run(self) -> None:
-        """Say for ever what there is to say; cancel it to stop."""
+        """Write reports until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._at_once):
-                group.create_task(self._speak())
+            for _ in range(self._concurrency):
+                group.create_task(self._work())
 
     def event(self, pool: str, key: Key, uid: str, reason: str, message: str) -> None:
-        """Tell of something that happened to a pod."""
-        note = ObjectEvent(regarding=_reference("Pod", key, uid), reason=reason, message=message)
-        self._turns.put(pool, ("Pod", key, reason), ConditionUpdate("Pod", key, uid, note=note))
+        """Report an Event of a pod."""
+        event = ObjectEvent(regarding=_reference("Pod", key, uid), reason=reason, message=message)
+        self._queue.put(pool, ("Pod", key, reason), ConditionUpdate("Pod", key, uid, event=event))
 
-    def verdicts(self, made: Assembly, plan: Plan, changes: Mapping[str, set[Key]]) -> None:
-        """Tell objects how their workloads stand, as far as that is news to them."""
+    def verdicts(self, built: BuiltSnapshot, plan: Plan, changes: Mapping[str, set[Key]]) -> None:
+        """Report the verdicts of a plan that differ from what was reported before."""
         self._forget(changes)
         placed = {placement.task for placement in plan.placements}
-        pools = made.snapshot.pools
-        for workload, verdict in self._news(plan.verdicts):
+        pools = built.snapshot.pools
+        for workload, verdict in self._changed(plan.verdicts):
             pool = pools[workload.pool].name
             if workload.kind in self._world.jobs:
-                self._tell_job(pool, workload, verdict)
+                self._report_job(pool, workload, verdict)
             if verdict.reasons:
-                for pod in self._waiting(made, workload, placed):
-                    self._tell_pod(pool, pod, verdict)
-        for workload in self._misinformed(made, plan, changes):
-            self._tell_job(pools[workload.pool].name, workload, plan.verdict(workload))
+                for pod in self._waiting(built, workload, placed):
+                    self._report_pod(pool, pod, verdict)
+        for workload in self._outdated(built, plan, changes):
+            self._report_job(pools[workload.pool].name, workload, plan.verdict(workload))
 
-    def _news(self, verdicts: Mapping[Workload, Verdict]) -> list[tuple[Workload, Verdict]]:
-        """Those of whom something else is to be said than after the last cycle: among many who wait, few."""
+    def _changed(self, verdicts: Mapping[Workload, Verdict]) -> list[tuple[Workload, Verdict]]:
+        """Workloads whose state or reasons differ from the last cycle: few, even if many wait."""
         last, self._last = self._last, verdicts
         return [
             (workload, verdict)
@@ -152,106 +156,115 @@ class StatusReporter:
         ]
 
     def _forget(self, changes: Mapping[str, set[Key]]) -> None:
-        """Remember nothing of what is gone, or has a node: it will be another's turn under that name."""
+        """Forget reports about objects that are gone or bound: a new object may get the name."""
         for key in changes["Pod"]:
             pod = self._world.pods.get(key)
             if pod is None or pod.node:
-                self._said.pop(("Pod", key), None)
+                self._reported.pop(("Pod", key), None)
         for kind in self._world.jobs:
             for key in changes[kind] - self._world.jobs[kind].keys():
-                self._said.pop((kind, key), None)
+                self._reported.pop((kind, key), None)
 
-    def _waiting(self, made: Assembly, workload: Workload, placed: set[Task]) -> Iterator[PodRecord]:
-        """The pods of a workload that exist, and got no node."""
+    def _waiting(self, built: BuiltSnapshot, workload: Workload, placed: set[Task]) -> Iterator[PodRecord]:
+        """Existing pods of a workload that got no node."""
         for task in workload.tasks:
             if task.column == NO_NODE and task not in placed:
                 loose = workload.kind not in self._world.jobs
                 known = self._world.pods.get((workload.namespace, task.name))
-                pod = known if loose else made.pod(workload, task)
+                pod = known if loose else built.pod(workload, task)
                 if pod is not None and pod.uid and not pod.leaving and not pod.finished:
                     yield pod
 
-    def _tell_pod(self, pool: str, pod: PodRecord, verdict: Verdict) -> None:
-        said = pod.uid, verdict.state, verdict.reasons
-        if self._said.get(("Pod", pod.key)) == said:
+    def _report_pod(self, pool: str, pod: PodRecord, verdict: Verdict) -> None:
+        report = pod.uid, verdict.state, verdict.reasons
+        if self._reported.get(("Pod", pod.key)) == report:
             return
-        self._said["Pod", pod.key] = said
+        self._reported["Pod", pod.key] = report
         text = in_one_line(verdict.reasons)
         why = "SchedulingGated" if pod.pod_class.held is GATED else "Unschedulable"
         condition = {"type": "PodScheduled", "status": "False", "reason": why, "message": text}
         about = _reference("Pod", pod.key, pod.uid)
-        note = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
-        self._turns.put(pool, ("Pod", pod.key, ""), ConditionUpdate("Pod", pod.key, pod.uid, condition, note))
+        event = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
+        self._queue.put(
+            pool, ("Pod", pod.key, ""), ConditionUpdate("Pod", pod.key, pod.uid, condition, event)
+        )
 
-    def _tell_job(self, pool: str, workload: Workload, verdict: Verdict) -> None:
+    def _report_job(self, pool: str, workload: Workload, verdict: Verdict) -> None:
         key = workload.namespace, workload.name
         job = self._world.jobs[workload.kind][key]
-        said = job.metadata.uid, verdict.state, verdict.reasons
-        if self._said.get((workload.kind, key)) == said:
+        report = job.metadata.uid, verdict.state, verdict.reasons
+        if self._reported.get((workload.kind, key)) == report:
             return
-        self._said[workload.kind, key] = said
+        self._reported[workload.kind, key] = report
         condition = job_condition(verdict)
-        if _says(job.status.conditions, condition):
+        if _has(job.status.conditions, condition):
             return
         about, text = _reference(workload.kind, key, job.metadata.uid), condition["message"]
-        note = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
+        event = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
         if condition["status"] == "True":
-            note = ObjectEvent(regarding=about, reason="Scheduled", message=text)
-        saying = ConditionUpdate(workload.kind, key, job.metadata.uid, condition, note)
-        self._turns.put(pool, (workload.kind, key, ""), saying)
+            event = ObjectEvent(regarding=about, reason="Scheduled", message=text)
+        update = ConditionUpdate(workload.kind, key, job.metadata.uid, condition, event)
+        self._queue.put(pool, (workload.kind, key, ""), update)
 
-    def _misinformed(self, made: Assembly, plan: Plan, changes: Mapping[str, set[Key]]) -> Iterator[Workload]:
-        """Jobs for which there is nothing to do any more, and which do not say so."""
+    def _outdated(
+        self, built: BuiltSnapshot, plan: Plan, changes: Mapping[str, set[Key]]
+    ) -> Iterator[Workload]:
+        """Jobs that need no planning any more, but do not have the condition Scheduled True yet."""
         stale = {
             f"{kind}/{key[0]}/{key[1]}"
             for kind in self._world.jobs
             for key in changes[kind]
-            if (job := self._world.jobs[kind].get(key)) and not _is_content(job.status.conditions)
+            if (job := self._world.jobs[kind].get(key)) and not _is_scheduled(job.status.conditions)
         }
         if stale:
             others = (
-                w for w in made.snapshot.workloads if w.kind in self._world.jobs and w not in plan.verdicts
+                w for w in built.snapshot.workloads if w.kind in self._world.jobs and w not in plan.verdicts
             )
             yield from (workload for workload in others if workload.key in stale)
 
-    # --- speaking -----------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------
 
-    async def _speak(self) -> None:
+    async def _work(self) -> None:
         while True:
-            saying = await self._turns.take()
-            await self._pacer.turn()
+            update = await self._queue.take()
+            await self._limiter.wait()
             try:
-                news = saying.condition is None or await self._write(saying)
+                is_new = update.condition is None or await self._write(update)
             except ClusterError as error:
-                self._said.pop((saying.kind, saying.key), None)
+                self._reported.pop((update.kind, update.key), None)
                 self._last = {}
-                _LOG.debug("%s %s could not be told: %s", saying.kind, "/".join(saying.key), error)
+                _LOG.debug("%s %s report failed: %s", update.kind, "/".join(update.key), error)
                 continue
-            if news and saying.note:
-                await self._recorder.record(saying.note)
+            if is_new and update.event:
+                await self._recorder.record(update.event)
 
-    async def _write(self, saying: ConditionUpdate) -> bool:
-        """Write a condition; whether the object did not have it."""
-        news = False
+    async def _write(self, update: ConditionUpdate) -> bool:
+        """Write a condition; return whether it was new."""
+        is_new = False
 
-        def make(thing: Object) -> Object | None:
-            nonlocal news
-            spoken_for = thing["metadata"].get("deletionTimestamp") or thing["spec"].get("nodeName")
-            conditions = with_condition(thing, saying.condition or {}, self._writes.now())
-            news = conditions is not None and not spoken_for
-            return {"conditions": conditions} if news else None
+        def status_of(obj: Object) -> Object | None:
+            nonlocal is_new
+            ignored = obj["metadata"].get("deletionTimestamp") or obj["spec"].get("nodeName")
+            conditions = update.condition and set_condition(
+                (obj.get("status") or {}).get("conditions") or (),
+                update.condition,
+                format_time(self._writes.now()),
+                transition_fields=("status", "reason"),
+            )
+            is_new = conditions is not None and not ignored
+            return {"status": {"conditions": conditions}} if is_new else None
 
-        await self._writes.amend(resource_of(saying.kind), saying.key, saying.uid, make)
-        return news
+        await self._writes.update_status(resource_of(update.kind), update.key, update.uid, status_of)
+        return is_new
 
 
 def in_one_line(reasons: tuple[Reason, ...]) -> str:
-    """Why a workload waits."""
+    """The reasons as one message."""
     return "; ".join(reason.message for reason in reasons)
 
 
 def job_condition(verdict: Verdict) -> Object:
-    """How a job stands, as a condition."""
+    """The condition `Scheduled` of a job."""
     good = verdict.state in _SCHEDULED
     return {
         "type": "Scheduled",
@@ -261,8 +274,8 @@ def job_condition(verdict: Verdict) -> Object:
     }
 
 
-def _says(conditions: tuple[Condition, ...], wanted: Object) -> bool:
-    """Whether a job says so already."""
+def _has(conditions: tuple[Condition, ...], wanted: Object) -> bool:
+    """Whether a job has a condition already."""
     found = (c for c in conditions if c.type == wanted["type"])
     return any(
         (c.status, c.reason, c.message) == tuple(wanted[k] for k in ("status", "reason", "message"))
@@ -270,10 +283,42 @@ def _says(conditions: tuple[Condition, ...], wanted: Object) -> bool:
     )
 
 
-def _is_content(conditions: tuple[Condition, ...]) -> bool:
+def _is_scheduled(conditions: tuple[Condition, ...]) -> bool:
     return any(c.type == "Scheduled" and c.status == "True" for c in conditions)
 
 
 def _reference(kind: str, key: Key, uid: str) -> ObjectReference:
     version, (namespace, name) = resource_of(kind).api_version, key
     return ObjectReference(api_version=version, kind=kind, name=name, namespace=namespace, uid=uid)
+
+
+class DecisionObserver:
+    """Turns the results of writes into metrics and Events."""
+
+    def __init__(self, metrics: Metrics, reporter: StatusReporter) -> None:
+        self._metrics, self._reporter = metrics, reporter
+        self._writes = cache(metrics.writes.labels)
+
+    def bound(self, pool: str, bind: Bind) -> None:
+        """A pod was bound."""
+        self._metrics.placements.inc()
+        text = f"Successfully assigned {'/'.join(bind.key)} to {bind.node}"
+        self._reporter.event(pool, bind.key, bind.uid, "Scheduled", text)
+
+    def evicted(self, pool: str, eviction: Evict) -> None:
+        """A pod was evicted.
+
+        The Event is `Preempted` for reclaimed pods too: it is the word that users look for.
+        """
+        record = eviction.record
+        self._metrics.evictions.labels(record.reason).inc()
+        reason = "Preempted" if record.reason == "Reclaimed" else record.reason
+        self._reporter.event(pool, eviction.key, eviction.uid, reason, str(record))
+
+    def written(self, kind: str, seconds: float) -> None:
+        """A write succeeded, after so many seconds."""
+        self._writes(kind, "done").observe(seconds)
+
+    def refused(self, kind: str, error: ClusterError, seconds: float) -> None:
+        """A write was refused, after so many seconds."""
+        self._writes(kind, error.reason).observe(seconds)

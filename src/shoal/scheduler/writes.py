@@ -1,9 +1,9 @@
-"""Writes: how each decision becomes a change of an object, through the port. Each may be made twice.
+"""Writes: how each decision changes objects through the port. Every write is idempotent.
 
-What a cluster says to a write is one of three things. *Done*. *No*, for good: another decision is due. Or
-nothing is known: the connection broke, or the server did; the write may have been made, or be made yet. As
-long as nobody knows, the room it is about is neither given away nor given up: it is tried again until there
-is an answer, however long that takes.
+A write has one of three results: it was made; it was refused, and another decision is due; or the result is
+not known, because the connection or the server failed: it may have been made, or may still be made. As long
+as the result is not known, the room is neither given away nor given up: the write is retried until there is
+an answer, however long that takes.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from shoal.api.conditions import set_condition
 from shoal.api.meta import View
+from shoal.cluster.backoff import Backoff
 from shoal.cluster.errors import (
     ClusterError,
     ConflictError,
@@ -28,7 +30,7 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import PODS, Object, Resource, Text, resource_of
 from shoal.cluster.times import format_time
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.pods import BROKEN_SINCE, DISRUPTION, EvictionRecord, doom_in
+from shoal.kinds.pods import BROKEN_SINCE, DISRUPTION, EVICTION, EvictionRecord, eviction_in
 from shoal.scheduler.decisions import Bind, Evict, PatchJobStatus, PatchPod
 
 T = TypeVar("T")
@@ -37,15 +39,14 @@ T = TypeVar("T")
 _USUAL_GRACE: Final = 30
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a write may take, and how often it is tried; times in seconds.
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Timeout of a request in seconds, back-off between retries, and number of tries.
 
-    A server that breaks over a write is asked `tries` times. One that does not answer is asked for ever.
+    After a server error a write is tried `tries` times; without an answer it is retried for ever.
     """
 
-    answer: float = 30.0
-    first: float = 0.2
-    most: float = 10.0
+    timeout: float = 30.0
+    backoff: Backoff = Backoff(0.2, 10.0)
     tries: int = 5
 
 
@@ -61,170 +62,170 @@ _HEADED: Final = msgspec.json.Decoder(_Headed)
 
 
 def version_of(text: Text) -> int:
-    """The version of an object."""
+    """The number of an object's resourceVersion."""
     return version_number(_HEADED.decode(text).metadata.resource_version)
 
 
 class Writes:
-    """Makes writes. They raise ClusterError when the answer is no."""
+    """Makes writes. They raise ClusterError when they are refused."""
 
     def __init__(
         self,
         cluster: Cluster,
         config: SchedulerConfig,
         clock: Callable[[], float],
-        patience: Patience | None = None,
+        options: WriteOptions | None = None,
     ) -> None:
         self._cluster, self._config, self._clock = cluster, config, clock
-        self._patience: Final = patience or Patience()
+        self._options: Final = options or WriteOptions()
 
     def now(self) -> float:
-        """The time that is written into objects."""
+        """The time for timestamps in objects."""
         return self._clock()
 
     async def bind(self, bind: Bind) -> None:
-        """Give a pod its node. That it has that node already is as good."""
+        """Bind a pod. A pod that is bound to that node already counts as success."""
         namespace, name = bind.key
         try:
-            await self._insist(lambda: self._cluster.bind(name, namespace, bind.node, uid=bind.uid))
+            await self._retry(lambda: self._cluster.bind(name, namespace, bind.node, uid=bind.uid))
         except ConflictError:
             if not await self._is_bound(bind):
                 raise
 
-    async def restate(self, write: PatchJobStatus) -> int:
-        """Give a job its status; the version that says so.
+    async def patch_job_status(self, write: PatchJobStatus) -> int:
+        """Write the status of a job; return the new version.
 
-        It is written on what it was read with: a request that is delivered a second time, when there is
-        something newer, does no harm.
+        The write carries the resourceVersion that was read: a request that is delivered twice does no harm.
         """
-        job = await self.amend(resource_of(write.kind), write.key, write.uid, lambda _: write.patch)
+        job = await self.update_status(
+            resource_of(write.kind), write.key, write.uid, lambda _: {"status": write.patch}
+        )
         return version_number(job["metadata"]["resourceVersion"])
 
-    async def mark(self, mark: PatchPod) -> int:
-        """Write on a pod; the version that says so."""
+    async def patch_pod(self, mark: PatchPod) -> int:
+        """Write fields of a pod; return the new version."""
         version = 0
         if "broken_since" in mark.changes:
             since = mark.changes["broken_since"]
             text = None if since is None else format_time(since)
-            patch = _meant(mark.uid, annotations={BROKEN_SINCE: text})
+            patch = _uid_precondition(mark.uid, annotations={BROKEN_SINCE: text})
             version = await self._patch(mark, patch)
         if "nominated" in mark.changes:
             status = {"nominatedNodeName": mark.changes["nominated"] or None}
-            version = await self._patch(mark, _meant(mark.uid) | {"status": status})
+            version = await self._patch(mark, _uid_precondition(mark.uid) | {"status": status})
         return version
 
     async def evict(self, eviction: Evict) -> None:
-        """Let a pod say why it must go, and delete it. One that is gone, or another by now, is done with."""
-        namespace, name = eviction.key
-        with suppress(NotFoundError, AnotherError):
-            pod = await self.amend(PODS, eviction.key, eviction.uid, lambda pod: self._doomed(pod, eviction))
-            how = Deletion(uid=eviction.uid, grace=self._grace(eviction, pod))
-            await self._insist(lambda: self._cluster.delete(PODS.read_as(version_of), name, namespace, how))
+        """Record the eviction of a pod and set DisruptionTarget, in one write; then delete it.
 
-    async def amend(
+        A pod that is gone, or was deleted and recreated, needs nothing.
+        """
+        namespace, name = eviction.key
+        with suppress(NotFoundError, RecreatedError):
+            pod = await self.update_status(
+                PODS, eviction.key, eviction.uid, lambda pod: self._eviction_patch(pod, eviction)
+            )
+            how = Deletion(uid=eviction.uid, grace=self._grace(eviction, pod))
+            await self._retry(lambda: self._cluster.delete(PODS.read_as(version_of), name, namespace, how))
+
+    async def update_status(
         self,
         resource: Resource[Object],
         where: tuple[str, str],
         uid: str,
         make: Callable[[Object], Object | None],
     ) -> Object:
-        """Change a status that others write too: read it, and write it if it is still as it was read.
+        """Read-modify-write of a status that other components write too.
 
-        `make` says what to patch, None for nothing. AnotherError if the object is not the one that is meant.
+        `make` returns a merge patch with the new `status`, None for no change. RecreatedError if the object
+        of that name has another uid.
         """
         namespace, name = where
-        for _ in range(self._patience.tries):
-            thing = await self._insist(lambda: self._cluster.get(resource, name, namespace))
-            if uid and thing["metadata"]["uid"] != uid:
-                raise AnotherError(f"{resource.full_name} {namespace}/{name} is another one by now")
-            status = make(thing)
-            if status is None:
-                return thing
-            patch = {"metadata": {"resourceVersion": thing["metadata"]["resourceVersion"]}, "status": status}
+        for _ in range(self._options.tries):
+            obj = await self._retry(lambda: self._cluster.get(resource, name, namespace))
+            if uid and obj["metadata"]["uid"] != uid:
+                raise RecreatedError(f"{resource.full_name} {namespace}/{name} was deleted and recreated")
+            change = make(obj)
+            if change is None:
+                return obj
+            version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            patch = {**change, "metadata": {**change.get("metadata", {}), **version}}
             try:
-                return await self._insist(
+                return await self._retry(
                     lambda: self._cluster.patch_status(resource, name, namespace, patch=patch)  # noqa: B023 - at once
                 )
             except ConflictError:
                 continue
-        raise ConflictError(
-            f"{resource.full_name} {namespace}/{name} is changed faster than it can be written"
-        )
+        raise ConflictError(f"{resource.full_name} {namespace}/{name} changes faster than it can be written")
 
     async def _patch(self, mark: PatchPod, patch: Object) -> int:
         namespace, name = mark.key
         write = self._cluster.patch_status if "status" in patch else self._cluster.patch
-        return await self._insist(lambda: write(PODS.read_as(version_of), name, namespace, patch=patch))
+        return await self._retry(lambda: write(PODS.read_as(version_of), name, namespace, patch=patch))
 
     async def _is_bound(self, bind: Bind) -> bool:
-        """Whether a pod has the node that it is refused: then it was given it by an earlier try."""
+        """Whether a pod has the node already, from an earlier try of the same write."""
         namespace, name = bind.key
-        pod = await self._insist(lambda: self._cluster.get(PODS, name, namespace))
+        pod = await self._retry(lambda: self._cluster.get(PODS, name, namespace))
         return bool(pod["metadata"]["uid"] == bind.uid and pod["spec"].get("nodeName") == bind.node)
 
-    def _doomed(self, pod: Object, eviction: Evict) -> Object | None:
-        """The status of a pod that says why it must go; None if it says so, or goes anyway."""
-        said = (c for c in pod.get("status", {}).get("conditions") or () if c["type"] == DISRUPTION)
-        if pod["metadata"].get("deletionTimestamp") or any(doom_in(c.get("message", "")) for c in said):
+    def _eviction_patch(self, pod: Object, eviction: Evict) -> Object | None:
+        """The patch that records an eviction; None if it is recorded, or the pod is being deleted.
+
+        The annotation goes with the condition in one write: the API server accepts changes of annotations
+        through the status of a pod.
+        """
+        metadata, conditions = pod["metadata"], pod.get("status", {}).get("conditions") or ()
+        disrupted = any(one["type"] == DISRUPTION and one["status"] == "True" for one in conditions)
+        recorded = disrupted and eviction_in(metadata.get("annotations") or {}) is not None
+        if metadata.get("deletionTimestamp") or recorded:
             return None
-        return {"conditions": with_condition(pod, disruption(eviction.doom), self._clock())}
+        changed = set_condition(conditions, disruption(eviction.record), format_time(self._clock()))
+        return {
+            "metadata": {"annotations": {EVICTION: eviction.record.annotation()}},
+            "status": {"conditions": list(conditions) if changed is None else changed},
+        }
 
     def _grace(self, eviction: Evict, pod: Object) -> int | None:
-        """How long a pod may take to go; None for as long as it asks for itself."""
+        """The grace period of an eviction in seconds; None for the pod's own."""
         most = self._config.reclaim_grace_period_seconds
-        if eviction.doom.reason != "Reclaimed" or most is None:
+        if eviction.record.reason != "Reclaimed" or most is None:
             return None
         own: int = pod["spec"].get("terminationGracePeriodSeconds", _USUAL_GRACE)
         return min(math.ceil(most), own)
 
-    async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until there is an answer."""
-        patience, failures, broken = self._patience, 0, 0
+        options, failures, errors = self._options, 0, 0
         while True:
             try:
-                async with asyncio.timeout(patience.answer):
+                async with asyncio.timeout(options.timeout):
                     return await attempt()
             except (TimeoutError, UnavailableError):
                 later = None
             except (InternalError, TooManyRequestsError) as error:
-                broken += 1
-                if broken >= patience.tries:
+                errors += 1
+                if errors >= options.tries:
                     raise
                 later = error.retry_after
-            wait = min(patience.first * 2.0 ** min(failures, 30), patience.most)
             failures += 1
-            await asyncio.sleep(max(wait, min(later or 0.0, patience.most)))
+            await asyncio.sleep(options.backoff.delay(failures, retry_after=later))
 
 
-class AnotherError(ClusterError):
-    """Raised when the object that was meant is gone, and another has its name."""
+class RecreatedError(ClusterError):
+    """Raised when an object was deleted and recreated: another uid has its name."""
 
     code = ConflictError.code
     reason = ConflictError.reason
 
 
-def disruption(doom: EvictionRecord) -> Object:
-    """The condition that tells a pod, and everybody else, why it must go."""
-    rivals = doom.reason in ("Preempted", "Reclaimed")
-    reason = "PreemptionByScheduler" if rivals else doom.reason
-    return {"type": DISRUPTION, "status": "True", "reason": reason, "message": str(doom)}
+def disruption(record: EvictionRecord) -> Object:
+    """The DisruptionTarget condition of an eviction."""
+    preempted = record.reason in ("Preempted", "Reclaimed")
+    reason = "PreemptionByScheduler" if preempted else record.reason
+    return {"type": DISRUPTION, "status": "True", "reason": reason, "message": str(record)}
 
 
-def with_condition(thing: Object, condition: Object, now: float) -> list[Object] | None:
-    """The conditions of an object with another one in its place; None if it says the same already."""
-    conditions: list[Object] = thing.get("status", {}).get("conditions") or []
-    before = next((one for one in conditions if one.get("type") == condition["type"]), None)
-    if before is not None and condition.items() <= before.items():
-        return None
-    same = before is not None and (before.get("status"), before.get("reason")) == (
-        condition["status"],
-        condition.get("reason"),
-    )
-    since = before.get("lastTransitionTime") if before is not None and same else None
-    made = {**(before or {}), **condition, "lastTransitionTime": since or format_time(now)}
-    return [made if one is before else one for one in conditions] + ([] if before else [made])
-
-
-def _meant(uid: str, **metadata: Any) -> Object:  # noqa: ANN401 - fields of metadata
-    """What a patch must say so that no other object of the name is hit."""
+def _uid_precondition(uid: str, **metadata: Any) -> Object:  # noqa: ANN401 - fields of metadata
+    """Metadata of a patch that fails if the object was deleted and recreated."""
     return {"metadata": ({"uid": uid} if uid else {}) | metadata}

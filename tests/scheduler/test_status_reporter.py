@@ -8,12 +8,12 @@ from unittest import mock
 
 from shoal.apiserver.registry.records import Change
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.resources import EVENTS, NODES, PODS, TYJOBS, Object, Resource
+from shoal.cluster.resources import (EVENTS, NODES, PODS, Object, Resource, resource_of)
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import pod
 from tests.scheduler.cases import CLASSES, HIGH, A, B, four, in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, Stage, told, until
 from tests.scheduler.simulations import Run, simulated
@@ -26,7 +26,7 @@ def written(one: Run) -> Counter[str]:
     def see(changes: Sequence[Change]) -> None:
         found.update(made.record.key.name for made in changes if made.record.key.resource == "pods")
 
-    one.store.witnesses.append(see)
+    one.store.commit_observers.append(see)
     return found
 
 
@@ -74,7 +74,7 @@ def test_what_is_news_is_told() -> None:
             await one.stage.create(thing)
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock),
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
         ):
             await shown(one.stage, Act(create=[small("p", "a", cpu=4)], waits={"p": "0/1 nodes fit"}))
             await shown(one.stage, Act(create=[in_pool("a", "n2", cpu=1)], waits={"p": "0/2 nodes fit"}))
@@ -112,7 +112,7 @@ def test_a_gated_pod_is_said_to_be_gated() -> None:
         await one.stage.create(in_pool("a", "n1"))
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock),
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
         ):
             gated = pod("p", cpu=1, spec={"schedulingGates": [{"name": "example.com/later"}]})
             await shown(one.stage, Act(create=[gated], waits={"p": "SchedulingGated"}))
@@ -130,13 +130,13 @@ def test_victims_know_why_they_go_and_for_whom() -> None:
         goodbyes: list[Object] = []
 
         def see(_: Sequence[Change]) -> None:
-            goodbyes.extend(thing for thing in one.store.all(PODS) if is_leaving(thing, "f"))
+            goodbyes.extend(thing for thing in one.store.list_now(PODS) if is_leaving(thing, "f"))
 
-        one.store.witnesses.append(see)
+        one.store.commit_observers.append(see)
         config = SchedulerConfig(reclaim_grace_period_seconds=5)
         async with (
             running(one.store, config, clock=one.simulation.clock),
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
         ):
             await shown(one.stage, Act(create=[small("a1", "a", priority=HIGH)], on={"a1": "n1"}, gone=["f"]))
             await asyncio.sleep(10)
@@ -154,7 +154,7 @@ def test_a_job_says_how_it_stands() -> None:
         await one.stage.create(in_pool("a", "n1"))
 
         async def standing() -> Object:
-            job = await one.store.get(TYJOBS, "t", one.stage.namespace)
+            job = await one.store.get(resource_of("TYJob"), "t", one.stage.namespace)
             found = [c for c in job.get("status", {}).get("conditions", ()) if c["type"] == "Scheduled"]
             return {key: found[0].get(key) for key in ("status", "reason")} if found else {}
 
@@ -164,16 +164,16 @@ def test_a_job_says_how_it_stands() -> None:
 
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock),
-            machines(one.store, one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
             puppets(one.store, one.stage.namespace),
         ):
             await one.stage.create(four("t", least=3))
             await until(lambda: missing({"status": "False", "reason": "NeverFits"}), "it can never run")
             await one.stage.create(in_pool("a", "n2"))
             await until(lambda: missing({"status": "True", "reason": "ScheduledSucceed"}), "it runs")
-            job = await one.store.get(TYJOBS, "t", one.stage.namespace)
+            job = await one.store.get(resource_of("TYJob"), "t", one.stage.namespace)
             await one.store.patch_status(
-                TYJOBS,
+                resource_of("TYJob"),
                 "t",
                 one.stage.namespace,
                 patch={"status": {"conditions": []}},

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.cache.policy_questions import Questions
-from shoal.cluster.resources import DIJOBS
+from shoal.cache.policy_questions import PolicyQuestions
+from shoal.cluster.resources import resource_of
 from shoal.engine.config import SchedulerConfig
-from shoal.engine.policy_answers import Advice
+from shoal.engine.policy_answers import PolicyAnswers
 from shoal.manager import running
 from shoal.policies import JobInfo, NodeInfo
-from shoal.scheduler.policy_client import Advisor, at_once
+from shoal.scheduler.policy_client import PolicyCall, call_inline
 from tests.builders import Object, dijob, template
 from tests.scheduler.cases import in_pool, small
-from tests.scheduler.machines import machines
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, Stage, new_stage, until
 from tests.scheduler.simulations import Run, simulated
@@ -40,15 +40,15 @@ class Last:
         return {key: [max(nodes)] * 2 for key in jobs}
 
 
-def slowly(advisor: Advisor) -> Advisor:
-    async def ask(asked: Questions) -> Advice:
+def slowly(call: PolicyCall) -> PolicyCall:
+    async def ask(asked: PolicyQuestions) -> PolicyAnswers:
         await asyncio.sleep(THINKS)
-        return await advisor(asked)
+        return await call(asked)
 
     return ask
 
 
-def with_advisor(advisor: Advisor, *acts: Act) -> float:
+def with_policy(call: PolicyCall, *acts: Act) -> float:
     """Play acts with a policy that is asked in this way; how many seconds they took."""
 
     async def main(one: Run) -> float:
@@ -56,8 +56,8 @@ def with_advisor(advisor: Advisor, *acts: Act) -> float:
             await one.stage.create(thing)
         clock = one.simulation.clock
         async with (
-            running(one.store, MINE, clock=clock, advisor=advisor),
-            machines(one.store, clock),
+            running(one.store, MINE, clock=clock, policy_call=call),
+            run_nodes(one.store, clock),
             puppets(one.store, one.stage.namespace),
         ):
             for act in acts:
@@ -69,16 +69,16 @@ def with_advisor(advisor: Advisor, *acts: Act) -> float:
 
 
 def test_a_policy_says_where_a_job_starts_and_how_large_it_becomes() -> None:
-    with_advisor(
-        at_once(Last()),
+    with_policy(
+        call_inline(Last()),
         Act(create=[JOB], says={"DIJob/d": {"allocation": ["n2", "n2"], "replicas": 2}}),
         Act(on={"d-0-0": "n2", "d-0-1": "n2"}),
     )
 
 
 def test_nobody_waits_for_a_policy_that_thinks() -> None:
-    took = with_advisor(
-        slowly(at_once(Last())),
+    took = with_policy(
+        slowly(call_inline(Last())),
         Act(create=[JOB, small("p", "none")], on={"p": "n1"}),
         Act(create=[small("q", "none")], on={"q": "n1"}),
     )
@@ -97,5 +97,5 @@ async def test_a_policy_runs_in_a_process_of_its_own() -> None:
 
 
 async def unallocated(stage: Stage) -> list[str]:
-    job: Object = await stage.cluster.get(DIJOBS, "d", stage.namespace)
+    job: Object = await stage.cluster.get(resource_of("DIJob"), "d", stage.namespace)
     return [] if job.get("status", {}).get("allocation") == ["n1"] else [str(job.get("status"))]

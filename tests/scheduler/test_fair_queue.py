@@ -5,17 +5,17 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.scheduler.status_reporter import Pacer, Turns
+from shoal.scheduler.status_reporter import FairQueue, RateLimiter
 from shoal.simulator import Simulation, run
 
 
-async def everything(turns: Turns[str]) -> list[str]:
+async def everything(turns: FairQueue[str]) -> list[str]:
     return [await turns.take() for _ in range(len(turns))]
 
 
 def test_lanes_have_their_turns_and_the_newest_word_counts() -> None:
     async def main(_: Simulation) -> list[str]:
-        turns = Turns[str]()
+        turns = FairQueue[str]()
         for lane, key, said in (
             ("a", 1, "a1"),
             ("a", 2, "a2"),
@@ -34,7 +34,7 @@ def test_nothing_is_lost_and_no_lane_waits_for_more_than_one_of_each_other(
     puts: list[tuple[str, int]],
 ) -> None:
     async def main(_: Simulation) -> list[str]:
-        turns = Turns[str]()
+        turns = FairQueue[str]()
         for lane, key in puts:
             turns.put(lane, key, f"{lane}{key}")
         return await everything(turns)
@@ -49,13 +49,13 @@ def test_nothing_is_lost_and_no_lane_waits_for_more_than_one_of_each_other(
 
 def test_a_pacer_lets_a_burst_pass_and_then_so_many_a_second() -> None:
     async def main(_: Simulation) -> list[float]:
-        pacer, times = Pacer(10, 5), []
+        limiter, times = RateLimiter(10, 5), []
         for _turn in range(25):
-            await pacer.turn()
+            await limiter.wait()
             times.append(asyncio.get_running_loop().time())
         await asyncio.sleep(100)
         for _turn in range(5):
-            await pacer.turn()
+            await limiter.wait()
         times.append(asyncio.get_running_loop().time())
         return times
 
