@@ -16,7 +16,7 @@ from tests.apiserver.http.manifests import MAP, POD, TYJOB
 from tests.apiserver.http.running import Embedded, embedded_api
 from tests.cli.in_process import Result, invoke
 from tests.cli.process import SHOAL
-from tests.cluster.kubernetes.test_kubeconfig import config, written
+from tests.cluster.kubernetes.test_kubeconfig import config, write_config
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_kinds_names_and_namespaces_are_completed(api: Embedded) -> None:
 
 
 def test_contexts_are_completed(tmp_path: Path) -> None:
-    path = written(tmp_path / "config", config())
+    path = write_config(tmp_path / "config", config())
     shell = ShellComplete(cli, {}, "shoal", "_SHOAL_COMPLETE")
     found = shell.get_completions(["get", "--kubeconfig", path, "--context"], "")
     assert [item.value for item in found] == ["x"]
@@ -185,7 +185,7 @@ def test_contexts_are_completed(tmp_path: Path) -> None:
 
 def test_an_unreachable_cluster_completes_nothing(tmp_path: Path) -> None:
     shell = ShellComplete(cli, {}, "shoal", "_SHOAL_COMPLETE")
-    path = written(tmp_path / "config", config())
+    path = write_config(tmp_path / "config", config())
     assert shell.get_completions(["get", "--kubeconfig", path, "pods"], "") == []
 
 
@@ -200,7 +200,7 @@ def test_there_is_a_script_for_each_shell(shell: str) -> None:
 def test_the_embedded_cluster_comes_before_kubeconfig(
     api: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", written(tmp_path / "config", config()))
+    monkeypatch.setenv("KUBECONFIG", write_config(tmp_path / "config", config()))
     home = tmp_path / "home"
     home.mkdir()
     (home / "kubeconfig").symlink_to(api.kubeconfig())

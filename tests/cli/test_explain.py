@@ -175,7 +175,7 @@ def test_a_batch_job_without_waiting_pods(tmp_path: Path) -> None:
 
 
 def test_error_lists_only_a_few_of_many_jobs() -> None:
-    with pytest.raises(JobNameError, match=r"means 500 jobs: .* and 490 more") as problem:
+    with pytest.raises(JobNameError, match=r"matches 500 jobs: .* and 490 more") as problem:
         find_job("same", [f"Pod/ns{i}/same" for i in range(500)])
     assert len(str(problem.value)) < 300
 
