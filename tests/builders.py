@@ -1,8 +1,8 @@
-"""Kubernetes-shaped objects in few words, and cases as data.
+"""Builders of Kubernetes objects, and test cases as data.
 
-A test should read as its sentence: `pod("p", cpu=1, node="n1")`. Every builder returns the plain dictionary
-that a YAML file would hold; nothing here knows the engine. A `Case` is a world and what must come out of it,
-and `check` compares the two; the tables of cases are in the `test_cases_*` modules.
+A test should read like its sentence: `pod("p", cpu=1, node="n1")`. Every builder returns the plain dictionary
+that a YAML file would contain; nothing here depends on the engine. A `Case` is a world and its expected plan,
+and `check` compares a plan with it; the tables of cases are in the `test_cases_*` modules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def node(
     ready: str | None = None,
     unschedulable: bool = False,
 ) -> Object:
-    """A node; `ready` is the status of its Ready condition, absent unless said."""
+    """A node; `ready` is the status of its Ready condition, which is absent by default."""
     allocatable = resources(cpu, memory, gpu, **(more or {}))
     if pods is not None:
         allocatable["pods"] = str(pods)
@@ -112,17 +112,17 @@ def open_pool(
     borrows_from: Sequence[str] = (),
     order: str | None = None,
 ) -> Object:
-    """A pool with all features on but those that are taken away; its nodes are labelled pool=<name>."""
+    """A pool with all features except those that are disabled; it selects nodes labelled pool=<name>."""
     if selector is None and not node_resources:
         selector = {"pool": name}
-    made = pool(name, selector=selector, node_resources=node_resources, queue=queue, closed=False)
+    built = pool(name, selector=selector, node_resources=node_resources, queue=queue, closed=False)
     off = {"disablePreemption": not preempts, "disableBorrowing": not borrows, "disableSharing": not shares}
-    made["spec"] |= {key: True for key, value in off.items() if value}
+    built["spec"] |= {key: True for key, value in off.items() if value}
     if borrows_from:
-        made["spec"]["borrowingPools"] = list(borrows_from)
+        built["spec"]["borrowingPools"] = list(borrows_from)
     if order:
-        made["spec"]["order"] = order
-    return made
+        built["spec"]["order"] = order
+    return built
 
 
 def namespace(name: str, *, labels: Mapping[str, str] | None = None, pool: str | None = None) -> Object:
@@ -133,35 +133,35 @@ def namespace(name: str, *, labels: Mapping[str, str] | None = None, pool: str |
 
 
 def priority_class(name: str, value: int, *, default: bool = False, never: bool = False) -> Object:
-    made: Object = {
+    built: Object = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": name},
         "value": value,
         "globalDefault": default,
     }
-    return made | ({"preemptionPolicy": "Never"} if never else {})
+    return built | ({"preemptionPolicy": "Never"} if never else {})
 
 
 def budget(
     name: str,
     *,
-    guards: Mapping[str, str],
+    selector: Mapping[str, str],
     namespace: str = "default",
     min_available: Amount | None = None,
     max_unavailable: Amount | None = None,
     allowed: int | None = None,
 ) -> Object:
-    """A PodDisruptionBudget; `allowed` is what its status says, absent unless said."""
+    """A PodDisruptionBudget; `allowed` is the disruptionsAllowed of its status, absent by default."""
     numbers = {"minAvailable": min_available, "maxUnavailable": max_unavailable}
     spec: Object = {key: value for key, value in numbers.items() if value is not None}
-    made: Object = {
+    built: Object = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": spec | {"selector": {"matchLabels": dict(guards)}},
+        "spec": spec | {"selector": {"matchLabels": dict(selector)}},
     }
-    return made | ({} if allowed is None else {"status": {"disruptionsAllowed": allowed}})
+    return built | ({} if allowed is None else {"status": {"disruptionsAllowed": allowed}})
 
 
 # --- pods --------------------------------------------------------------------------------------------------
@@ -174,16 +174,16 @@ def container(
     host_port: int | None = None,
     restart: str | None = None,
 ) -> Object:
-    made: Object = {"name": "main", "image": "busybox", "resources": {}}
+    built: Object = {"name": "main", "image": "busybox", "resources": {}}
     if requests:
-        made["resources"]["requests"] = requests
+        built["resources"]["requests"] = requests
     if limits:
-        made["resources"]["limits"] = limits
+        built["resources"]["limits"] = limits
     if host_port:
-        made["ports"] = [{"containerPort": host_port, "hostPort": host_port}]
+        built["ports"] = [{"containerPort": host_port, "hostPort": host_port}]
     if restart:
-        made["restartPolicy"] = restart
-    return made
+        built["restartPolicy"] = restart
+    return built
 
 
 def template(
@@ -199,26 +199,26 @@ def template(
     spec: Object | None = None,
 ) -> Object:
     """A pod template of one container; `priority` names a PriorityClass, `spec` adds or replaces fields."""
-    made: Object = {"containers": [container(resources(cpu, memory, gpu), host_port=host_port)]}
+    built: Object = {"containers": [container(resources(cpu, memory, gpu), host_port=host_port)]}
     if scheduler:
-        made["schedulerName"] = scheduler
+        built["schedulerName"] = scheduler
     if priority:
-        made["priorityClassName"] = priority
+        built["priorityClassName"] = priority
     metadata: Object = {}
     if labels:
         metadata["labels"] = dict(labels)
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return {"metadata": metadata, "spec": made | (spec or {})}
+    return {"metadata": metadata, "spec": built | (spec or {})}
 
 
 def _metadata(name: str, namespace: str, created: str | None, pool: str | None) -> Object:
-    made: Object = {"name": name, "namespace": namespace}
+    built: Object = {"name": name, "namespace": namespace}
     if created:
-        made["creationTimestamp"] = created
+        built["creationTimestamp"] = created
     if pool:
-        made["annotations"] = {POOL: pool}
-    return made
+        built["annotations"] = {POOL: pool}
+    return built
 
 
 def owner(kind: str, name: str) -> Object:
@@ -250,10 +250,12 @@ def pod_of(
     phase: str | None = None,
     created: str | None = None,
 ) -> Object:
-    """The pod made from a template, on a node or pending; `of` is its owner reference."""
-    shaped = shape.get("metadata", {})
+    """A pod of a template, on a node or pending; `of` is its owner reference."""
+    template_metadata = shape.get("metadata", {})
     metadata = _metadata(name, namespace, created, None)
-    metadata |= {key: dict(shaped[key]) for key in ("labels", "annotations") if key in shaped}
+    metadata |= {
+        key: dict(template_metadata[key]) for key in ("labels", "annotations") if key in template_metadata
+    }
     if of:
         metadata["ownerReferences"] = [of]
     if terminating:
@@ -290,13 +292,13 @@ def pod(
     spec: Object | None = None,
 ) -> Object:
     """A pod of one container, running if it has a node."""
-    notes = {POOL: pool, "shoal.io/gang": gang, "shoal.io/gang-min": gang_min}
+    annotations = {POOL: pool, "shoal.io/gang": gang, "shoal.io/gang-min": gang_min}
     shape = template(
         cpu=cpu,
         memory=memory,
         gpu=gpu,
         labels=labels,
-        annotations={key: str(value) for key, value in notes.items() if value is not None},
+        annotations={key: str(value) for key, value in annotations.items() if value is not None},
         scheduler=scheduler,
         priority=priority,
         host_port=host_port,
@@ -381,7 +383,7 @@ def dijob_tasks(
     created: str | None = None,
     status: Object | None = None,
 ) -> Object:
-    """A DIJob in tasks form, of `di_task`s."""
+    """A DIJob in tasks form, with tasks of `di_task`."""
     spec: Object = {"tasks": list(tasks)}
     if priority:
         spec["priority"] = priority
@@ -390,8 +392,8 @@ def dijob_tasks(
 
 
 def di_task(type_: str, shape: Object, *, replicas: int = 1, name: str | None = None) -> Object:
-    made: Object = {"type": type_, "replicas": replicas, "template": shape}
-    return made | ({"name": name} if name else {})
+    built: Object = {"type": type_, "replicas": replicas, "template": shape}
+    return built | ({"name": name} if name else {})
 
 
 def trainingjob(
@@ -413,7 +415,7 @@ def trainingjob(
 ) -> Object:
     """A TrainingJob; `trainer`, `pserver` and `master` are resource requests, `trainers` is (min, max).
 
-    `limits` are those of a trainer; `scaled_to` is how many pservers go with the largest number of trainers.
+    `limits` are those of a trainer; `scaled_to` is the number of pservers at the maximum of trainers.
     """
     low, high = trainers
     spec: Object = {
@@ -453,9 +455,9 @@ def batch_job(
     created: str | None = None,
     status: Object | None = None,
 ) -> Object:
-    """A batch/v1 Job; its pods are Shoal's unless the template says otherwise."""
-    ours = shape | {"spec": {"schedulerName": "shoal", "restartPolicy": "Never", **shape["spec"]}}
-    spec: Object = {"parallelism": parallelism, "template": ours}
+    """A batch/v1 Job; its pods use this scheduler unless the template names another."""
+    with_scheduler = shape | {"spec": {"schedulerName": "shoal", "restartPolicy": "Never", **shape["spec"]}}
+    spec: Object = {"parallelism": parallelism, "template": with_scheduler}
     if completions is not None:
         spec["completions"] = completions
     if indexed:
@@ -464,9 +466,9 @@ def batch_job(
 
 
 def _job(version: str, kind: str, metadata: Object, spec: Object, status: Object | None) -> Object:
-    made: Object = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-    made["metadata"]["uid"] = f"uid-{metadata['name']}"
-    return made | ({"status": status} if status else {})
+    built: Object = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    built["metadata"]["uid"] = f"uid-{metadata['name']}"
+    return built | ({"status": status} if status else {})
 
 
 # --- cases -------------------------------------------------------------------------------------------------
@@ -474,13 +476,13 @@ def _job(version: str, kind: str, metadata: Object, spec: Object, status: Object
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A world, and what a plan of it must say. Pods without a namespace are in `default`."""
+    """A world and its expected plan. Pods without a namespace are in `default`."""
 
     objects: Sequence[Object]
     placed: Mapping[str, str]
-    """Exactly the placements: pod → node."""
+    """All placements: pod → node."""
     jobs: Mapping[str, Object] = field(default_factory=dict)
-    """Some of the jobs, and some of what is said of each; `reasons` are codes."""
+    """Some of the jobs, with some of their fields; `reasons` are codes."""
     says: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Words in the messages of a job's reasons."""
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -489,11 +491,11 @@ class Case:
     order: Sequence[str] = ()
     """Jobs in the order in which their first pod was placed."""
     evicted: Mapping[str, str] = field(default_factory=dict)
-    """Exactly the evictions: pod → reason."""
+    """All evictions: pod → reason."""
     evicted_for: Mapping[str, str | None] = field(default_factory=dict)
-    """For whom some of them were: pod → job, None where it was for nobody."""
+    """The beneficiaries of some evictions: pod → job, None if there is none."""
     borrowed: Sequence[str] | None = None
-    """Exactly the pods placed outside their home pool."""
+    """All pods placed outside their home pool."""
     absent: Sequence[str] = ()
     """Jobs that must not be listed."""
     config: Object | None = None
@@ -502,20 +504,20 @@ class Case:
 
 
 def check(case: Case, answer: Object, *, messages: bool = True) -> None:
-    """Assert that the plan says what the case asks for; the reference has no messages and no pools."""
+    """Assert that a plan meets the case; plans of the reference have no messages and no pools."""
     placed = {p["pod"]: p["node"] for p in answer["placements"]}
     assert len(placed) == len(answer["placements"]), "a pod was placed twice"
-    assert placed == {_full(pod): node for pod, node in case.placed.items()}
+    assert placed == {_pod_key(pod): node for pod, node in case.placed.items()}
     evicted = {e["pod"]: e["reason"] for e in answer["evictions"]}
     assert len(answer["evictions"]) == len(case.evicted)
-    assert evicted == {_full(pod): reason for pod, reason in case.evicted.items()}
-    for_whom = {e["pod"]: e.get("for") for e in answer["evictions"]}
-    assert {_full(pod): job for pod, job in case.evicted_for.items()}.items() <= for_whom.items()
+    assert evicted == {_pod_key(pod): reason for pod, reason in case.evicted.items()}
+    beneficiaries = {e["pod"]: e.get("for") for e in answer["evictions"]}
+    assert {_pod_key(pod): job for pod, job in case.evicted_for.items()}.items() <= beneficiaries.items()
     if case.borrowed is not None:
         borrowed = sorted(p["pod"] for p in answer["placements"] if p["borrowed"])
-        assert borrowed == sorted(_full(pod) for pod in case.borrowed)
+        assert borrowed == sorted(_pod_key(pod) for pod in case.borrowed)
     roles = {p["pod"]: p["role"] for p in answer["placements"]}
-    assert {_full(pod): role for pod, role in case.roles.items()}.items() <= roles.items()
+    assert {_pod_key(pod): role for pod, role in case.roles.items()}.items() <= roles.items()
     _check_jobs(case, answer)
     if messages:
         _check_messages(case, answer)
@@ -528,8 +530,8 @@ def check(case: Case, answer: Object, *, messages: bool = True) -> None:
 def _check_jobs(case: Case, answer: Object) -> None:
     jobs = {job["job"]: job for job in answer["jobs"]}
     for name, expected in case.jobs.items():
-        said = jobs[name] | {"reasons": codes(jobs[name])}
-        assert {key: said[key] for key in expected} == expected, name
+        entry = jobs[name] | {"reasons": codes(jobs[name])}
+        assert {key: entry[key] for key in expected} == expected, name
     assert not set(case.absent) & set(jobs)
 
 
@@ -543,5 +545,5 @@ def codes(job: Object) -> list[str]:
     return [reason["code"] for reason in job["reasons"]]
 
 
-def _full(pod: str) -> str:
+def _pod_key(pod: str) -> str:
     return pod if "/" in pod else f"default/{pod}"

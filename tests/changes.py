@@ -1,6 +1,6 @@
-"""What `--explain` proposes, carried out by hand on the objects as they were written.
+"""Applies the changes that `--explain` proposes to the objects, and plans again.
 
-Nothing here knows how proposals are found: a change is read as a person would read it from the JSON, made in
+Nothing here knows how proposals are found: a change is read from the JSON as a user would read it, applied to
 the objects, and planned.
 """
 
@@ -15,39 +15,39 @@ from tests.builders import POOL, Object, priority_class
 from tests.support import plan
 
 JOBS = ("TYJob", "DIJob", "TrainingJob")
-FRESH_CLASS = "fresh"
+NEW_CLASS = "fresh"
 
 
 def variants(objects: Sequence[Object], job: str, change: Object) -> Iterator[list[Object]]:
-    """The objects with a change made, in each way that it may be read."""
-    made = _copied(objects)
-    yield list(_MAKE[change["dimension"]](made, job, change))
+    """The objects with a change applied, in each way that it may be read."""
+    changed = _copied(objects)
+    yield list(_APPLY[change["dimension"]](changed, job, change))
     if "priorityClass" in change:
-        again = _copied(objects)
-        _set_class(again, job, change["priorityClass"])
-        yield again
+        with_class = _copied(objects)
+        _set_class(with_class, job, change["priorityClass"])
+        yield with_class
 
 
 def _copied(objects: Sequence[Object]) -> list[Object]:
-    """Objects that share nothing: tests build many from one template."""
+    """Deep copies: tests build many objects from one template."""
     copies: list[Object] = msgspec.json.decode(msgspec.json.encode(objects))
     return copies
 
 
 def runs(answer: Object, job: str, *, whole: bool) -> bool:
-    """Whether a job runs by a plan: its minimum has nodes or is promised them; all of it, if `whole`."""
+    """Whether a job runs by a plan: its minimum has nodes or nominations; all of it, if `whole`."""
     (entry,) = (one for one in answer["jobs"] if one["job"] == job)
     if whole:
         return bool(entry["state"] == "ScheduledSucceed")
     return entry["state"] in ("ScheduledSucceed", "ScheduledPartly") or bool(entry["nominated"])
 
 
-def check_changes(explanation: Object, objects: Sequence[Object], **how: Any) -> None:  # noqa: ANN401 - as `plan` has it
-    """Assert that each change lets the job run, and that it then gets what was said."""
+def check_changes(explanation: Object, objects: Sequence[Object], **options: Any) -> None:  # noqa: ANN401 - options of `plan`
+    """Assert that the job runs with each change, and gets exactly what the change announces."""
     job, whole = explanation["job"], explanation["state"] == "ScheduledPartly"
     for change in explanation["changes"]:
-        for number, made in enumerate(variants(objects, job, change)):
-            answer = plan(made, **how)
+        for number, changed in enumerate(variants(objects, job, change)):
+            answer = plan(changed, **options)
             assert runs(answer, job, whole=whole), (change, number)
             if not number:
                 _check_outcome(change, answer, job)
@@ -65,7 +65,7 @@ def _check_outcome(change: Object, answer: Object, job: str) -> None:
 
 
 def _objects_of(objects: list[Object], job: str) -> list[Object]:
-    """What a job was written as: itself, its pods, or the batch Jobs that will make its pods."""
+    """The objects of a job: itself, its pods, or the batch Jobs that will create its pods."""
     kind, namespace, name = job.split("/")
     here = [one for one in objects if one["metadata"].get("namespace") == namespace]
     if kind == "Gang":
@@ -98,7 +98,7 @@ def _annotate(one: Object, key: str, value: str) -> None:
     target.setdefault("metadata", {}).setdefault("annotations", {})[key] = value
 
 
-def _fewer(objects: list[Object], job: str, change: Object) -> list[Object]:
+def _apply_fewer(objects: list[Object], job: str, change: Object) -> list[Object]:
     for one in _objects_of(objects, job):
         for path, number in change["set"].items():
             if path.startswith("metadata.annotations["):
@@ -115,15 +115,15 @@ def _write(one: Any, path: str, number: int) -> None:  # noqa: ANN401 - a mappin
     one[last] = number
 
 
-def _pool(objects: list[Object], job: str, change: Object) -> list[Object]:
+def _apply_pool(objects: list[Object], job: str, change: Object) -> list[Object]:
     for one in _objects_of(objects, job):
         _annotate(one, POOL, change["pool"])
     return objects
 
 
-def _priority(objects: list[Object], job: str, change: Object) -> list[Object]:
-    _set_class(objects, job, FRESH_CLASS)
-    return [*objects, priority_class(FRESH_CLASS, change["priority"])]
+def _apply_priority(objects: list[Object], job: str, change: Object) -> list[Object]:
+    _set_class(objects, job, NEW_CLASS)
+    return [*objects, priority_class(NEW_CLASS, change["priority"])]
 
 
 def _set_class(objects: list[Object], job: str, name: str) -> None:
@@ -135,7 +135,7 @@ def _set_class(objects: list[Object], job: str, name: str) -> None:
             template["spec"]["priorityClassName"] = name
 
 
-def _resource(objects: list[Object], _: str, change: Object) -> list[Object]:
+def _apply_resource(objects: list[Object], _: str, change: Object) -> list[Object]:
     nodes = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Node"}
     if "node" in change:
         status = nodes[change["node"]]["status"]
@@ -144,34 +144,40 @@ def _resource(objects: list[Object], _: str, change: Object) -> list[Object]:
                 nano = Quantity(table.get(resource, "0")).nano + Quantity(amount).nano
                 table[resource] = f"{nano}n"
         return objects
-    like = nodes[change["like"]]
-    return [*objects, *(_twin(like, f"{change['like']}-{i + 1}") for i in range(change["nodes"]))]
+    model = nodes[change["like"]]
+    return [*objects, *(_copy_node(model, f"{change['like']}-{i + 1}") for i in range(change["nodes"]))]
 
 
-def _twin(node: Object, name: str) -> Object:
-    (made,) = _copied([node])
-    made["metadata"]["name"] = made["metadata"]["labels"]["kubernetes.io/hostname"] = name
-    made["spec"].pop("unschedulable", None)
-    made["status"].pop("conditions", None)
-    return made
+def _copy_node(node: Object, name: str) -> Object:
+    (changed,) = _copied([node])
+    changed["metadata"]["name"] = changed["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    changed["spec"].pop("unschedulable", None)
+    changed["status"].pop("conditions", None)
+    return changed
 
 
-def _end(objects: list[Object], _: str, change: Object) -> list[Object]:
+def _apply_end(objects: list[Object], _: str, change: Object) -> list[Object]:
     for job in change["jobs"]:
         kind, namespace, name = job.split("/")
-        ending = _objects_of(objects, job)
+        ended = _objects_of(objects, job)
         if kind in JOBS:
-            gone = [one for one in objects if _is_pod_of(one, kind, namespace, name)]
-            objects = [one for one in objects if one not in ending and one not in gone]
-        for pod in ending if kind not in JOBS else ():
+            pods = [one for one in objects if _is_pod_of(one, kind, namespace, name)]
+            objects = [one for one in objects if one not in ended and one not in pods]
+        for pod in ended if kind not in JOBS else ():
             pod["status"]["phase"] = "Succeeded"
     return objects
 
 
 def _is_pod_of(one: Object, kind: str, namespace: str, name: str) -> bool:
     owners = one["metadata"].get("ownerReferences", ())
-    mine = any(ref["kind"] == kind and ref["name"] == name for ref in owners)
-    return mine and one["metadata"].get("namespace") == namespace
+    is_owned = any(ref["kind"] == kind and ref["name"] == name for ref in owners)
+    return is_owned and one["metadata"].get("namespace") == namespace
 
 
-_MAKE = {"fewer": _fewer, "pool": _pool, "priority": _priority, "resource": _resource, "end": _end}
+_APPLY = {
+    "fewer": _apply_fewer,
+    "pool": _apply_pool,
+    "priority": _apply_priority,
+    "resource": _apply_resource,
+    "end": _apply_end,
+}

@@ -1040,7 +1040,7 @@ EXTRAS = {
             *(node("n1", cpu=3), node("n2", cpu=3)),
             *trainers("a", (1, 3), ["n1"] * 3, labels={"app": "guarded"}),
             *trainers("b", (1, 5), ["n2"] * 3),
-            budget("g", guards={"app": "guarded"}, min_available=3),
+            budget("g", selector={"app": "guarded"}, min_available=3),
             pod("p", cpu=1),
         ],
         placed={},
@@ -1050,7 +1050,7 @@ EXTRAS = {
         objects=[
             node("n1", cpu=3),
             *trainers("a", (1, 3), ["n1"] * 3, labels={"app": "guarded"}),
-            budget("g", guards={"app": "guarded"}, min_available=3),
+            budget("g", selector={"app": "guarded"}, min_available=3),
             pod("p", cpu=1),
         ],
         placed={},

@@ -431,7 +431,7 @@ CHOICE = {
     ),
     "19: who is guarded by a budget stays if another node serves": Case(
         objects=[
-            *(*CLASSES, budget("b", guards={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
+            *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
             *(node("n2", cpu=4), guarded("v1", on="n1", priority="low")),
             pod("v2", cpu=4, node="n2", priority="mid"),
             pod("p", cpu=4, priority="high"),
@@ -441,7 +441,7 @@ CHOICE = {
     ),
     "19: and goes if none does": Case(
         objects=[
-            *(*CLASSES, budget("b", guards={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
+            *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
             guarded("v1", on="n1", priority="low"),
             pod("p", cpu=4, priority="high"),
         ],
@@ -450,7 +450,7 @@ CHOICE = {
     ),
     "19: the status of a budget goes before its numbers": Case(
         objects=[
-            *(*CLASSES, budget("b", guards={"app": "guarded"}, min_available=1, allowed=1)),
+            *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1, allowed=1)),
             *(node("n1", cpu=4), node("n2", cpu=4), guarded("v1", on="n1", priority="low")),
             pod("v2", cpu=4, node="n2", priority="mid"),
             pod("p", cpu=4, priority="high"),
@@ -460,7 +460,7 @@ CHOICE = {
     ),
     "19: percentages are of the healthy pods, rounded up": Case(
         objects=[
-            *(*CLASSES, budget("b", guards={"app": "guarded"}, max_unavailable="30%")),
+            *(*CLASSES, budget("b", selector={"app": "guarded"}, max_unavailable="30%")),
             *(node(f"n{i}", cpu=4) for i in (1, 2)),
             *(guarded(f"v{i}", on=f"n{i}", priority="low") for i in (1, 2)),
             pod("p", cpu=4, priority="high", created=EARLY),
@@ -473,7 +473,7 @@ CHOICE = {
     ),
     "on one node the guarded one is put back first": Case(
         objects=[
-            *(*CLASSES, budget("b", guards={"app": "guarded"}, allowed=0), node("n1", cpu=4)),
+            *(*CLASSES, budget("b", selector={"app": "guarded"}, allowed=0), node("n1", cpu=4)),
             pod("v1", cpu=2, node="n1", priority="low", labels={"app": "guarded"}, created=LATE),
             pod("v2", cpu=2, node="n1", priority="mid", created=EARLY),
             pod("p", cpu=2, priority="high"),

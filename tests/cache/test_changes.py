@@ -248,19 +248,19 @@ CHANGES = {
     ),
     "a budget comes that does not say yet what it allows": Change(
         [*NODES, pod("r1", node="n1", labels={"app": "x"})],
-        put=[budget("b", guards={"app": "x"}, min_available=1)],
+        put=[budget("b", selector={"app": "x"}, min_available=1)],
     ),
     "a budget's pods become more": Change(
         [
             *NODES,
-            budget("b", guards={"app": "x"}, min_available=1),
+            budget("b", selector={"app": "x"}, min_available=1),
             pod("r1", node="n1", labels={"app": "x"}),
         ],
         put=[pod("r2", node="n2", labels={"app": "x"})],
     ),
     "a budget says what it allows": Change(
-        [*NODES, budget("b", guards={"app": "x"}, min_available=1)],
-        put=[budget("b", guards={"app": "x"}, min_available=1, allowed=3)],
+        [*NODES, budget("b", selector={"app": "x"}, min_available=1)],
+        put=[budget("b", selector={"app": "x"}, min_available=1, allowed=3)],
     ),
     "a guard comes that keeps others away": Change(
         [NODES[0], pod("x", namespace="team", labels={"app": "x"}), namespace("team", labels={"team": "a"})],

@@ -84,7 +84,7 @@ OBJECTS = [
     open_pool("a"),
     namespace("default"),
     priority_class("c", 1),
-    budget("g", guards={"app": "x"}, min_available=1),
+    budget("g", selector={"app": "x"}, min_available=1),
 ]
 
 COSTS: dict[str, tuple[list[Object], Counts]] = {
@@ -106,7 +106,7 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
         Counts(nodes=1, specs=1),
     ),
     "a namespace without pods comes": ([namespace("empty")], Counts()),
-    "a budget changes": ([budget("g", guards={"app": "x"}, min_available=2)], Counts()),
+    "a budget changes": ([budget("g", selector={"app": "x"}, min_available=2)], Counts()),
 }
 
 

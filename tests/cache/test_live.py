@@ -53,7 +53,7 @@ def objects() -> list[Object]:
         dijob("d", SMALL, replicas=(1, 3), preemptible=True),
         trainingjob("e", trainer=resources(1), trainers=(1, 2)),
         batch_job("b", SMALL, parallelism=2),
-        budget("g", guards={"app": "x"}, min_available=1),
+        budget("g", selector={"app": "x"}, min_available=1),
     ]
 
 

@@ -127,7 +127,7 @@ CASES: dict[str, Scene] = {
     "19: a pod with a budget goes only where no other node serves": Scene(
         objects=[
             *(A, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2")),
-            budget("keep", guards={"app": "kept"}, min_available=1, allowed=0),
+            budget("keep", selector={"app": "kept"}, min_available=1, allowed=0),
             pod("kept", cpu=4, pool="a", node="n1", priority=LOW, labels={"app": "kept"}),
             small("other", "a", cpu=4, on="n2", priority=MID),
         ],

@@ -20,7 +20,7 @@ OBJECTS = [
     *(A, B, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2"), in_pool("b", "n3", cpu=8)),
     small("low", "a", cpu=4, on="n1", priority=LOW),
     pod("guarded", cpu=1, node="n3", labels={"app": "x"}),
-    budget("g", guards={"app": "x"}, min_available=1),
+    budget("g", selector={"app": "x"}, min_available=1),
 ]
 ARRIVALS = [
     small("high", "a", cpu=4, priority=HIGH),

@@ -82,7 +82,7 @@ def job(succeeded: int = 0, *ends: str, parallelism: int = 2) -> Object:
 def guard(allowed: int) -> Object:
     """A budget for three pods, of which two must be healthy."""
     status = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2}
-    return with_uid(budget("guard", guards={}), status=status)
+    return with_uid(budget("guard", selector={}), status=status)
 
 
 def deleted(thing: Object) -> Object:

@@ -114,7 +114,7 @@ def _pool(rng: random.Random, name: str) -> Object:
 
 def _budget(rng: random.Random, app: str) -> Object:
     least = rng.choice((1, 2, "50%"))
-    return budget(f"guard-{app}", guards={"app": app}, namespace=NAMESPACE, min_available=least)
+    return budget(f"guard-{app}", selector={"app": app}, namespace=NAMESPACE, min_available=least)
 
 
 # --- submissions -------------------------------------------------------------------------------------------
@@ -141,18 +141,18 @@ def _arrivals(
             )
 
 
-def _submission(rng: random.Random, number: int, home: NodeGroup) -> list[Object]:
+def _submission(rng: random.Random, number: int, group: NodeGroup) -> list[Object]:
     kind = rng.choices(("pod", "gang", "job", "huge"), weights=(40, 25, 32, 3))[0]
     name = f"{kind}{number}"
     if kind == "gang":
-        return _gang(rng, name, home)
+        return _gang(rng, name, group)
     if kind == "job":
-        return [_job(rng, name, home)]
+        return [_job(rng, name, group)]
     cpu = "64" if kind == "huge" else None
-    return [_user_pod(pod(name, **_shape(rng, home, cpu)))]
+    return [_user_pod(pod(name, **_shape(rng, group, cpu)))]
 
 
-def _shape(rng: random.Random, home: NodeGroup, cpu: str | None = None) -> Object:
+def _shape(rng: random.Random, group: NodeGroup, cpu: str | None = None) -> Object:
     shape: Object = {
         "namespace": NAMESPACE,
         "cpu": cpu or rng.choice(("1", "1500m", "2", "3")),
@@ -160,15 +160,15 @@ def _shape(rng: random.Random, home: NodeGroup, cpu: str | None = None) -> Objec
         "priority": rng.choice((None, None, "low", "mid", "high")),
         "labels": {"app": rng.choice(_APPS)},
     }
-    if home.pool != "default":
-        shape["pool"] = home.pool
-    if GPU in home.capacity and rng.random() < 0.4:
+    if group.pool != "default":
+        shape["pool"] = group.pool
+    if GPU in group.capacity and rng.random() < 0.4:
         shape["gpu"] = rng.choice((1, 2))
     return shape
 
 
-def _gang(rng: random.Random, name: str, home: NodeGroup) -> list[Object]:
-    size, shape = rng.randint(2, 5), _shape(rng, home)
+def _gang(rng: random.Random, name: str, group: NodeGroup) -> list[Object]:
+    size, shape = rng.randint(2, 5), _shape(rng, group)
     least = size if rng.random() < 0.7 else rng.randint(2, size)
     return [_user_pod(pod(f"{name}-{i}", gang=name, gang_min=least, **shape)) for i in range(size)]
 
@@ -188,8 +188,8 @@ def _set_gpu_limits(spec: Object) -> None:
         resources["limits"] = {GPU: resources["requests"][GPU]}
 
 
-def _job(rng: random.Random, name: str, home: NodeGroup) -> Object:
-    shape = _shape(rng, home)
+def _job(rng: random.Random, name: str, group: NodeGroup) -> Object:
+    shape = _shape(rng, group)
     del shape["namespace"]
     notes = {POOL: shape.pop("pool")} if "pool" in shape else {}
     made = template(scheduler="shoal", annotations=notes, **shape)
