@@ -91,6 +91,6 @@ async def keep(cluster: Cluster) -> AsyncIterator[Keep]:
 
 async def _remove(cluster: Cluster, resource: Resource[Object], made: Object) -> None:
     try:
-        await cluster.delete(resource, name_of(made), how=Deletion(grace=0))
+        await cluster.delete(resource, name_of(made), deletion=Deletion(grace=0))
     except NotFoundError:
         return

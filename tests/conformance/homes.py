@@ -15,11 +15,11 @@ from shoal.apiserver.credentials import Credentials
 from shoal.apiserver.http.server import serving
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
+from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.kubernetes.home import KubernetesCluster
 from shoal.cluster.port import Cluster
 from shoal.embedded.store import open_home
-from shoal.simulator import Connection, Faults, Schedule, SimulatedCluster, WallClock
+from shoal.simulator import Connection, FaultInjector, Schedule, SimulatedCluster, WallClock
 
 Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]]
 
@@ -41,7 +41,7 @@ async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
     """A store that has been open before, and has forgotten how its first objects came to be."""
     directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
     async with open_home(directory, retention=Retention(changes=1)) as earlier:
-        await earlier.tidy()
+        await earlier.clean_up()
     async with open_home(directory) as registry:
         yield registry
 
@@ -72,16 +72,16 @@ async def _client(kubeconfig: Path) -> AsyncIterator[Cluster]:
 async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """The store of simulated runs, on the suite's own loop; an hour later it has forgotten its beginning."""
     clock = WallClock(asyncio.get_running_loop().time)
-    async with SimulatedCluster(clock=clock, dice=random.Random(1)) as cluster:
+    async with SimulatedCluster(clock=clock, rng=random.Random(1)) as cluster:
         clock.jump(3600)
-        await cluster.tidy()
+        await cluster.clean_up()
         yield cluster
 
 
 @contextlib.asynccontextmanager
 async def _connected(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """The same through a connection on which no fault is due: it must change nothing."""
-    faults = Faults(Schedule(), WallClock(asyncio.get_running_loop().time))
+    faults = FaultInjector(Schedule(), WallClock(asyncio.get_running_loop().time))
     async with _simulated(request) as store:
         yield Connection(store, faults)
 

@@ -3,26 +3,26 @@
 import uuid
 from typing import Any, Final
 
-from shoal.api.kinds import DIJOB, POOL, TRAININGJOB, TYJOB
 from shoal.cluster.resources import (
     BUDGETS,
     CONFIG_MAPS,
-    DIJOBS,
     EVENTS,
     JOBS,
     LEASES,
     NAMESPACES,
     NODES,
     PODS,
-    POOLS,
     PRIORITY_CLASSES,
     SECRETS,
     SERVICES,
-    TRAININGJOBS,
-    TYJOBS,
     Object,
     Resource,
+    resource_of,
 )
+from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.pool.kind import KIND as POOL
+from shoal.kinds.trainingjob.kind import KIND as TRAININGJOB
+from shoal.kinds.tyjob.kind import KIND as TYJOB
 
 CONTAINER: Final = {"name": "main", "image": "busybox"}
 TEMPLATE: Final = {"spec": {"containers": [CONTAINER]}}
@@ -57,7 +57,7 @@ SMALLEST: Final[dict[str, Object]] = {
 }
 """What each kind needs beside its name."""
 
-OWN: Final = (DIJOBS, TYJOBS, TRAININGJOBS, POOLS)
+OWN: Final = (resource_of("DIJob"), resource_of("TYJob"), resource_of("TrainingJob"), resource_of("Pool"))
 
 
 def unique(prefix: str = "test") -> str:
@@ -118,13 +118,13 @@ def owned_by(*owners: Object, **more: Any) -> Object:  # noqa: ANN401 - JSON
     return {"ownerReferences": references}
 
 
-def name_of(thing: Object) -> str:
-    return str(thing["metadata"]["name"])
+def name_of(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
 
 
-def version_of(thing: Object) -> str:
-    return str(thing["metadata"]["resourceVersion"])
+def version_of(obj: Object) -> str:
+    return str(obj["metadata"]["resourceVersion"])
 
 
-def uid_of(thing: Object) -> str:
-    return str(thing["metadata"]["uid"])
+def uid_of(obj: Object) -> str:
+    return str(obj["metadata"]["uid"])

@@ -3,7 +3,7 @@
 import asyncio
 
 from shoal.cluster.errors import AlreadyExistsError, ConflictError, NotFoundError
-from shoal.cluster.port import Cluster, Deletion, Where
+from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object
 from tests.conformance.objects import config_map, make, name_of, pod, unique, version_of
 from tests.conformance.waiting import exists
@@ -93,5 +93,5 @@ async def test_writes_of_many_are_all_there(cluster: Cluster) -> None:
     bodies = [config_map(f"n{number}", space, metadata=mark) for number in range(30) for space in spaces]
     made = await asyncio.gather(*(cluster.create(CONFIG_MAPS, body) for body in bodies))
     assert len({version_of(item) for item in made}) == 90
-    found = await cluster.list(CONFIG_MAPS, Where(labels=f"mark={mark['labels']['mark']}"))
+    found = await cluster.list(CONFIG_MAPS, Selector(labels=f"mark={mark['labels']['mark']}"))
     assert len(found.items) == 90

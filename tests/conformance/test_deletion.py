@@ -4,7 +4,7 @@ import pytest
 
 from shoal.cluster.errors import ConflictError
 from shoal.cluster.port import Cluster, Deletion
-from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from shoal.cluster.resources import CONFIG_MAPS, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases, kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
 from tests.conformance.waiting import exists, told_of
@@ -12,7 +12,7 @@ from tests.conformance.waiting import exists, told_of
 OTHER = "00000000-0000-0000-0000-000000000000"
 
 
-@kinds(CONFIG_MAPS, TYJOBS, PODS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"), PODS)
 async def test_only_the_one_that_is_meant_is_deleted(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
@@ -52,10 +52,10 @@ GRACES: list[tuple[str, int, Deletion, int]] = [
 
 @cases("own, how, grace", GRACES)
 async def test_a_bound_pod_is_given_time(
-    cluster: Cluster, namespace: str, own: int, how: Deletion, grace: int
+    cluster: Cluster, namespace: str, own: int, deletion: Deletion, grace: int
 ) -> None:
     made = await bound(cluster, namespace, own)
-    marked = await cluster.delete(PODS, "a", namespace, how)
+    marked = await cluster.delete(PODS, "a", namespace, deletion)
     assert marked is not None
     assert marked["metadata"]["deletionGracePeriodSeconds"] == grace
     assert marked["metadata"]["deletionTimestamp"] > made["metadata"]["creationTimestamp"]
@@ -75,7 +75,7 @@ GO_AT_ONCE: list[tuple[str, str, str, Deletion]] = [
 
 @cases("node, phase, how", GO_AT_ONCE)
 async def test_some_pods_go_at_once(
-    cluster: Cluster, namespace: str, node: str, phase: str, how: Deletion
+    cluster: Cluster, namespace: str, node: str, phase: str, deletion: Deletion
 ) -> None:
     await cluster.create(PODS, pod("a", namespace))
     if node:
@@ -83,7 +83,7 @@ async def test_some_pods_go_at_once(
     if phase:
         ended = await cluster.patch_status(PODS, "a", namespace, patch={"status": {"phase": phase}})
         await told_of(cluster, PODS, ended)
-    assert await cluster.delete(PODS, "a", namespace, how) is None
+    assert await cluster.delete(PODS, "a", namespace, deletion) is None
     assert not await exists(cluster, PODS, "a", namespace)
 
 

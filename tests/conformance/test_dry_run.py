@@ -3,13 +3,13 @@
 import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, ClusterError, ConflictError, InvalidError, NotFoundError
-from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Selector
+from shoal.cluster.resources import CONFIG_MAPS, PODS, Object, Resource, resource_of
 from tests.conformance.cases import kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
 from tests.conformance.waiting import exists
 
-some_kinds = kinds(CONFIG_MAPS, PODS, TYJOBS)
+some_kinds = kinds(CONFIG_MAPS, PODS, resource_of("TYJob"))
 
 
 @some_kinds
@@ -69,11 +69,11 @@ async def test_a_rehearsed_deletion_of_one_that_is_held(cluster: Cluster, namesp
 
 
 async def test_a_rehearsal_moves_no_version(cluster: Cluster, namespace: str) -> None:
-    before = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
+    before = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     await cluster.create(CONFIG_MAPS, config_map("a", namespace), dry_run=True)
     after = await cluster.create(CONFIG_MAPS, config_map("b", namespace))
     assert before.version != version_of(after)
-    found = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
+    found = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     assert found.items == [after]
 
 

@@ -4,14 +4,14 @@ import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, InvalidError
 from shoal.cluster.port import Cluster, Deletion
-from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, TYJOBS, Object, Resource
+from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
 from tests.conformance.waiting import exists
 
 HELD = {"finalizers": ["example.com/a", "example.com/b"]}
-held = kinds(CONFIG_MAPS, TYJOBS, PODS, NODES)
+held = kinds(CONFIG_MAPS, resource_of("TYJob"), PODS, NODES)
 
 
 async def made_one(keep: Keep, resource: Resource[Object], namespace: str) -> tuple[Object, str]:
@@ -68,7 +68,7 @@ async def test_one_that_is_going_can_still_be_changed(cluster: Cluster, namespac
     assert patched["data"] == {"a": "2"}
 
 
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_one_that_is_going_takes_no_new_finalizers(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
@@ -97,8 +97,10 @@ async def test_removing_finalizers_of_one_that_stays_keeps_it(cluster: Cluster, 
 
 
 async def test_deleting_a_custom_kind_raises_its_generation(cluster: Cluster, namespace: str) -> None:
-    made = await cluster.create(TYJOBS, make(TYJOBS, "a", namespace, metadata=HELD))
-    marked = await cluster.delete(TYJOBS, "a", namespace)
+    made = await cluster.create(
+        resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace, metadata=HELD)
+    )
+    marked = await cluster.delete(resource_of("TYJob"), "a", namespace)
     assert marked is not None
     assert (made["metadata"]["generation"], marked["metadata"]["generation"]) == (1, 2)
 

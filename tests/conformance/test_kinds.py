@@ -5,18 +5,18 @@ import re
 import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, NotFoundError
-from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import JOBS, RESOURCES, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Selector
+from shoal.cluster.resources import JOBS, Object, Resource, resources
 from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, uid_of, unique, version_of
 from tests.conformance.waiting import exists
 
 AT_ONCE = Deletion(grace=0, propagation="Background")
-OTHERS = tuple(resource for resource in RESOURCES if resource.kind != "Namespace")
+OTHERS = tuple(resource for resource in resources() if resource.kind != "Namespace")
 """A namespace takes a controller to go, and has tests of its own."""
 
-every_kind = kinds(*RESOURCES)
+every_kind = kinds(*resources())
 every_kind_that_goes = kinds(*OTHERS)
 
 
@@ -58,7 +58,7 @@ async def test_a_list_has_it_as_it_is_read_alone(
     cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
 ) -> None:
     made = await keep(resource, new(resource, namespace))
-    where = Where(namespace=at(resource, namespace), fields=f"metadata.name={name_of(made)}")
+    where = Selector(namespace=at(resource, namespace), fields=f"metadata.name={name_of(made)}")
     assert (await cluster.list(resource, where)).items == [made]
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from shoal.cluster.errors import BadRequestError, GoneError
-from shoal.cluster.port import Cluster, Where
-from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, POOLS, Object
+from shoal.cluster.port import Cluster, Selector
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, Object, resource_of
 from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
@@ -25,7 +25,7 @@ def names(items: list[Object]) -> list[str]:
 
 async def test_a_list_is_in_the_order_of_names(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
-    assert names((await cluster.list(CONFIG_MAPS, Where(namespace=namespace))).items) == NAMES
+    assert names((await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).items) == NAMES
 
 
 async def test_a_list_of_all_namespaces_is_in_their_order(cluster: Cluster) -> None:
@@ -35,19 +35,19 @@ async def test_a_list_of_all_namespaces_is_in_their_order(cluster: Cluster) -> N
         await cluster.create(NAMESPACES, make(NAMESPACES, space))
         for name in ("z", "y"):
             await cluster.create(CONFIG_MAPS, config_map(name, space, metadata={"labels": {"of": prefix}}))
-    found = await cluster.list(CONFIG_MAPS, Where(labels=f"of={prefix}"))
+    found = await cluster.list(CONFIG_MAPS, Selector(labels=f"of={prefix}"))
     assert [(item["metadata"]["namespace"], name_of(item)) for item in found.items] == [
         (space, name) for space in spaces for name in ("y", "z")
     ]
 
 
 async def test_an_empty_list_has_a_version_to_watch_from(cluster: Cluster, namespace: str) -> None:
-    page = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     assert (page.items, page.next, page.remaining or 0) == ([], "", 0)
     assert page.version
     assert page.version != "0"
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=page.version) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=page.version) as events:
         assert told(await take(events, 1)) == [("ADDED", "a")]
 
 
@@ -55,17 +55,17 @@ async def test_a_list_is_as_new_as_the_last_write(cluster: Cluster, namespace: s
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     for value in range(20):
         made = await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": str(value)}})
-        assert (await cluster.list(CONFIG_MAPS, Where(namespace=namespace))).items == [made]
+        assert (await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).items == [made]
 
 
 # --- pages ---------------------------------------------------------------------------------------------
 
 
-async def pages(cluster: Cluster, where: Where, limit: int) -> list[list[str]]:
-    page = await cluster.list(CONFIG_MAPS, where, limit=limit)
+async def pages(cluster: Cluster, selector: Selector, limit: int) -> list[list[str]]:
+    page = await cluster.list(CONFIG_MAPS, selector, limit=limit)
     found = [names(page.items)]
     while page.next:
-        page = await cluster.list(CONFIG_MAPS, where, limit=limit, start=page.next)
+        page = await cluster.list(CONFIG_MAPS, selector, limit=limit, start=page.next)
         found.append(names(page.items))
     return found
 
@@ -85,38 +85,38 @@ async def test_pages_are_full_but_the_last(
     cluster: Cluster, namespace: str, limit: int, expected: list[list[str]]
 ) -> None:
     await fill(cluster, namespace)
-    assert await pages(cluster, Where(namespace=namespace), limit) == expected
+    assert await pages(cluster, Selector(namespace=namespace), limit) == expected
 
 
 async def test_pages_say_how_much_is_left(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
-    where = Where(namespace=namespace)
-    first = await cluster.list(CONFIG_MAPS, where, limit=3)
-    second = await cluster.list(CONFIG_MAPS, where, limit=3, start=first.next)
-    last = await cluster.list(CONFIG_MAPS, where, limit=10, start=second.next)
+    selector = Selector(namespace=namespace)
+    first = await cluster.list(CONFIG_MAPS, selector, limit=3)
+    second = await cluster.list(CONFIG_MAPS, selector, limit=3, start=first.next)
+    last = await cluster.list(CONFIG_MAPS, selector, limit=10, start=second.next)
     assert (first.remaining, second.remaining, last.remaining or 0) == (7, 4, 0)
 
 
 async def test_all_pages_show_one_state(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
-    where = Where(namespace=namespace)
-    before = (await cluster.list(CONFIG_MAPS, where)).items
-    first = await cluster.list(CONFIG_MAPS, where, limit=3)
+    selector = Selector(namespace=namespace)
+    before = (await cluster.list(CONFIG_MAPS, selector)).items
+    first = await cluster.list(CONFIG_MAPS, selector, limit=3)
     await cluster.patch(CONFIG_MAPS, "ab", namespace, patch={"data": {"a": "2"}})
     await cluster.delete(CONFIG_MAPS, "b", namespace)
     await cluster.create(CONFIG_MAPS, config_map("b11", namespace))
-    rest = await cluster.list(CONFIG_MAPS, where, limit=100, start=first.next)
+    rest = await cluster.list(CONFIG_MAPS, selector, limit=100, start=first.next)
     assert first.items + rest.items == before
     assert (rest.version, rest.next) == (first.version, "")
 
 
 async def test_a_watch_goes_on_where_the_pages_ended(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
-    where = Where(namespace=namespace)
-    first = await cluster.list(CONFIG_MAPS, where, limit=3)
+    selector = Selector(namespace=namespace)
+    first = await cluster.list(CONFIG_MAPS, selector, limit=3)
     await cluster.patch(CONFIG_MAPS, "b", namespace, patch={"data": {"a": "2"}})
-    rest = await cluster.list(CONFIG_MAPS, where, start=first.next)
-    async with cluster.watch(CONFIG_MAPS, where, version=rest.version) as events:
+    rest = await cluster.list(CONFIG_MAPS, selector, start=first.next)
+    async with cluster.watch(CONFIG_MAPS, selector, version=rest.version) as events:
         assert told(await take(events, 1)) == [("MODIFIED", "b")]
 
 
@@ -124,7 +124,7 @@ async def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
     for number in range(12):
         labels = {"even": "yes" if number % 2 == 0 else "no"}
         await cluster.create(CONFIG_MAPS, config_map(f"n{number:02}", namespace, metadata={"labels": labels}))
-    found = await pages(cluster, Where(namespace=namespace, labels="even=yes"), 4)
+    found = await pages(cluster, Selector(namespace=namespace, labels="even=yes"), 4)
     assert found == [["n00", "n02", "n04", "n06"], ["n08", "n10"]]
 
 
@@ -135,18 +135,21 @@ async def test_pages_across_namespaces_go_on_where_they_ended(cluster: Cluster) 
         for name in ("x", "y", "z"):
             body = config_map(name, f"{prefix}-{letter}", metadata={"labels": {"of": prefix}})
             await cluster.create(CONFIG_MAPS, body)
-    found = await pages(cluster, Where(labels=f"of={prefix}"), 2)
+    found = await pages(cluster, Selector(labels=f"of={prefix}"), 2)
     assert [name for page in found for name in page] == ["x", "y", "z", "x", "y", "z"]
 
 
 async def test_pages_of_what_has_no_namespace(cluster: Cluster, keep: Keep) -> None:
     prefix = unique("page")
     made = [
-        await keep(POOLS, make(POOLS, f"{prefix}-{number}", metadata={"labels": {"of": prefix}}))
+        await keep(
+            resource_of("Pool"),
+            make(resource_of("Pool"), f"{prefix}-{number}", metadata={"labels": {"of": prefix}}),
+        )
         for number in range(3)
     ]
-    first = await cluster.list(POOLS, Where(labels=f"of={prefix}"), limit=2)
-    rest = await cluster.list(POOLS, Where(labels=f"of={prefix}"), limit=2, start=first.next)
+    first = await cluster.list(resource_of("Pool"), Selector(labels=f"of={prefix}"), limit=2)
+    rest = await cluster.list(resource_of("Pool"), Selector(labels=f"of={prefix}"), limit=2, start=first.next)
     assert first.items + rest.items == made
 
 
@@ -156,12 +159,12 @@ BAD = ["nonsense", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "e30", "////"]
 @pytest.mark.parametrize("start", BAD)
 async def test_a_token_that_nobody_gave_is_refused(cluster: Cluster, namespace: str, start: str) -> None:
     with pytest.raises((BadRequestError, GoneError)):
-        await cluster.list(CONFIG_MAPS, Where(namespace=namespace), limit=1, start=start)
+        await cluster.list(CONFIG_MAPS, Selector(namespace=namespace), limit=1, start=start)
 
 
 async def test_a_version_is_of_the_whole_cluster(cluster: Cluster, namespace: str) -> None:
-    page = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
-    made = await cluster.create(POOLS, make(POOLS, unique()))
-    await cluster.delete(POOLS, name_of(made))
-    assert (await cluster.list(CONFIG_MAPS, Where(namespace=namespace))).version != page.version
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
+    made = await cluster.create(resource_of("Pool"), make(resource_of("Pool"), unique()))
+    await cluster.delete(resource_of("Pool"), name_of(made))
+    assert (await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).version != page.version
     assert version_of(made) != page.version

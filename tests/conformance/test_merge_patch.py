@@ -4,7 +4,7 @@ import pytest
 
 from shoal.cluster.errors import InvalidError
 from shoal.cluster.port import Cluster
-from shoal.cluster.resources import CONFIG_MAPS, PODS, TYJOBS, Object, Resource
+from shoal.cluster.resources import CONFIG_MAPS, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases
 from tests.conformance.objects import CONTAINER, config_map, make, pod, uid_of
 
@@ -80,8 +80,12 @@ BAD: list[tuple[str, Resource[Object], Object]] = [
     ("a list where a map belongs", CONFIG_MAPS, {"metadata": {"labels": ["a"]}}),
     ("a label that cannot be", CONFIG_MAPS, {"metadata": {"labels": {"a b": "c"}}}),
     ("another kind", CONFIG_MAPS, {"kind": "Secret"}),
-    ("a null where something is required", TYJOBS, {"spec": {"leader": None}}),
-    ("a number where a text belongs, in a custom kind", TYJOBS, {"spec": {"leader": {"name": 5}}}),
+    ("a null where something is required", resource_of("TYJob"), {"spec": {"leader": None}}),
+    (
+        "a number where a text belongs, in a custom kind",
+        resource_of("TYJob"),
+        {"spec": {"leader": {"name": 5}}},
+    ),
 ]
 
 

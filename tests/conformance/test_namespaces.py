@@ -3,13 +3,13 @@
 import pytest
 
 from shoal.cluster.errors import AlreadyExistsError, ForbiddenError, InvalidError, NotFoundError
-from shoal.cluster.port import Cluster, Deletion, Where
-from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, TYJOBS, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Selector
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import kinds
 from tests.conformance.objects import config_map, make, pod, unique
 from tests.conformance.waiting import exists, take, told, until, until_gone
 
-namespaced = kinds(CONFIG_MAPS, TYJOBS)
+namespaced = kinds(CONFIG_MAPS, resource_of("TYJob"))
 
 
 async def test_a_namespace_is_born_active(cluster: Cluster, namespace: str) -> None:
@@ -33,13 +33,13 @@ async def test_nothing_is_made_in_a_namespace_that_is_not_there(
 
 
 async def test_a_list_of_a_namespace_that_is_not_there_is_empty(cluster: Cluster) -> None:
-    assert (await cluster.list(CONFIG_MAPS, Where(namespace=unique("nowhere")))).items == []
+    assert (await cluster.list(CONFIG_MAPS, Selector(namespace=unique("nowhere")))).items == []
 
 
 async def test_the_same_name_lives_in_several_namespaces(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map(namespace, namespace))
     await cluster.create(CONFIG_MAPS, config_map(namespace, "default"))
-    everywhere = await cluster.list(CONFIG_MAPS, Where(fields=f"metadata.name={namespace}"))
+    everywhere = await cluster.list(CONFIG_MAPS, Selector(fields=f"metadata.name={namespace}"))
     assert {item["metadata"]["namespace"] for item in everywhere.items} == {namespace, "default"}
     await cluster.delete(CONFIG_MAPS, namespace, "default")
     assert await exists(cluster, CONFIG_MAPS, namespace, namespace)
@@ -80,16 +80,16 @@ async def test_the_name_of_a_namespace_is_a_dns_label(cluster: Cluster, name: st
 
 async def test_a_namespace_takes_everything_in_it_along(tended: Cluster, tended_namespace: str) -> None:
     await tended.create(CONFIG_MAPS, config_map("a", tended_namespace))
-    await tended.create(TYJOBS, make(TYJOBS, "a", tended_namespace))
-    async with tended.watch(TYJOBS, Where(namespace=tended_namespace)) as events:
+    await tended.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", tended_namespace))
+    async with tended.watch(resource_of("TYJob"), Selector(namespace=tended_namespace)) as events:
         marked = await tended.delete(NAMESPACES, tended_namespace)
         assert marked is None or marked["status"]["phase"] == "Terminating"
         assert told(await take(events, 2)) == [("ADDED", "a"), ("DELETED", "a")]
     await until_gone(tended, NAMESPACES, tended_namespace)
     again = await tended.create(NAMESPACES, make(NAMESPACES, tended_namespace))
     assert again["status"]["phase"] == "Active"
-    for resource in (CONFIG_MAPS, TYJOBS):
-        found = await tended.list(resource, Where(namespace=tended_namespace, fields="metadata.name=a"))
+    for resource in (CONFIG_MAPS, resource_of("TYJob")):
+        found = await tended.list(resource, Selector(namespace=tended_namespace, fields="metadata.name=a"))
         assert found.items == []
 
 

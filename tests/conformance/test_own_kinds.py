@@ -6,20 +6,21 @@ lists with the reason why an API server and our validation cannot agree.
 
 import pytest
 
-from shoal.api.kinds import OWN_KINDS, Kind
+from shoal.api import registry
+from shoal.api.kinds import Kind
 from shoal.cluster.errors import BadRequestError, InvalidError
 from shoal.cluster.port import Cluster
-from shoal.cluster.resources import BY_KIND, POOLS, TYJOBS, Object
+from shoal.cluster.resources import Object, by_kind, resource_of
 from tests.api import test_crds
 from tests.api.test_validation import GOOD, said
 from tests.conformance.cases import cases
 from tests.conformance.objects import make, unique
-from tests.k8s.test_agreement import CASES, STRICTER_HERE, STRICTER_THERE
+from tests.k8s.test_agreement import CASES, STRICTER_KUBERNETES, STRICTER_SHOAL
 
 AGREED = [
     (name, kind, raw)
     for name, (kind, raw) in CASES.items()
-    if kind in OWN_KINDS and name not in STRICTER_HERE | STRICTER_THERE
+    if kind in registry.kinds() and name not in STRICTER_SHOAL | STRICTER_KUBERNETES
 ]
 REFUSED = [row for row in AGREED if said(row[1], row[2])]
 TAKEN = [row for row in AGREED if not said(row[1], row[2])]
@@ -36,12 +37,14 @@ def whole(kind: Kind, raw: Object, namespace: str) -> Object:
 @cases("kind, raw", REFUSED)
 async def test_what_cannot_be_is_refused(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
     with pytest.raises((InvalidError, BadRequestError)):
-        await cluster.create(BY_KIND[kind.api_version, kind.kind], whole(kind, raw, namespace), dry_run=True)
+        await cluster.create(
+            by_kind()[kind.api_version, kind.kind], whole(kind, raw, namespace), dry_run=True
+        )
 
 
 @cases("kind, raw", TAKEN)
 async def test_what_may_be_is_completed(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
-    resource = BY_KIND[kind.api_version, kind.kind]
+    resource = by_kind()[kind.api_version, kind.kind]
     made = await cluster.create(resource, whole(kind, raw, namespace), dry_run=True)
     assert made.get("spec") == test_crds.defaulted(test_crds.schema(kind), without_nulls(raw)).get("spec")
 
@@ -55,8 +58,8 @@ def without_nulls(raw: Object) -> Object:
 
 
 async def test_fields_that_nobody_knows_are_dropped(cluster: Cluster, namespace: str) -> None:
-    body = make(TYJOBS, "a", namespace, spec={"colour": "red"})
-    made = await cluster.create(TYJOBS, {**body, "colour": "blue"})
+    body = make(resource_of("TYJob"), "a", namespace, spec={"colour": "red"})
+    made = await cluster.create(resource_of("TYJob"), {**body, "colour": "blue"})
     assert "colour" not in made
     assert "colour" not in made["spec"]
 
@@ -68,27 +71,29 @@ async def test_templates_are_kept_as_they_are(cluster: Cluster, namespace: str) 
     }
     metadata = {"name": "a", "namespace": namespace}
     body = whole(kind, {"metadata": metadata, "spec": {**raw["spec"], "template": template}}, namespace)
-    made = await cluster.create(BY_KIND[kind.api_version, kind.kind], body)
+    made = await cluster.create(by_kind()[kind.api_version, kind.kind], body)
     assert made["spec"]["template"] == template
 
 
 @pytest.mark.parametrize("change", [{"spec": {"priority": "high"}}, {"spec": {"workerSets": 5}}], ids=str)
 async def test_a_change_is_judged_like_a_new_object(cluster: Cluster, namespace: str, change: Object) -> None:
-    made = await cluster.create(TYJOBS, make(TYJOBS, "a", namespace))
+    made = await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace))
     with pytest.raises(InvalidError) as refused:
-        await cluster.patch(TYJOBS, "a", namespace, patch=change)
+        await cluster.patch(resource_of("TYJob"), "a", namespace, patch=change)
     assert any(cause.path.startswith("spec.") for cause in refused.value.causes)
-    assert await cluster.get(TYJOBS, "a", namespace) == made
+    assert await cluster.get(resource_of("TYJob"), "a", namespace) == made
 
 
 async def test_what_a_change_takes_away_is_filled_in_again(cluster: Cluster, namespace: str) -> None:
-    made = await cluster.create(TYJOBS, make(TYJOBS, "a", namespace, spec={"priority": 7}))
+    made = await cluster.create(
+        resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace, spec={"priority": 7})
+    )
     assert made["spec"]["priority"] == 7
-    patched = await cluster.patch(TYJOBS, "a", namespace, patch={"spec": {"priority": None}})
-    fresh = await cluster.create(TYJOBS, make(TYJOBS, "b", namespace))
+    patched = await cluster.patch(resource_of("TYJob"), "a", namespace, patch={"spec": {"priority": None}})
+    fresh = await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "b", namespace))
     assert patched["spec"] == fresh["spec"]
 
 
 async def test_a_pool_has_no_namespace(cluster: Cluster) -> None:
-    made = await cluster.create(POOLS, make(POOLS, unique("pool")), dry_run=True)
+    made = await cluster.create(resource_of("Pool"), make(resource_of("Pool"), unique("pool")), dry_run=True)
     assert "namespace" not in made["metadata"]

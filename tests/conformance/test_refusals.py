@@ -7,18 +7,15 @@ from shoal.cluster.port import Cluster
 from shoal.cluster.resources import (
     BUDGETS,
     CONFIG_MAPS,
-    DIJOBS,
     JOBS,
     LEASES,
     NODES,
     PODS,
-    POOLS,
     SECRETS,
     SERVICES,
-    TRAININGJOBS,
-    TYJOBS,
     Object,
     Resource,
+    resource_of,
 )
 from tests.conformance.cases import cases, kinds
 from tests.conformance.objects import CONTAINER, config_map, make, pod
@@ -85,7 +82,7 @@ GOOD_METADATA: list[tuple[str, Object]] = [
 
 
 @cases("metadata, path", METADATA)
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_metadata_that_cannot_be_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], metadata: Object, path: str
 ) -> None:
@@ -108,7 +105,7 @@ async def test_a_finalizer_has_a_domain(cluster: Cluster, namespace: str, resour
     assert [cause.path for cause in refused.value.causes] == ["metadata.finalizers[0]"]
 
 
-@kinds(TYJOBS, LEASES, BUDGETS)
+@kinds(resource_of("TYJob"), LEASES, BUDGETS)
 async def test_a_finalizer_of_some_kinds_needs_none(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
@@ -121,7 +118,7 @@ async def test_a_finalizer_of_some_kinds_needs_none(
 # --- generated names -----------------------------------------------------------------------------------
 
 
-@kinds(CONFIG_MAPS, PODS, TYJOBS)
+@kinds(CONFIG_MAPS, PODS, resource_of("TYJob"))
 async def test_a_name_is_generated(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     names = set()
     for _ in range(3):
@@ -151,7 +148,7 @@ async def test_a_long_beginning_is_cut(cluster: Cluster, namespace: str) -> None
 BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
     ("another kind", CONFIG_MAPS, {"kind": "Secret"}, BadRequestError),
     ("another version", CONFIG_MAPS, {"apiVersion": "v2"}, BadRequestError),
-    ("another group", TYJOBS, {"apiVersion": "example.com/v1"}, BadRequestError),
+    ("another group", resource_of("TYJob"), {"apiVersion": "example.com/v1"}, BadRequestError),
     ("a number where a text belongs", CONFIG_MAPS, {"data": {"a": 5}}, BadRequestError),
     ("a text where a map belongs", CONFIG_MAPS, {"data": "a"}, BadRequestError),
     ("a text where a number belongs", PODS, {"spec": {"priority": "high"}}, BadRequestError),
@@ -192,7 +189,7 @@ async def test_a_body_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("missing", ["kind", "apiVersion"])
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_an_object_need_not_say_what_it_is(
     cluster: Cluster, namespace: str, resource: Resource[Object], missing: str
 ) -> None:
@@ -337,12 +334,22 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         },
         "spec.backoffLimit",
     ),
-    ("a job without a template", TYJOBS, {"spec": {}}, "spec"),
-    ("a count below one", TYJOBS, {"spec": {"leader": {}, "workerSets": [{"counts": 0}]}}, "spec"),
-    ("replicas upside down", DIJOBS, {"spec": {"minReplicas": 5, "maxReplicas": 1, "template": {}}}, "spec"),
+    ("a job without a template", resource_of("TYJob"), {"spec": {}}, "spec"),
+    (
+        "a count below one",
+        resource_of("TYJob"),
+        {"spec": {"leader": {}, "workerSets": [{"counts": 0}]}},
+        "spec",
+    ),
+    (
+        "replicas upside down",
+        resource_of("DIJob"),
+        {"spec": {"minReplicas": 5, "maxReplicas": 1, "template": {}}},
+        "spec",
+    ),
     (
         "trainers upside down",
-        TRAININGJOBS,
+        resource_of("TrainingJob"),
         {"spec": {"trainer": {"min-instance": 5, "max-instance": 1}}},
         "spec",
     ),
@@ -397,7 +404,7 @@ async def test_an_object_that_is_too_large_is_refused(cluster: Cluster, namespac
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a?b", "a%2fb", "a b", "ä", "a#b"])
-@kinds(CONFIG_MAPS, NODES, POOLS)
+@kinds(CONFIG_MAPS, NODES, resource_of("Pool"))
 async def test_a_name_that_cannot_be_is_not_found(
     cluster: Cluster, namespace: str, resource: Resource[Object], name: str
 ) -> None:

@@ -4,7 +4,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.cluster.errors import BadRequestError
-from shoal.cluster.port import Cluster, Where
+from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -12,9 +12,9 @@ from shoal.cluster.resources import (
     NODES,
     PODS,
     SECRETS,
-    TYJOBS,
     Object,
     Resource,
+    resource_of,
 )
 from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
@@ -65,7 +65,7 @@ BY_LABEL: list[tuple[str, list[str]]] = [
 async def test_labels_select(cluster: Cluster, namespace: str, labels: str, expected: list[str]) -> None:
     for name, its in LABELS.items():
         await cluster.create(CONFIG_MAPS, config_map(name, namespace, metadata={"labels": its}))
-    found = await cluster.list(CONFIG_MAPS, Where(namespace=namespace, labels=labels))
+    found = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace, labels=labels))
     assert [name_of(item) for item in found.items] == expected
 
 
@@ -95,9 +95,9 @@ async def test_a_selector_of_labels_that_cannot_be_read_is_refused(
     cluster: Cluster, namespace: str, labels: str
 ) -> None:
     with pytest.raises(BadRequestError):
-        await cluster.list(CONFIG_MAPS, Where(namespace=namespace, labels=labels))
+        await cluster.list(CONFIG_MAPS, Selector(namespace=namespace, labels=labels))
     with pytest.raises(BadRequestError):
-        async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace, labels=labels)):
+        async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace, labels=labels)):
             pass
 
 
@@ -137,14 +137,14 @@ BY_POD_FIELD: list[tuple[str, str]] = [
 @pytest.mark.parametrize("fields, expected", BY_POD_FIELD, ids=[row[0] or "none" for row in BY_POD_FIELD])
 async def test_fields_select_pods(cluster: Cluster, namespace: str, fields: str, expected: str) -> None:
     await some_pods(cluster, namespace)
-    found = await cluster.list(PODS, Where(namespace=namespace, fields=fields))
+    found = await cluster.list(PODS, Selector(namespace=namespace, fields=fields))
     assert [name_of(item) for item in found.items] == list(expected)
 
 
 async def test_a_namespace_can_be_selected_as_a_field(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     fields = f"metadata.namespace={namespace},metadata.name=a"
-    found = await cluster.list(CONFIG_MAPS, Where(fields=fields))
+    found = await cluster.list(CONFIG_MAPS, Selector(fields=fields))
     assert [item["metadata"]["namespace"] for item in found.items] == [namespace]
 
 
@@ -186,7 +186,7 @@ async def mark(namespace: str, keep: Keep) -> str:
 async def test_fields_select_other_kinds(
     cluster: Cluster, mark: str, resource: Resource[Object], fields: str, expected: str
 ) -> None:
-    found = await cluster.list(resource, Where(labels=f"mark={mark}", fields=fields))
+    found = await cluster.list(resource, Selector(labels=f"mark={mark}", fields=fields))
     assert [name_of(item) for item in found.items] == [f"{mark}-{expected}"]
 
 
@@ -200,8 +200,8 @@ BAD_FIELDS: list[tuple[Resource[Object], str]] = [
     (CONFIG_MAPS, "spec.nodeName=a"),
     (CONFIG_MAPS, "data.a=1"),
     (NODES, "status.phase=Running"),
-    (TYJOBS, "spec.nodeName=a"),
-    (TYJOBS, "spec.priority=1"),
+    (resource_of("TYJob"), "spec.nodeName=a"),
+    (resource_of("TYJob"), "spec.priority=1"),
 ]
 
 
@@ -211,7 +211,7 @@ BAD_FIELDS: list[tuple[Resource[Object], str]] = [
 async def test_a_field_that_is_not_known_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], fields: str
 ) -> None:
-    where = Where(namespace=namespace if resource.namespaced else "", fields=fields)
+    where = Selector(namespace=namespace if resource.namespaced else "", fields=fields)
     with pytest.raises(BadRequestError):
         await cluster.list(resource, where)
     with pytest.raises(BadRequestError):
@@ -222,5 +222,5 @@ async def test_a_field_that_is_not_known_is_refused(
 async def test_labels_and_fields_select_together(cluster: Cluster, namespace: str) -> None:
     for name in ("a", "b"):
         await cluster.create(PODS, pod(name, namespace, labels={"app": "x"}))
-    where = Where(namespace=namespace, labels="app=x", fields="metadata.name=b")
+    where = Selector(namespace=namespace, labels="app=x", fields="metadata.name=b")
     assert [name_of(item) for item in (await cluster.list(PODS, where)).items] == ["b"]

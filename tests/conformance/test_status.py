@@ -4,7 +4,7 @@ import pytest
 
 from shoal.cluster.errors import ConflictError, InvalidError, NotFoundError
 from shoal.cluster.port import Cluster
-from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, POOLS, TYJOBS, Object, Resource
+from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import make, name_of, pod, unique, version_of
@@ -12,8 +12,8 @@ from tests.conformance.objects import make, name_of, pod, unique, version_of
 STATUSES: list[tuple[Resource[Object], Object]] = [
     (PODS, {"phase": "Running", "podIP": "10.1.2.3"}),
     (NODES, {"capacity": {"cpu": "4"}}),
-    (TYJOBS, {"stage": "Running"}),
-    (POOLS, {"nodes": 3}),
+    (resource_of("TYJob"), {"stage": "Running"}),
+    (resource_of("Pool"), {"nodes": 3}),
     (BUDGETS, {"disruptionsAllowed": 3, "currentHealthy": 4, "desiredHealthy": 1, "expectedPods": 4}),
 ]
 by_kind = pytest.mark.parametrize("resource, status", STATUSES, ids=[row[0].plural for row in STATUSES])
@@ -95,8 +95,8 @@ METADATA: list[tuple[str, Resource[Object], bool]] = [
     ("of a pod", PODS, True),
     ("of a node", NODES, True),
     ("of a job", JOBS, True),
-    ("of a custom kind", TYJOBS, False),
-    ("of a pool", POOLS, False),
+    ("of a custom kind", resource_of("TYJob"), False),
+    ("of a pool", resource_of("Pool"), False),
 ]
 
 
@@ -116,9 +116,9 @@ async def test_labels_in_a_status_patch(
 
 
 async def test_a_status_that_is_wrong_is_refused(cluster: Cluster, namespace: str) -> None:
-    await cluster.create(TYJOBS, make(TYJOBS, "a", namespace))
+    await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace))
     with pytest.raises(InvalidError) as refused:
-        await cluster.patch_status(TYJOBS, "a", namespace, patch={"status": {"stage": 5}})
+        await cluster.patch_status(resource_of("TYJob"), "a", namespace, patch={"status": {"stage": 5}})
     assert "status.stage" in [cause.path for cause in refused.value.causes]
 
 
@@ -139,7 +139,7 @@ async def test_the_address_of_a_pod_is_the_first_of_its_addresses(cluster: Clust
 
 
 async def test_finalizers_in_a_status_patch_are_ignored(cluster: Cluster, namespace: str) -> None:
-    await cluster.create(TYJOBS, make(TYJOBS, "a", namespace))
+    await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace))
     patch = {"metadata": {"finalizers": ["example.com/a"]}, "status": {"stage": "Running"}}
-    patched = await cluster.patch_status(TYJOBS, "a", namespace, patch=patch)
+    patched = await cluster.patch_status(resource_of("TYJob"), "a", namespace, patch=patch)
     assert "finalizers" not in patched["metadata"]

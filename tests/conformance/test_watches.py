@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from shoal.cluster.errors import BadRequestError, GoneError, InternalError
-from shoal.cluster.port import Cluster, Deletion, Event, Where
-from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, POOLS, TYJOBS, Object, Resource
+from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import kinds
 from tests.conformance.conftest import Keep
 from tests.conformance.objects import config_map, make, name_of, pod, unique, version_of
@@ -23,35 +23,35 @@ async def relabel(cluster: Cluster, namespace: str, name: str, **labels: str | N
 
 async def test_a_watch_from_nothing_begins_with_all_that_is_there(cluster: Cluster, namespace: str) -> None:
     made = [await put(cluster, namespace, name) for name in "ba"]
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace)) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace)) as events:
         first = await take(events, 2)
         assert sorted(told(first)) == [("ADDED", "a"), ("ADDED", "b")]
         assert {event.version for event in first} == {version_of(item) for item in made}
         changed = await relabel(cluster, namespace, "a", x="1")
-        assert await take(events, 1) == [Event("MODIFIED", changed, version_of(changed))]
+        assert await take(events, 1) == [WatchEvent("MODIFIED", changed, version_of(changed))]
 
 
 async def test_a_watch_from_a_version_has_what_came_after_it(cluster: Cluster, namespace: str) -> None:
     await put(cluster, namespace, "before")
-    page = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     added = await put(cluster, namespace, "a")
     changed = await relabel(cluster, namespace, "a", x="1")
     await cluster.delete(CONFIG_MAPS, "a", namespace)
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=page.version) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=page.version) as events:
         seen = await take(events, 3)
     assert seen[:2] == [
-        Event("ADDED", added, version_of(added)),
-        Event("MODIFIED", changed, version_of(changed)),
+        WatchEvent("ADDED", added, version_of(added)),
+        WatchEvent("MODIFIED", changed, version_of(changed)),
     ]
     assert seen[2].type == "DELETED"
 
 
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_what_is_deleted_is_told_as_it_was_with_a_version_of_its_own(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
-    where = Where(namespace=namespace)
+    where = Selector(namespace=namespace)
     async with cluster.watch(resource, where, version=version_of(made)) as events:
         await cluster.delete(resource, "a", namespace, Deletion(grace=0))
         after = await cluster.create(resource, make(resource, "b", namespace))
@@ -66,7 +66,7 @@ async def test_what_is_deleted_is_told_as_it_was_with_a_version_of_its_own(
 
 async def test_a_watch_can_go_on_from_a_deletion(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a")
-    where = Where(namespace=namespace)
+    where = Selector(namespace=namespace)
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         await cluster.delete(CONFIG_MAPS, "a", namespace)
         (gone,) = await take(events, 1)
@@ -78,7 +78,7 @@ async def test_a_watch_can_go_on_from_a_deletion(cluster: Cluster, namespace: st
 async def test_the_last_finalizer_ends_it_for_watchers(cluster: Cluster, namespace: str) -> None:
     body = config_map("a", namespace, metadata={"finalizers": ["example.com/a"]})
     made = await cluster.create(CONFIG_MAPS, body)
-    where = Where(namespace=namespace)
+    where = Selector(namespace=namespace)
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         await cluster.delete(CONFIG_MAPS, "a", namespace)
         await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"metadata": {"finalizers": []}})
@@ -87,7 +87,7 @@ async def test_the_last_finalizer_ends_it_for_watchers(cluster: Cluster, namespa
 
 async def test_a_write_that_changes_nothing_is_not_told(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="1")
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=version_of(made)) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version_of(made)) as events:
         await cluster.update(CONFIG_MAPS, made)
         await relabel(cluster, namespace, "a", x="1")
         await put(cluster, namespace, "b")
@@ -96,7 +96,7 @@ async def test_a_write_that_changes_nothing_is_not_told(cluster: Cluster, namesp
 
 async def test_other_namespaces_and_other_kinds_are_not_told(cluster: Cluster, namespace: str) -> None:
     other = name_of(await cluster.create(NAMESPACES, make(NAMESPACES, unique())))
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace)) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace)) as events:
         await put(cluster, other, "a")
         await cluster.create(PODS, pod("b", namespace))
         await put(cluster, namespace, "c")
@@ -106,7 +106,7 @@ async def test_other_namespaces_and_other_kinds_are_not_told(cluster: Cluster, n
 async def test_a_watch_of_all_namespaces_sees_all(cluster: Cluster, namespace: str) -> None:
     other = name_of(await cluster.create(NAMESPACES, make(NAMESPACES, unique())))
     mark = unique("mark")
-    async with cluster.watch(CONFIG_MAPS, Where(labels=f"mark={mark}")) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(labels=f"mark={mark}")) as events:
         await put(cluster, other, "a", mark=mark)
         await put(cluster, namespace, "b", mark=mark)
         seen = await take(events, 2)
@@ -118,7 +118,7 @@ async def test_a_watch_of_all_namespaces_sees_all(cluster: Cluster, namespace: s
 
 async def test_objects_enter_and_leave_a_selection(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="0")
-    where = Where(namespace=namespace, labels="x=1")
+    where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         entered = await relabel(cluster, namespace, "a", x="1")
         changed = await relabel(cluster, namespace, "a", y="2")
@@ -137,7 +137,7 @@ async def test_objects_enter_and_leave_a_selection(cluster: Cluster, namespace: 
 
 async def test_one_that_leaves_is_told_as_it_last_matched(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="1", y="1")
-    where = Where(namespace=namespace, labels="x=1")
+    where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         left = await relabel(cluster, namespace, "a", x=None, y="2")
         (gone,) = await take(events, 1)
@@ -150,7 +150,7 @@ async def test_one_that_is_deleted_outside_of_a_selection_is_not_told(
     cluster: Cluster, namespace: str
 ) -> None:
     made = await put(cluster, namespace, "a", x="0")
-    where = Where(namespace=namespace, labels="x=1")
+    where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         await cluster.delete(CONFIG_MAPS, "a", namespace)
         await put(cluster, namespace, "b", x="1")
@@ -159,8 +159,8 @@ async def test_one_that_is_deleted_outside_of_a_selection_is_not_told(
 
 async def test_pods_enter_the_selection_of_their_node(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace))
-    on_node = Where(namespace=namespace, fields="spec.nodeName=n1")
-    waiting = Where(namespace=namespace, fields="spec.nodeName=,status.phase=Pending")
+    on_node = Selector(namespace=namespace, fields="spec.nodeName=n1")
+    waiting = Selector(namespace=namespace, fields="spec.nodeName=,status.phase=Pending")
     async with (
         cluster.watch(PODS, on_node, version=version_of(made)) as theirs,
         cluster.watch(PODS, waiting, version=version_of(made)) as queue,
@@ -176,14 +176,14 @@ async def test_past_changes_are_selected_as_they_were(cluster: Cluster, namespac
     await relabel(cluster, namespace, "a", x="0")
     await relabel(cluster, namespace, "a", x="1")
     await cluster.delete(CONFIG_MAPS, "a", namespace)
-    where = Where(namespace=namespace, labels="x=1")
+    where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(start)) as events:
         seen = await take(events, 4)
     assert [event.type for event in seen] == ["ADDED", "DELETED", "ADDED", "DELETED"]
 
 
 async def test_one_that_matches_nothing_yet_waits(cluster: Cluster, namespace: str) -> None:
-    where = Where(namespace=namespace, fields="metadata.name=later")
+    where = Selector(namespace=namespace, fields="metadata.name=later")
     async with cluster.watch(CONFIG_MAPS, where) as events:
         await put(cluster, namespace, "sooner")
         await put(cluster, namespace, "later")
@@ -197,7 +197,7 @@ async def test_a_watch_ends_after_its_time(cluster: Cluster, namespace: str) -> 
     await put(cluster, namespace, "a")
     async with (
         asyncio.timeout(PATIENCE),
-        cluster.watch(CONFIG_MAPS, Where(namespace=namespace), timeout=1) as events,
+        cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), timeout=1) as events,
     ):
         seen = [event async for event in events]
     assert [event.type for event in seen if event.type != "BOOKMARK"] == ["ADDED"]
@@ -206,7 +206,7 @@ async def test_a_watch_ends_after_its_time(cluster: Cluster, namespace: str) -> 
 async def test_a_bookmark_says_how_far_it_got(cluster: Cluster, namespace: str) -> None:
     """Before a watch ends by its time it says up to where everything was told, if it can."""
     made = await put(cluster, namespace, "a")
-    where = Where(namespace=namespace, labels="x=1")
+    where = Selector(namespace=namespace, labels="x=1")
     async with (
         asyncio.timeout(PATIENCE),
         cluster.watch(CONFIG_MAPS, where, version=version_of(made), timeout=3) as events,
@@ -214,7 +214,7 @@ async def test_a_bookmark_says_how_far_it_got(cluster: Cluster, namespace: str) 
         last = await put(cluster, namespace, "b")
         seen = [event async for event in events]
     assert {(event.type, event.object) for event in seen} == {("BOOKMARK", None)}
-    async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=seen[-1].version) as events:
+    async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=seen[-1].version) as events:
         after = await put(cluster, namespace, "c")
         assert [event.object for event in await take(events, 1)] == [after]
     assert last != after
@@ -224,7 +224,7 @@ async def test_a_version_too_long_ago_is_gone(cluster: Cluster, namespace: str) 
     with pytest.raises(GoneError):
         async with (
             asyncio.timeout(PATIENCE),
-            cluster.watch(TYJOBS, Where(namespace=namespace), version="1") as events,
+            cluster.watch(resource_of("TYJob"), Selector(namespace=namespace), version="1") as events,
         ):
             await anext(events)
 
@@ -232,12 +232,12 @@ async def test_a_version_too_long_ago_is_gone(cluster: Cluster, namespace: str) 
 @pytest.mark.parametrize("version", ["x", "-1", "1.5", "\u0661"])
 async def test_a_version_that_is_none_is_refused(cluster: Cluster, namespace: str, version: str) -> None:
     with pytest.raises((BadRequestError, InternalError)):
-        async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=version) as events:
+        async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version) as events:
             await anext(events)
 
 
 async def test_leaving_a_watch_early_harms_nobody(cluster: Cluster, namespace: str) -> None:
-    where = Where(namespace=namespace)
+    where = Selector(namespace=namespace)
     async with cluster.watch(CONFIG_MAPS, where) as others:
         async with cluster.watch(CONFIG_MAPS, where) as events:
             await put(cluster, namespace, "a")
@@ -264,10 +264,10 @@ async def write_a_lot(cluster: Cluster, namespace: str, count: int) -> list[tupl
 
 
 async def test_several_watchers_are_told_the_same_in_the_same_order(cluster: Cluster, namespace: str) -> None:
-    page = await cluster.list(CONFIG_MAPS, Where(namespace=namespace))
+    page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
 
-    async def follow(count: int) -> list[Event[Object]]:
-        where = Where(namespace=namespace)
+    async def follow(count: int) -> list[WatchEvent[Object]]:
+        where = Selector(namespace=namespace)
         async with cluster.watch(CONFIG_MAPS, where, version=page.version) as events:
             return await take(events, count)
 
@@ -281,11 +281,11 @@ async def test_several_watchers_are_told_the_same_in_the_same_order(cluster: Clu
 async def test_no_event_is_lost_or_doubled_by_a_watcher_that_comes_and_goes(
     cluster: Cluster, namespace: str
 ) -> None:
-    version = (await cluster.list(CONFIG_MAPS, Where(namespace=namespace))).version
+    version = (await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).version
     writer = asyncio.create_task(write_a_lot(cluster, namespace, 20))
-    seen: list[Event[Object]] = []
+    seen: list[WatchEvent[Object]] = []
     while len(seen) < 50:
-        async with cluster.watch(CONFIG_MAPS, Where(namespace=namespace), version=version) as events:
+        async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version) as events:
             seen += await take(events, min(3, 50 - len(seen)))
             version = seen[-1].version
     assert told(seen) == await writer
@@ -294,9 +294,11 @@ async def test_no_event_is_lost_or_doubled_by_a_watcher_that_comes_and_goes(
 
 async def test_concurrent_writers_are_told_in_the_order_of_versions(cluster: Cluster, keep: Keep) -> None:
     mark = unique("mark")
-    async with cluster.watch(POOLS, Where(labels=f"mark={mark}")) as events:
-        bodies = [make(POOLS, f"{mark}-{n}", metadata={"labels": {"mark": mark}}) for n in range(30)]
-        await asyncio.gather(*(keep(POOLS, body) for body in bodies))
+    async with cluster.watch(resource_of("Pool"), Selector(labels=f"mark={mark}")) as events:
+        bodies = [
+            make(resource_of("Pool"), f"{mark}-{n}", metadata={"labels": {"mark": mark}}) for n in range(30)
+        ]
+        await asyncio.gather(*(keep(resource_of("Pool"), body) for body in bodies))
         seen = await take(events, 30)
     versions = [int(event.version) for event in seen]
     assert versions == sorted(set(versions))

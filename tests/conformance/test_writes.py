@@ -11,12 +11,11 @@ from shoal.cluster.resources import (
     LEASES,
     NODES,
     PODS,
-    POOLS,
     PRIORITY_CLASSES,
     SERVICES,
-    TYJOBS,
     Object,
     Resource,
+    resource_of,
 )
 from tests.conformance.cases import cases, kinds
 from tests.conformance.conftest import Keep
@@ -63,7 +62,7 @@ UNCONDITIONAL: list[tuple[Resource[Object], Object]] = [
     (PRIORITY_CLASSES, {"metadata": {"labels": {"z": "9"}}}),
     (JOBS, {"metadata": {"labels": {"z": "9"}}}),
 ]
-CONDITIONAL = (TYJOBS, POOLS, LEASES, BUDGETS)
+CONDITIONAL = (resource_of("TYJob"), resource_of("Pool"), LEASES, BUDGETS)
 
 
 def without_version(made: Object) -> Object:
@@ -123,7 +122,7 @@ async def test_an_update_replaces_everything(cluster: Cluster, namespace: str) -
 # --- writes that change nothing ------------------------------------------------------------------------
 
 
-@kinds(CONFIG_MAPS, TYJOBS, PODS, NODES)
+@kinds(CONFIG_MAPS, resource_of("TYJob"), PODS, NODES)
 async def test_a_write_that_changes_nothing_keeps_the_version(
     cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
 ) -> None:
@@ -146,12 +145,22 @@ async def test_a_status_written_again_keeps_the_version(cluster: Cluster, namesp
 # --- generation ----------------------------------------------------------------------------------------
 
 GENERATIONS: list[tuple[str, Resource[Object], Object, int]] = [
-    ("the spec of a custom kind", TYJOBS, {"spec": {"priority": 7}}, 2),
-    ("the same spec", TYJOBS, {"spec": {}}, 1),
-    ("the spec of a pool", POOLS, {"spec": {"nodeSelector": {"matchLabels": {"pool": "b"}}}}, 2),
-    ("a status through the front door", TYJOBS, {"status": {"stage": "Running"}}, 1),
-    ("labels and annotations", TYJOBS, {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}, 1),
-    ("a generation of one's own", TYJOBS, {"metadata": {"generation": 9}}, 1),
+    ("the spec of a custom kind", resource_of("TYJob"), {"spec": {"priority": 7}}, 2),
+    ("the same spec", resource_of("TYJob"), {"spec": {}}, 1),
+    (
+        "the spec of a pool",
+        resource_of("Pool"),
+        {"spec": {"nodeSelector": {"matchLabels": {"pool": "b"}}}},
+        2,
+    ),
+    ("a status through the front door", resource_of("TYJob"), {"status": {"stage": "Running"}}, 1),
+    (
+        "labels and annotations",
+        resource_of("TYJob"),
+        {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}},
+        1,
+    ),
+    ("a generation of one's own", resource_of("TYJob"), {"metadata": {"generation": 9}}, 1),
     ("the spec of a budget", BUDGETS, {"spec": {"minAvailable": 2}}, 2),
     ("the spec of a job", JOBS, {"spec": {"parallelism": 3}}, 2),
     ("the image of a pod", PODS, {"spec": {"containers": [{"name": "main", "image": "other"}]}}, 2),
@@ -195,7 +204,7 @@ IGNORED: list[tuple[str, Object]] = [
 
 
 @cases("change, error", NOT_YOURS)
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_a_patch_may_not_make_it_somebody_else(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object, error: type[ClusterError]
 ) -> None:
@@ -206,7 +215,7 @@ async def test_a_patch_may_not_make_it_somebody_else(
 
 
 @cases("change", IGNORED)
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_metadata_that_the_cluster_writes_is_left_alone(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object
 ) -> None:
@@ -232,7 +241,7 @@ GIVEN: list[tuple[str, Object]] = [
 
 
 @cases("given", GIVEN)
-@kinds(CONFIG_MAPS, TYJOBS)
+@kinds(CONFIG_MAPS, resource_of("TYJob"))
 async def test_a_new_object_gets_metadata_of_its_own(
     cluster: Cluster, namespace: str, resource: Resource[Object], given: Object
 ) -> None:

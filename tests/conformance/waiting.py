@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from shoal.cluster.errors import NotFoundError
-from shoal.cluster.port import Cluster, Event, Where
+from shoal.cluster.port import Cluster, Selector, WatchEvent
 from shoal.cluster.resources import Object, Resource
 
 PATIENCE: Final = 30.0
 """Seconds after which a test gives up. Nothing passes or fails by it but what would never happen."""
 
-Events = AsyncIterator[Event[Object]]
+Events = AsyncIterator[WatchEvent[Object]]
 
 
 async def until(
@@ -23,7 +23,7 @@ async def until(
     holds: Callable[[Object], Any],
 ) -> Object:
     """The object as soon as `holds` is true of it."""
-    where = Where(namespace=namespace, fields=f"metadata.name={name}")
+    where = Selector(namespace=namespace, fields=f"metadata.name={name}")
     async with asyncio.timeout(PATIENCE), cluster.watch(resource, where) as events:
         async for event in events:
             if event.object is not None and event.type != "DELETED" and holds(event.object):
@@ -31,13 +31,13 @@ async def until(
     raise AssertionError(f"the watch for {name} ended")
 
 
-async def told_of(cluster: Cluster, resource: Resource[Object], thing: Object) -> Object:
+async def told_of(cluster: Cluster, resource: Resource[Object], obj: Object) -> Object:
     """The same object, when watchers know of it.
 
     Until then an API server may judge a deletion by what the object was: a pod that was just bound could go
     at once, as if it had no node.
     """
-    metadata = thing["metadata"]
+    metadata = obj["metadata"]
     where = metadata["name"], metadata.get("namespace", "")
     version = metadata["resourceVersion"]
     return await until(
@@ -47,7 +47,7 @@ async def told_of(cluster: Cluster, resource: Resource[Object], thing: Object) -
 
 async def until_gone(cluster: Cluster, resource: Resource[Object], name: str, namespace: str = "") -> None:
     """Come back when there is no such object."""
-    where = Where(namespace=namespace, fields=f"metadata.name={name}")
+    where = Selector(namespace=namespace, fields=f"metadata.name={name}")
     page = await cluster.list(resource, where)
     if not page.items:
         return
@@ -65,9 +65,9 @@ async def exists(cluster: Cluster, resource: Resource[Object], name: str, namesp
     return True
 
 
-async def take(events: Events, count: int) -> list[Event[Object]]:
+async def take(events: Events, count: int) -> list[WatchEvent[Object]]:
     """The next events, bookmarks left out."""
-    taken: list[Event[Object]] = []
+    taken: list[WatchEvent[Object]] = []
     async with asyncio.timeout(PATIENCE):
         while len(taken) < count:
             event = await anext(events)
@@ -76,6 +76,6 @@ async def take(events: Events, count: int) -> list[Event[Object]]:
     return taken
 
 
-def told(events: list[Event[Object]]) -> list[tuple[str, str]]:
+def told(events: list[WatchEvent[Object]]) -> list[tuple[str, str]]:
     """What sort each event is, and of whom."""
     return [(event.type, event.object["metadata"]["name"]) for event in events if event.object is not None]

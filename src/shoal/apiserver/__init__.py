@@ -1,1 +1,1 @@
-"""The embedded API server: storage, per-kind strategies, HTTP."""
+"""The embedded API server: registry (objects and storage), strategies (rules per kind) and HTTP."""

@@ -1,9 +1,10 @@
-"""What clients may call a server: its certificate must be for every name and address that leads to it.
+"""Credentials of the embedded API: a CA, a server certificate, a bearer token, and a kubeconfig with them.
 
-What lets a client in: the authority and the certificate of the API, a token, and a kubeconfig with both.
+kubectl sends no token without TLS, so the API on loopback has TLS too. The CA certificate is in the
+kubeconfig; nothing else trusts it. The server certificate covers every name and address of the server.
 
-All of it lies in one directory that only its owner may enter, is used again after a restart, and is made anew
-when it is missing or would soon expire. Every file is written whole or not at all.
+All files are in one directory with mode 0700, are reused after a restart, and are replaced when they are
+missing or about to expire. Every file is written atomically.
 """
 
 import base64
@@ -16,59 +17,175 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from yaml import YAMLError
 
 from shoal.api import manifest
-from shoal.apiserver.certificates import Pair, make_authority, make_server
+
+AUTHORITY_DAYS: Final = 3650
+SERVER_DAYS: Final = 365
+RENEW_DAYS: Final = 30
+"""A certificate with fewer remaining days is replaced."""
+
+_CLOCK_SKEW: Final = timedelta(hours=1)
+"""A certificate is valid from this long before its creation, as clocks differ."""
+
+
+class KeyPair:
+    """A certificate and its private key."""
+
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        self.certificate, self.key = certificate, key
+
+    @classmethod
+    def read(cls, certificate: bytes, key: bytes) -> "KeyPair":
+        """Read a pair from PEM; ValueError if it is invalid."""
+        private = serialization.load_pem_private_key(key, password=None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise ValueError("not a key on an elliptic curve")  # noqa: TRY004 - as for other invalid PEM
+        return cls(x509.load_pem_x509_certificate(certificate), private)
+
+    @property
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    def is_current(self, now: datetime) -> bool:
+        """Whether the certificate is valid and need not be renewed yet."""
+        valid = self.certificate.not_valid_before_utc <= now
+        return valid and self.certificate.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+
+    def covers(self, hosts: Iterable[str]) -> bool:
+        """Whether the certificate is for all these names and addresses."""
+        try:
+            names = self.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return False
+        return {_general_name(host) for host in hosts} <= set(names)
+
+    def is_signed_by(self, authority: "KeyPair") -> bool:
+        try:
+            self.certificate.verify_directly_issued_by(authority.certificate)
+        except Exception:  # noqa: BLE001 - many types are raised, all mean no
+            return False
+        return True
+
+
+def create_authority(now: datetime) -> KeyPair:
+    """Create a CA that may sign server certificates, but no other CA."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"shoal {now:%Y-%m-%d}")])
+    builder = _builder(name, name, key, now, AUTHORITY_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return KeyPair(_with_usage(builder, authority=True).sign(key, hashes.SHA256()), key)
+
+
+def create_server_certificate(authority: KeyPair, hosts: Iterable[str], now: datetime) -> KeyPair:
+    """Create a server certificate for names and addresses; UnicodeError if a name is invalid."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "shoal")])
+    builder = _builder(name, authority.certificate.subject, key, now, SERVER_DAYS)
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(names, critical=False).add_extension(usage, critical=False)
+    builder = builder.add_extension(issuer, critical=False)
+    return KeyPair(_with_usage(builder, authority=False).sign(authority.key, hashes.SHA256()), key)
+
+
+def _builder(
+    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder(
+        issuer_name=issuer,
+        subject_name=name,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now.astimezone(UTC) - _CLOCK_SKEW,
+        not_valid_after=now.astimezone(UTC) + timedelta(days=days),
+    )
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+
+
+def _with_usage(builder: x509.CertificateBuilder, *, authority: bool) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return builder.add_extension(usage, critical=True)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host.encode("idna").decode())
+
 
 LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
-"""What stands for every address of the machine, and where it is reached from the machine itself."""
+"""Wildcard addresses, and the loopback address by which the machine itself reaches them."""
 
-_ADDRESS_OF: Final = 0x8915
-"""SIOCGIFADDR: the address of an interface, in bytes 20 to 24 of the answer."""
-_REQUEST: Final = struct.Struct("256s")
-_SIXES: Final = Path("/proc/net/if_inet6")
+_SIOCGIFADDR: Final = 0x8915
+"""ioctl that returns the address of an interface, in bytes 20 to 24 of the result."""
+_IFREQ: Final = struct.Struct("256s")
+_IPV6_FILE: Final = Path("/proc/net/if_inet6")
 
 
-def names_of(host: str) -> list[str]:
-    """The host that is listened on; of all addresses at once, each of them, and the machine's own name."""
+def certificate_hosts(host: str) -> list[str]:
+    """Return the hosts to certify: the host itself, or for a wildcard all addresses and the hostname."""
     if host not in LOOPBACK:
         return [host]
-    found = [*_own_name(), *_fours(), *(_sixes() if host == "::" else ())]
+    found = [*_host_name(), *_ipv4_addresses(), *(_ipv6_addresses() if host == "::" else ())]
     return list(dict.fromkeys(found))
 
 
-def _own_name() -> Iterator[str]:
+def _host_name() -> Iterator[str]:
     name = socket.gethostname()
-    with suppress(UnicodeError):  # what the network has no word for, nobody will ask for
+    with suppress(UnicodeError):  # not a valid DNS name, so no client uses it
         name.encode("idna")
         yield name
 
 
-def _fours() -> Iterator[str]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+def _ipv4_addresses() -> Iterator[str]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, interface in socket.if_nameindex():
-            with suppress(OSError):  # an interface without an address
-                answer = fcntl.ioctl(asking, _ADDRESS_OF, _REQUEST.pack(interface.encode()))
+            with suppress(OSError):  # the interface has no address
+                answer = fcntl.ioctl(probe, _SIOCGIFADDR, _IFREQ.pack(interface.encode()))
                 yield socket.inet_ntoa(answer[20:24])
 
 
-def _sixes() -> Iterator[str]:
-    with suppress(OSError):  # a machine that has none at all
-        for line in _SIXES.read_text("ascii").splitlines():
+def _ipv6_addresses() -> Iterator[str]:
+    with suppress(OSError):  # the machine has no IPv6
+        for line in _IPV6_FILE.read_text("ascii").splitlines():
             yield str(ipaddress.IPv6Address(int(line.split()[0], 16)))
 
 
-ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
-"""Names and addresses that every certificate is for."""
+DEFAULT_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+"""Names and addresses of every certificate."""
 
-_NAME: Final = "shoal"
-"""What a kubeconfig calls the cluster, its user and the context of both."""
+_CONTEXT_NAME: Final = "shoal"
+"""Name of the cluster, the user and the context in the kubeconfig."""
 
 _PRIVATE_DIRECTORY: Final = 0o700
 _PRIVATE_FILE: Final = 0o600
@@ -76,17 +193,17 @@ _TOKEN_BYTES: Final = 32
 
 
 class CredentialsError(Exception):
-    """Raised when credentials cannot be read or written; says which file, and what to do about it."""
+    """Raised when credentials cannot be read or written; the message names the file and the remedy."""
 
 
 class Credentials:
-    """The credentials of one directory."""
+    """The credentials in one directory."""
 
     def __init__(self, directory: Path, hosts: Iterable[str] = ()) -> None:
-        """Use what is there, for a server on `hosts`, and make what is missing."""
+        """Reuse the files of the directory for a server on `hosts`, and create missing ones."""
         self.directory: Final = directory
-        self.hosts: Final = tuple(dict.fromkeys((*ALWAYS, *hosts)))
-        with _told(directory):
+        self.hosts: Final = tuple(dict.fromkeys((*DEFAULT_HOSTS, *hosts)))
+        with _credentials_errors(directory):
             directory.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
             directory.chmod(_PRIVATE_DIRECTORY)
             self.token: Final = self._token()
@@ -94,7 +211,7 @@ class Credentials:
 
     @property
     def authority(self) -> Path:
-        """The certificate that clients trust."""
+        """Path of the CA certificate."""
         return self.directory / "ca.crt"
 
     @property
@@ -110,55 +227,62 @@ class Credentials:
         return self.directory / "kubeconfig"
 
     def renew(self, now: datetime) -> bool:
-        """Make the certificates anew that are missing or would soon expire; whether any was."""
-        with _told(self.directory):
-            authority = self._pair(self.authority)
-            if authority is None or not authority.lasts(now):
-                authority = make_authority(now)
-                self._keep(self.authority, authority)
+        """Replace certificates that are missing or about to expire; returns whether the server's changed."""
+        with _credentials_errors(self.directory):
+            authority = self._read_pair(self.authority)
+            if authority is None or not authority.is_current(now):
+                authority = create_authority(now)
+                self._write_pair(self.authority, authority)
                 self._refresh_kubeconfig()
-            server = self._pair(self.certificate)
-            if server and server.lasts(now) and server.is_for(self.hosts) and server.is_signed_by(authority):
+            server = self._read_pair(self.certificate)
+            if (
+                server
+                and server.is_current(now)
+                and server.covers(self.hosts)
+                and server.is_signed_by(authority)
+            ):
                 return False
-            self._keep(self.certificate, make_server(authority, self.hosts, now))
+            self._write_pair(self.certificate, create_server_certificate(authority, self.hosts, now))
             return True
 
     def write_kubeconfig(self, url: str) -> Path:
-        """Write a kubeconfig with which kubectl, and everybody else, finds the API and is let in."""
-        with _told(self.authority):
+        """Write a kubeconfig with the URL, the CA certificate and the token."""
+        with _credentials_errors(self.authority):
             authority = base64.b64encode(self.authority.read_bytes()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": _NAME, "cluster": {"server": url, "certificate-authority-data": authority}}
+                {"name": _CONTEXT_NAME, "cluster": {"server": url, "certificate-authority-data": authority}}
             ],
-            "users": [{"name": _NAME, "user": {"token": self.token}}],
-            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
-            "current-context": _NAME,
+            "users": [{"name": _CONTEXT_NAME, "user": {"token": self.token}}],
+            "contexts": [
+                {"name": _CONTEXT_NAME, "context": {"cluster": _CONTEXT_NAME, "user": _CONTEXT_NAME}}
+            ],
+            "current-context": _CONTEXT_NAME,
         }
-        with _told(self.kubeconfig):
+        with _credentials_errors(self.kubeconfig):
             _write(self.kubeconfig, f"{json.dumps(config, indent=2)}\n".encode())
         return self.kubeconfig
 
     def last_port(self) -> int:
-        """The port that the last kubeconfig names, for a server whose clients outlive it; 0 without one."""
+        """Return the port in the last kubeconfig, so that clients survive a restart; 0 without one."""
         try:
             return urlsplit(self._last_url()).port or 0
         except ValueError:
             return 0
 
     def _last_url(self) -> str:
-        """The address in the last kubeconfig, which kubectl may have changed; nothing if it has none."""
+        """Return the URL in the last kubeconfig, which kubectl may have edited; empty without one."""
         try:
             config: Any = next(manifest.values(self.kubeconfig.read_text()))
             clusters = {entry["name"]: entry["cluster"] for entry in config["clusters"]}
-            return str(clusters[_NAME]["server"])
+            return str(clusters[_CONTEXT_NAME]["server"])
         except (OSError, ValueError, LookupError, TypeError, StopIteration, YAMLError):
             return ""
 
     def _refresh_kubeconfig(self) -> None:
-        """Whoever reads the kubeconfig must trust the authority that there is now."""
+        """Rewrite the kubeconfig with the current CA certificate."""
         if url := self._last_url():
             self.write_kubeconfig(url)
 
@@ -169,55 +293,55 @@ class Credentials:
         path.chmod(_PRIVATE_FILE)
         token = path.read_text("ascii").strip()
         if not token:
-            raise CredentialsError(f"{path} is empty: remove it, and a new token is made")
+            raise CredentialsError(f"{path} is empty; remove it, and a new token is created")
         return token
 
-    def _pair(self, certificate: Path) -> Pair | None:
-        """What is there, if it is there; a broken pair is not overwritten unasked."""
+    def _read_pair(self, certificate: Path) -> KeyPair | None:
+        """Read a certificate and key if both exist; a damaged pair is an error, and not overwritten."""
         key = certificate.with_suffix(".key")
         if not certificate.exists() or not key.exists():
             return None
         key.chmod(_PRIVATE_FILE)
         try:
-            return Pair.read(certificate.read_bytes(), key.read_bytes())
+            return KeyPair.read(certificate.read_bytes(), key.read_bytes())
         except ValueError as error:
             raise CredentialsError(
-                f"{certificate} and {key.name} are not a certificate and its key ({error}): "
-                "remove both, and new ones are made"
+                f"{certificate} and {key.name} are not a valid certificate and key ({error}); "
+                "remove both, and new ones are created"
             ) from None
 
-    def _keep(self, certificate: Path, pair: Pair) -> None:
-        """Write the key first: a certificate without its key is of no use."""
+    def _write_pair(self, certificate: Path, pair: KeyPair) -> None:
+        """Write key and certificate, the key first: a certificate without its key is useless."""
         certificate.unlink(missing_ok=True)
-        _write(certificate.with_suffix(".key"), pair.key_text)
-        _write(certificate, pair.certificate_text)
+        _write(certificate.with_suffix(".key"), pair.key_pem)
+        _write(certificate, pair.certificate_pem)
 
 
 def _write(path: Path, text: bytes) -> None:
-    """Write a file that only its owner can read: all of it, or none."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+    """Write a file with mode 0600 atomically."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def _told(where: Path) -> Iterator[None]:
-    """Say in one line what the system refuses."""
+def _credentials_errors(where: Path) -> Iterator[None]:
+    """Convert errors of the system to CredentialsError, with a message of one line."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise CredentialsError(f"{where} has a file that is no text: {error}") from None
+        raise CredentialsError(f"{where} has a file that is not text: {error}") from None
     except UnicodeError as error:
-        raise CredentialsError(f"no certificate can be made for such a host: {error}") from None
+        raise CredentialsError(f"cannot create a certificate for this host: {error}") from None
     except OSError as error:
         raise CredentialsError(
-            f"cannot keep credentials in {error.filename or where}: {error.strerror or error}"
+            f"cannot read or write credentials in {error.filename or where}: {error.strerror or error}"
         ) from None

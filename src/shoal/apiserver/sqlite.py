@@ -1,17 +1,13 @@
-"""The directory of an embedded home: ours alone, and of one process at a time.
+"""The journal on disk: one SQLite file in a directory that one process locks.
 
-The pace of a disk: whether it is worth a way to another thread to wait for it there.
+Records are only appended: the newest record of an object is its state, older ones are history until they are
+compacted. A write costs one row at the end of one table; a commit costs one sync of the write-ahead log,
+however many writes it contains.
 
-The way there and back takes as long as a good disk needs for a commit. So while commits follow each other and
-are quick, they are waited for on the spot; a disk that is slow, or that nothing was heard of for a while, is
-waited for elsewhere, and whatever else there is to do goes on. A disk that begins to hang is found out by one
-commit.
-
-The journal on disk: one SQLite file, to which records are appended.
-
-Nothing is ever written over: the newest record of an object is its state, older ones are its history until
-they are thrown away. So a write costs one row at the end of one table, and a commit costs one sync of the
-write-ahead log, however many writes it holds.
+A commit runs inline or in a worker thread, by recent fsync latency: handing over to a thread costs about as
+much as a commit on a fast disk. While commits are frequent and fast they run inline; if the disk is slow, or
+its latency is not known from the last second, the commit runs in the thread and the event loop goes on. A
+disk that starts to hang blocks the loop for one commit only.
 """
 
 import asyncio
@@ -29,19 +25,19 @@ from shoal.apiserver.registry.records import Key, Record
 from shoal.cluster.errors import StorageError
 
 _LOCK: Final = "lock"
-_OURS: Final = {_LOCK, "state.db", "token"}
-"""A directory with any of these is a home."""
-_OF_THE_SYSTEM: Final = {"lost+found"}
+_HOME_FILES: Final = {_LOCK, "state.db", "token"}
+"""A directory with any of these files is a home of Shoal."""
+_IGNORED_FILES: Final = {"lost+found"}
 
 
-def take_directory(directory: Path) -> IO[bytes]:
-    """Make the directory if it is not there, and lock it until the file that is returned is closed.
+def lock_directory(directory: Path) -> IO[bytes]:
+    """Create the directory if needed, and lock it until the returned file is closed.
 
-    The lock is the system's: it ends with the process, however that ends.
+    The lock is advisory (flock), so it ends with the process, however that ends.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _refuse_what_is_not_ours(directory)
+        _check_directory(directory)
         path = directory / _LOCK
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
     except OSError as problem:
@@ -51,7 +47,7 @@ def take_directory(directory: Path) -> IO[bytes]:
     except BlockingIOError as problem:
         file.close()
         raise StorageError(
-            f"{directory} is in use by another process: a state has one owner at a time"
+            f"{directory} is in use by another process; stop it, or choose another directory"
         ) from problem
     except OSError as problem:
         file.close()
@@ -59,48 +55,48 @@ def take_directory(directory: Path) -> IO[bytes]:
     return file
 
 
-def _refuse_what_is_not_ours(directory: Path) -> None:
-    """Others are locked out of a home: that must not happen to a directory in which they have something."""
+def _check_directory(directory: Path) -> None:
+    """Refuse a directory with files of other programs: the home is made private to its owner."""
     names = {path.name for path in directory.iterdir()}
-    if names - _OF_THE_SYSTEM and not names & _OURS:
+    if names - _IGNORED_FILES and not names & _HOME_FILES:
         raise StorageError(
-            f"{directory} has files in it, and none of them is Shoal's: name a directory that is empty, "
-            "or not there"
+            f"{directory} contains files that are not Shoal's; choose an empty directory, or one that does "
+            "not exist"
         )
 
 
-QUICK: Final = 0.001
-"""Seconds that everything may stand still for a commit."""
-LATELY: Final = 1.0
-"""Seconds after which what was known of the disk is no news."""
-_WEIGHT: Final = 1 / 8
-"""How much the newest commit counts in the mean."""
-_LONGEST: Final = 0.1
-"""A commit counts as no longer than this: about twenty quick ones outweigh it."""
+INLINE_LATENCY: Final = 0.001
+"""Mean commit latency in seconds up to which commits run inline."""
+LATENCY_MAX_AGE: Final = 1.0
+"""Seconds after which a measured latency is out of date."""
+_NEWEST_WEIGHT: Final = 1 / 8
+"""Weight of the newest commit in the running mean."""
+_MAX_MEASUREMENT: Final = 0.1
+"""Upper bound of one measurement in seconds: about twenty fast commits outweigh a slow one."""
 
 
-class Pace:
-    """A running mean of how long commits take."""
+class CommitLatency:
+    """Running mean of the commit latency."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with a disk that has yet to show that it is quick."""
+        """Start with the assumption that the disk is slow."""
         self._clock = clock
-        self._mean = _LONGEST
-        self._told = -LATELY
+        self._mean = _MAX_MEASUREMENT
+        self._measured_at = -LATENCY_MAX_AGE
 
     @property
-    def is_quick(self) -> bool:
-        """Whether the next commit is likely to be quick."""
-        return self._mean < QUICK and self._clock() - self._told < LATELY
+    def is_low(self) -> bool:
+        """Whether the next commit is expected to be fast."""
+        return self._mean < INLINE_LATENCY and self._clock() - self._measured_at < LATENCY_MAX_AGE
 
-    def time(self, commit: Callable[[], None]) -> None:
-        """Do a commit, and learn from it."""
+    def measure(self, commit: Callable[[], None]) -> None:
+        """Run a commit and update the mean."""
         began = self._clock()
         try:
             commit()
         finally:
-            self._told = self._clock()
-            self._mean += (min(self._told - began, _LONGEST) - self._mean) * _WEIGHT
+            self._measured_at = self._clock()
+            self._mean += (min(self._measured_at - began, _MAX_MEASUREMENT) - self._mean) * _NEWEST_WEIGHT
 
 
 T = TypeVar("T")
@@ -125,8 +121,8 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
-_FEW: Final = 64
-"""Records that are written in next to no time: what takes long is to have them safe."""
+_MAX_INLINE_RECORDS: Final = 64
+"""Maximum number of records in an inline commit; for so few the sync takes most of the time."""
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SELECT: Final = (
     "SELECT version, time, resource, namespace, name, body, deleted FROM records ORDER BY version"
@@ -134,49 +130,49 @@ _SELECT: Final = (
 
 
 class SqliteJournal:
-    """A journal in a directory, which is this process's alone."""
+    """A journal in a directory, which it locks."""
 
-    def __init__(self, directory: Path, pace: Pace | None = None) -> None:
-        """Open the file, or make it; StorageError with one message for people if that cannot be."""
-        self._lock: IO[bytes] = take_directory(directory)
+    def __init__(self, directory: Path, latency: CommitLatency | None = None) -> None:
+        """Open or create the file; StorageError, with a message for users, if that fails."""
+        self._lock: IO[bytes] = lock_directory(directory)
         self._path = directory / FILE
         try:
             self._connection = _open(self._path)
         except BaseException:
             self._lock.close()
             raise
-        self._pace = pace or Pace()
+        self._latency = latency or CommitLatency()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
 
     def load(self) -> tuple[int, Iterator[Record]]:
-        """How far the history has been compacted, and all records, oldest first."""
-        with _problems(self._path, "cannot be read"):
+        """Return the version up to which the history is compacted, and all records, oldest first."""
+        with _storage_errors(self._path, "cannot be read"):
             ((compacted,),) = self._connection.execute("SELECT version FROM compaction")
         return compacted, self._records()
 
     def _records(self) -> Iterator[Record]:
-        with _problems(self._path, "cannot be read"):
+        with _storage_errors(self._path, "cannot be read"):
             for version, time, resource, namespace, name, body, deleted in self._connection.execute(_SELECT):
                 yield Record(version, time, Key(resource, namespace, name), body, bool(deleted))
 
     def append_now(self, records: Sequence[Record]) -> bool:
-        """Keep records without a way to another thread, if the disk was quick lately; whether it was done."""
-        if len(records) > _FEW or not self._pace.is_quick:
+        """Store records inline if recent commits were fast; returns whether it did."""
+        if len(records) > _MAX_INLINE_RECORDS or not self._latency.is_low:
             return False
         self._append(records)
         return True
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Keep all these records, or none: when it returns they are on the disk."""
+        """Store all records or none; they are on disk when this returns."""
         if not self.append_now(records):
             await self._run(lambda: self._append(records))
 
     def _append(self, records: Sequence[Record]) -> None:
         rows = [(r.version, r.time, *r.key, r.body, int(r.deleted)) for r in records]
-        self._pace.time(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
+        self._latency.measure(lambda: self._transact(lambda: self._connection.executemany(_INSERT, rows)))
 
     async def compact(self, version: int, superseded: Sequence[int]) -> None:
-        """Forget records, and that anything was known of what came before `version`."""
+        """Delete superseded records, and note that history before `version` is gone."""
         rows = [(number,) for number in superseded]
 
         def forget() -> None:
@@ -186,7 +182,7 @@ class SqliteJournal:
         await self._run(lambda: self._transact(forget))
 
     async def close(self) -> None:
-        """Let go of the file and of the directory."""
+        """Close the file and unlock the directory."""
         try:
             await self._run(self._connection.close)
         finally:
@@ -197,12 +193,12 @@ class SqliteJournal:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _transact(self, work: Callable[[], object]) -> None:
-        with _problems(self._path, "cannot be written"):
+        with _storage_errors(self._path, "cannot be written"):
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 work()
                 self._connection.execute("COMMIT")
-            except BaseException:  # whatever it is, the next transaction must be able to begin
+            except BaseException:  # roll back after any error, so that the next transaction can start
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
@@ -212,10 +208,10 @@ class SqliteJournal:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection that syncs every commit, to a file that is ours and whole."""
-    with _problems(path, "cannot be opened"):
+    """Open a connection that syncs every commit; the file is checked first."""
+    with _storage_errors(path, "cannot be opened"):
         path.touch(mode=0o600)
-        path.chmod(0o600)  # what SQLite puts beside it has the same mode
+        path.chmod(0o600)  # SQLite gives its -wal and -shm files the same mode
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             _prepare(connection, path)
@@ -226,13 +222,13 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    _check_whose(connection, path)
+    _check_file_format(connection, path)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "locking_mode = NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         plain = " ".join(verdict.split())
-        raise StorageError(f"{path} is damaged ({plain}): nothing was changed; restore it from a copy")
+        raise StorageError(f"{path} is damaged ({plain}); nothing was changed; restore it from a backup")
     if _number(connection, "user_version") == 0:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _SCHEMA:
@@ -240,16 +236,16 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("COMMIT")
 
 
-def _check_whose(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file of somebody else, and one of a Shoal to come."""
-    version, whose = _number(connection, "user_version"), _number(connection, "application_id")
+def _check_file_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file of another program, or of a newer version of Shoal."""
+    version, application_id = _number(connection, "user_version"), _number(connection, "application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if whose != APPLICATION_ID and (tables or version or whose):
-        raise StorageError(f"{path} is a database of another program: nothing was changed")
+    if application_id != APPLICATION_ID and (tables or version or application_id):
+        raise StorageError(f"{path} is a database of another program; nothing was changed")
     if version > SCHEMA_VERSION:
         raise StorageError(
-            f"{path} was written by a newer Shoal (its format is {version}, this one knows "
-            f"{SCHEMA_VERSION}): nothing was changed; use that version"
+            f"{path} was written by a newer version of Shoal (format {version}; this one supports "
+            f"{SCHEMA_VERSION}); nothing was changed; use the newer version"
         )
 
 
@@ -258,25 +254,25 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return found
 
 
-class _problems:  # noqa: N801 - reads as a clause
-    """Turns what SQLite and the system say into one message for people."""
+class _storage_errors:  # noqa: N801 - used like a function
+    """Context manager that converts errors of SQLite and the system to StorageError."""
 
     def __init__(self, path: Path, what: str) -> None:
         self._path = path
         self._what = what
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.Error | OSError):
-            raise StorageError(f"{self._path} {self._what}: {_plain(error)}") from error
+            raise StorageError(f"{self._path} {self._what}: {_message(error)}") from error
 
 
-def _plain(error: sqlite3.Error | OSError) -> str:
+def _message(error: sqlite3.Error | OSError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     text = str(error)
     if "malformed" in text or "not a database" in text:
-        return f"it is damaged ({text}); nothing was changed; restore it from a copy"
+        return f"it is damaged ({text}); nothing was changed; restore it from a backup"
     return text

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.apiserver.credentials import Credentials
-from shoal.apiserver.http.kubelet import NOBODY, Kubelet
+from shoal.apiserver.http.requests import NO_KUBELET, Kubelet
 from shoal.apiserver.http.server import serving
 from shoal.apiserver.registry.registry import Registry
 from tests.k8s.access import Client
@@ -79,7 +79,7 @@ class Embedded:
 
 @contextlib.asynccontextmanager
 async def nobody() -> AsyncIterator[Kubelet]:
-    yield NOBODY
+    yield NO_KUBELET
 
 
 @contextlib.contextmanager

@@ -106,7 +106,7 @@ def test_old_clients_are_told_what_to_do(ground: Playground, monkeypatch: pytest
     monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
     done = ground.api.kubectl("exec", POD, "--", "true")
     assert done.returncode == 1
-    assert "commands are run over WebSockets: use kubectl 1.31 or newer" in done.stderr
+    assert "exec requires a WebSocket; use kubectl 1.31 or newer" in done.stderr
 
 
 # --- without kubectl ---------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_command_that_takes_no_input_ends_with_its_client(ground: Playground) 
 
 def test_a_container_that_has_ended_is_not_there_any_more(ground: Playground) -> None:
     ground.pod(SPACE, "over", "true")
-    ground.ended(ground.kubelet.run_of(SPACE, "over", "a"))
+    ground.ended(ground.kubelet.find_run(SPACE, "over", "a"))
     done = ground.api.kubectl("exec", "over", "--", "true")
     assert (done.returncode, done.stderr) == (
         1,
@@ -219,12 +219,12 @@ REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
         400,
         "v6.channel",
     ),
-    "no protocol": (command("true", "stdout"), (), "", 400, "not none at all"),
+    "no protocol": (command("true", "stdout"), (), "", 400, "not none"),
     "no command": ("exec?stdout=true", (V5,), "", 400, "you must specify a command"),
     "no stream": (command("true"), (V5,), "", 400, "at least 1 of stdin, stdout, stderr"),
     "a container that is not there": ("exec?command=x&stdout=1&container=q", (V5,), "", 400, "is not valid"),
     "another token": (command("true", "stdout"), (V5,), "wrong", 401, "Unauthorized"),
-    "another part of the pod": ("log?follow=true", (V5,), "", 400, "WebSockets are for commands"),
+    "another part of the pod": ("log?follow=true", (V5,), "", 400, "WebSockets are only supported for exec"),
     "an attachment": ("attach?stdout=true", (V5,), "", 405, "kubectl logs -f"),
     "a port": ("portforward?ports=80", (V5,), "", 405, "runs on this machine"),
 }

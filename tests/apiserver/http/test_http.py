@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shoal.apiserver.http.bodies import LARGEST
+from shoal.apiserver.http.bodies import MAX_BODY_BYTES
 from tests.apiserver.http.running import Embedded
 
 JSON = "application/json"
@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
         named("a"),
         says='namespaces "nope" not found',
     ),
-    "a body that is too large": Case("POST", MAPS, 413, "RequestEntityTooLarge", b" " * (LARGEST + 1)),
+    "a body that is too large": Case("POST", MAPS, 413, "RequestEntityTooLarge", b" " * (MAX_BODY_BYTES + 1)),
     "a body of an unknown sort": Case("POST", MAPS, 415, "UnsupportedMediaType", named("a"), "text/plain"),
     "a body that is not protobuf": Case("POST", MAPS, 400, "BadRequest", named("a"), PROTOBUF),
     "our kinds are not known in protobuf": Case("POST", TYJOBS, 400, "BadRequest", b"k8s\x00", PROTOBUF),

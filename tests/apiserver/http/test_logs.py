@@ -24,7 +24,7 @@ def written(ground: Playground) -> str:
     ground.api.client().create("/api/v1/namespaces", {"metadata": {"name": "written"}})
     ground.pod("written", "two", "echo first", "echo other")
     again = ground.run("written", "two", "a", "echo one; echo two; echo three")
-    for run in (again, ground.kubelet.run_of("written", "two", "b")):
+    for run in (again, ground.kubelet.find_run("written", "two", "b")):
         ground.ended(run)
     return "written"
 
@@ -67,7 +67,7 @@ REFUSALS = {
     "get --raw /api/v1/namespaces/written/pods/two/log?container=a&limitBytes=0": "must be greater than 0",
     "get --raw /api/v1/namespaces/written/pods/two/log?container=a&tailLines=-1": "tailLines must be",
     "get --raw /api/v1/namespaces/written/pods/two/log?container=a&sinceTime=noon": "sinceTime must be",
-    "get --raw /api/v1/namespaces/written/pods/two/log?container=a&stream=Stdout": "kept together",
+    "get --raw /api/v1/namespaces/written/pods/two/log?container=a&stream=Stdout": "stored in one log",
     "get --raw /api/v1/namespaces/written/pods/two/log?container=a&sinceTime=2026-01-01T00:00:00Z"
     "&sinceSeconds=1": "is forbidden with sinceSeconds",
 }

@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from shoal.apiserver.http.kubelet import NoKubelet
-from shoal.kubelet.runtime import Consumption, Load
+from shoal.apiserver.http.requests import NoKubelet
+from shoal.kubelet.runtime import ResourceUsage, UsageReport
 from tests.apiserver.http.running import Embedded, embedded_api
 from tests.k8s.fixtures import need_assets
 
-MEASURED = Consumption(
+MEASURED = UsageReport(
     at=1_800_000_000.0,
     window=15,
-    nodes={"n1": Load(0.5, 2**30)},
+    nodes={"n1": ResourceUsage(0.5, 2**30)},
     pods={
-        ("lab", "two"): {"b": Load(0.25, 5 * 2**20), "a": Load(1, 2**20)},
-        ("lab", "gone"): {"a": Load(9, 2**30)},
-        ("den", "one"): {"a": Load(1e-9, 1023)},
+        ("lab", "two"): {"b": ResourceUsage(0.25, 5 * 2**20), "a": ResourceUsage(1, 2**20)},
+        ("lab", "gone"): {"a": ResourceUsage(9, 2**30)},
+        ("den", "one"): {"a": ResourceUsage(1e-9, 1023)},
     },
 )
 
@@ -25,7 +25,7 @@ MEASURED = Consumption(
 class Measuring(NoKubelet):
     """Nobody who runs pods, but knows what they use."""
 
-    def usage(self) -> Consumption:
+    def usage(self) -> UsageReport:
         return MEASURED
 
 

@@ -2,32 +2,42 @@
 
 import pytest
 
-from shoal.apiserver.http.requests import NODE_METRICS, POD_METRICS, Target, target_of
-from shoal.cluster.resources import JOBS, NAMESPACES, NODES, PODS, POOLS, TYJOBS
+from shoal.apiserver.http.requests import NODE_METRICS, POD_METRICS, Target, parse_path
+from shoal.cluster.resources import JOBS, NAMESPACES, NODES, PODS, resource_of
 
 FOUND = {
     "/api/v1/pods": Target(resource=PODS),
     "/api/v1/pods/": Target(resource=PODS),
     "/api/v1/namespaces/x/pods": Target(resource=PODS, namespace="x"),
     "/api/v1/namespaces/x/pods/a": Target(resource=PODS, namespace="x", name="a"),
-    "/api/v1/namespaces/x/pods/a/status": Target(resource=PODS, namespace="x", name="a", part="status"),
-    "/api/v1/namespaces/x/pods/a/binding": Target(resource=PODS, namespace="x", name="a", part="binding"),
-    "/api/v1/namespaces/x/pods/a/eviction": Target(resource=PODS, namespace="x", name="a", part="eviction"),
-    "/api/v1/namespaces/x/pods/a/log": Target(resource=PODS, namespace="x", name="a", part="log"),
-    "/api/v1/namespaces/x/pods/a/exec": Target(resource=PODS, namespace="x", name="a", part="exec"),
-    "/api/v1/namespaces/x/pods/a/attach": Target(resource=PODS, namespace="x", name="a", part="attach"),
+    "/api/v1/namespaces/x/pods/a/status": Target(
+        resource=PODS, namespace="x", name="a", subresource="status"
+    ),
+    "/api/v1/namespaces/x/pods/a/binding": Target(
+        resource=PODS, namespace="x", name="a", subresource="binding"
+    ),
+    "/api/v1/namespaces/x/pods/a/eviction": Target(
+        resource=PODS, namespace="x", name="a", subresource="eviction"
+    ),
+    "/api/v1/namespaces/x/pods/a/log": Target(resource=PODS, namespace="x", name="a", subresource="log"),
+    "/api/v1/namespaces/x/pods/a/exec": Target(resource=PODS, namespace="x", name="a", subresource="exec"),
+    "/api/v1/namespaces/x/pods/a/attach": Target(
+        resource=PODS, namespace="x", name="a", subresource="attach"
+    ),
     "/apis/metrics.k8s.io/v1beta1/nodes/a": Target(resource=NODE_METRICS, name="a"),
     "/apis/metrics.k8s.io/v1beta1/namespaces/x/pods": Target(resource=POD_METRICS, namespace="x"),
     "/apis/metrics.k8s.io/v1beta1/pods": Target(resource=POD_METRICS),
-    "/api/v1/namespaces/x/bindings": Target(resource=PODS, namespace="x", part="binding"),
+    "/api/v1/namespaces/x/bindings": Target(resource=PODS, namespace="x", subresource="binding"),
     "/api/v1/namespaces/x/pods/status": Target(resource=PODS, namespace="x", name="status"),
     "/api/v1/namespaces": Target(resource=NAMESPACES),
     "/api/v1/namespaces/x": Target(resource=NAMESPACES, name="x"),
-    "/api/v1/namespaces/x/status": Target(resource=NAMESPACES, name="x", part="status"),
+    "/api/v1/namespaces/x/status": Target(resource=NAMESPACES, name="x", subresource="status"),
     "/api/v1/nodes/a": Target(resource=NODES, name="a"),
     "/apis/batch/v1/namespaces/x/jobs/a": Target(resource=JOBS, namespace="x", name="a"),
-    "/apis/tyrl.io/v1alpha1/tyjobs": Target(resource=TYJOBS),
-    "/apis/resource.aibee.cn/v1alpha1/pools/a/status": Target(resource=POOLS, name="a", part="status"),
+    "/apis/tyrl.io/v1alpha1/tyjobs": Target(resource=resource_of("TYJob")),
+    "/apis/resource.aibee.cn/v1alpha1/pools/a/status": Target(
+        resource=resource_of("Pool"), name="a", subresource="status"
+    ),
 }
 NOWHERE = [
     "",
@@ -62,12 +72,12 @@ NOWHERE = [
 
 @pytest.mark.parametrize("path", FOUND)
 def test_a_path_leads_to(path: str) -> None:
-    assert target_of(path) == FOUND[path]
+    assert parse_path(path) == FOUND[path]
 
 
 @pytest.mark.parametrize("path", NOWHERE)
 def test_a_path_leads_nowhere(path: str) -> None:
-    assert target_of(path) is None
+    assert parse_path(path) is None
 
 
 METHODS = {
@@ -87,6 +97,6 @@ METHODS = {
 
 @pytest.mark.parametrize("path", METHODS)
 def test_what_can_be_done_there(path: str) -> None:
-    target = target_of(path)
+    target = parse_path(path)
     assert target is not None
     assert " ".join(sorted(target.methods)) == METHODS[path]

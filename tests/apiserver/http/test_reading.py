@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.datastructures import QueryParams
 
-from shoal.apiserver.http.representations import Shaper
+from shoal.apiserver.http.responses import Representation
 from shoal.cluster.port import Page
-from shoal.cluster.resources import CONFIG_MAPS, RESOURCES, Object, Resource
+from shoal.cluster.resources import CONFIG_MAPS, Object, Resource, resources
 from tests.apiserver.http.running import Embedded
 
 JSON = "application/json"
@@ -93,9 +93,9 @@ INCLUDED: dict[str, str | None] = {
 @pytest.mark.parametrize("query", INCLUDED)
 def test_a_row_comes_with_what_is_wanted_of_its_object(api: Embedded, maps: str, query: str) -> None:
     found = api.ask("GET", f"{maps}/a?{query}", headers={"Accept": TABLE}).json
-    thing = found["rows"][0].get("object", {})
-    assert thing.get("kind") == INCLUDED[query]
-    assert thing.get("metadata", {}).get("name") == ((thing and "a") or None)
+    obj = found["rows"][0].get("object", {})
+    assert obj.get("kind") == INCLUDED[query]
+    assert obj.get("metadata", {}).get("name") == ((obj and "a") or None)
     assert (
         found["metadata"]["resourceVersion"] == api.client().get(f"{maps}/a")["metadata"]["resourceVersion"]
     )
@@ -114,7 +114,7 @@ def test_json_is_given_to_whoever_takes_it(api: Embedded, maps: str, accept: str
     assert api.ask("GET", f"{maps}/a", headers={"Accept": accept}).json["kind"] == "ConfigMap"
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.full_name)
+@pytest.mark.parametrize("resource", resources(), ids=lambda resource: resource.full_name)
 def test_every_resource_is_discovered_where_it_is(api: Embedded, resource: Resource[Object]) -> None:
     root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     told = {entry["name"]: entry for entry in api.client().get(root)["resources"]}
@@ -150,7 +150,7 @@ def _flat(resources: list[Object]) -> Any:  # noqa: ANN401 - pairs
 
 def test_every_reference_in_the_schemas_leads_somewhere(api: Embedded) -> None:
     paths = api.client().get("/openapi/v3")["paths"]
-    assert len(paths) == len({resource.api_version for resource in RESOURCES})
+    assert len(paths) == len({resource.api_version for resource in resources()})
     for place in paths.values():
         answer = api.ask("GET", place["serverRelativeURL"])
         schemas = answer.json["components"]["schemas"]
@@ -190,8 +190,8 @@ async def test_others_have_their_turn_while_a_long_table_is_made() -> None:
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(take_turns())
-    shaper = Shaper(CONFIG_MAPS, "Table", QueryParams(), lambda: 0.0)
-    made = json.loads(await shaper.page(Page(items=texts, version="1")))
+    representation = Representation(CONFIG_MAPS, "Table", QueryParams(), lambda: 0.0)
+    made = json.loads(await representation.encode_page(Page(items=texts, version="1")))
     other.cancel()
     assert ([row["cells"][0] for row in made["rows"]], made["metadata"]) == (
         ["a"] * 1000,

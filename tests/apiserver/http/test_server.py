@@ -69,7 +69,7 @@ def test_no_other_name_of_the_server_opens_a_path(api: Embedded, host: str) -> N
 def test_nobody_is_impersonated(api: Embedded) -> None:
     answer = api.ask("GET", PODS, headers={"Impersonate-User": "bob"})
     assert (answer.code, answer.json["reason"]) == (403, "Forbidden")
-    assert "impersonated" in answer.json["message"]
+    assert "impersonation is not supported" in answer.json["message"]
 
 
 def test_the_scheme_is_written_as_one_likes(api: Embedded) -> None:
@@ -152,7 +152,7 @@ async def test_a_certificate_that_cannot_be_renewed_is_tried_again(
     async with Registry() as registry, serving(registry, credentials) as url:
         first = await shown_certificate(credentials, url)
         credentials.certificate.write_bytes(b"nonsense")
-        while "looked at again later" not in caplog.text:
+        while "cannot renew the certificate, will retry" not in caplog.text:
             assert await shown_certificate(credentials, url) == first
         credentials.certificate.unlink()
         while await shown_certificate(credentials, url) == first:
@@ -172,7 +172,7 @@ async def test_a_client_that_keeps_its_connection_does_not_hold_up_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be waited for until the time for requests is over, which never is here."""
-    monkeypatch.setattr(server, "_LAST_SECONDS", 10**6)
+    monkeypatch.setattr(server, "_SHUTDOWN_SECONDS", 10**6)
     credentials = Credentials(tmp_path)
     tls = ssl.create_default_context(cafile=str(credentials.authority))
     async with Registry() as registry:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shoal.apiserver.http.exec_session import Command, Session
+from shoal.apiserver.http.remote_command import Command, Session
 from shoal.cluster.errors import BadRequestError
 
 BOTH = Command(argv=["x"], stdin=True, stdout=True, stderr=False, tty=False)
@@ -140,7 +140,7 @@ async def test_a_command_that_wants_no_more_input_still_tells_how_it_ends() -> N
     "failure, reason, words",
     [
         (BadRequestError("no such command"), "BadRequest", "no such command"),
-        (ZeroDivisionError("oops"), "InternalError", "its log says more"),
+        (ZeroDivisionError("oops"), "InternalError", "see the server's log"),
     ],
     ids=["a refusal", "a fault"],
 )

@@ -51,7 +51,7 @@ def told(events: list[Any]) -> list[tuple[str, str]]:
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Home]:
     credentials = Credentials(tmp_path)
-    registry = Registry(retention=Retention(changes=20, seconds=1e9), bookmark_every=0.05)
+    registry = Registry(retention=Retention(changes=20, seconds=1e9), bookmark_interval=0.05)
     async with registry, serving(registry, credentials) as url, client(credentials) as speaking:
         running = Home(registry, speaking, url)
         yield running

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from shoal.apiserver.registry.journal import Journal
+from shoal.apiserver.registry.records import Journal
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
 from shoal.cluster.port import Cluster
@@ -28,7 +28,7 @@ class Clock:
 async def opened(
     journal: Journal | None = None, clock: Clock | None = None, retention: Retention | None = None
 ) -> AsyncIterator[Registry]:
-    registry = Registry(journal, clock=clock or Clock(), dice=random.Random(1), retention=retention)
+    registry = Registry(journal, clock=clock or Clock(), rng=random.Random(1), retention=retention)
     async with registry:
         yield registry
 
@@ -64,7 +64,7 @@ def owned_by(owner: Object, *, blocks: bool | None = None) -> Object:
 
 
 async def names(registry: Cluster, resource: Resource[Object]) -> list[str]:
-    return [thing["metadata"]["name"] for thing in (await registry.list(resource)).items]
+    return [obj["metadata"]["name"] for obj in (await registry.list(resource)).items]
 
 
 __all__ = [

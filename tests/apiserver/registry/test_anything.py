@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.api.kinds import OWN_KINDS
+from shoal.api import registry as kind_registry
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.errors import ClusterError, InternalError
 from shoal.cluster.port import Deletion
-from shoal.cluster.resources import BY_KIND, PODS, Object, Resource
+from shoal.cluster.resources import PODS, Object, Resource, by_kind
 from tests.api import test_crds
 from tests.apiserver.registry import test_kinds
 from tests.apiserver.registry.objects import opened
@@ -18,9 +18,9 @@ from tests.apiserver.registry.objects import opened
 GOOD: list[tuple[Resource[Object], Object]] = [
     *((row[0], row[1]) for row in test_kinds.FILLED.values()),
     *(
-        (BY_KIND[kind.api_version, kind.kind], raw | {"metadata": {"name": "a"}})
+        (by_kind()[kind.api_version, kind.kind], raw | {"metadata": {"name": "a"}})
         for kind, raw in test_crds.GOOD
-        if kind in OWN_KINDS
+        if kind in kind_registry.kinds()
     ),
 ]
 METADATA = {
@@ -84,7 +84,7 @@ async def tried(registry: Registry, resource: Resource[Object], good: Object, ba
         lambda: registry.patch_status(resource, name, patch=bad),
         lambda: registry.patch_status(resource, name, patch={"status": bad.get("spec")}),
         lambda: registry.update(resource, bad, status=True),
-        lambda: registry.delete(resource, name, how=Deletion(propagation="Foreground")),
+        lambda: registry.delete(resource, name, deletion=Deletion(propagation="Foreground")),
     ]
     for attempt in attempts:
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.errors import ConflictError, ForbiddenError, NotFoundError
-from shoal.cluster.port import Deletion, Where
+from shoal.cluster.port import Deletion, Selector
 from shoal.cluster.resources import CONFIG_MAPS, PODS, PRIORITY_CLASSES, Object
 from tests.apiserver.registry.objects import config_map, names, opened, pod
 
@@ -29,13 +29,13 @@ PODS_THAT_GO_AT_ONCE: dict[str, tuple[str | None, str, Deletion]] = {
 
 @pytest.mark.parametrize("case", PODS_THAT_GO_AT_ONCE)
 async def test_some_pods_go_at_once(case: str) -> None:
-    node, phase, how = PODS_THAT_GO_AT_ONCE[case]
+    node, phase, deletion = PODS_THAT_GO_AT_ONCE[case]
     async with opened() as registry:
         await registry.create(PODS, pod())
         if node:
             await registry.bind("a", "default", node)
         await registry.patch_status(PODS, "a", patch={"status": {"phase": phase}})
-        assert await registry.delete(PODS, "a", how=how) is None
+        assert await registry.delete(PODS, "a", deletion=deletion) is None
         with pytest.raises(NotFoundError):
             await registry.get(PODS, "a")
 
@@ -57,7 +57,7 @@ async def test_a_pod_that_runs_is_given_a_grace(case: str) -> None:
     async with opened() as registry:
         await running(registry)
         for grace in graces:
-            await registry.delete(PODS, "a", how=Deletion(grace=grace))
+            await registry.delete(PODS, "a", deletion=Deletion(grace=grace))
         metadata = (await registry.get(PODS, "a"))["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == seconds
         assert metadata["deletionTimestamp"] == f"2027-01-15T{end}Z"
@@ -91,10 +91,10 @@ async def test_a_pod_needs_its_grace_and_its_finalizers_to_be_over() -> None:
         await registry.delete(PODS, "a")
         await registry.patch(PODS, "a", patch={"metadata": {"finalizers": None}})
         assert await names(registry, PODS) == ["a"]
-        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        await registry.delete(PODS, "a", deletion=Deletion(grace=0))
         assert await names(registry, PODS) == []
         await running(registry, finalizers=[HOLD])
-        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        await registry.delete(PODS, "a", deletion=Deletion(grace=0))
         assert await names(registry, PODS) == ["a"]
         await registry.patch(PODS, "a", patch={"metadata": {"finalizers": None}})
         assert await names(registry, PODS) == []
@@ -105,7 +105,7 @@ async def test_what_becomes_of_dependents_may_be_decided_again() -> None:
         await registry.create(CONFIG_MAPS, config_map(finalizers=[HOLD]))
         await registry.create(CONFIG_MAPS, config_map("d"))
         await registry.delete(CONFIG_MAPS, "c")
-        again = await registry.delete(CONFIG_MAPS, "c", how=Deletion(propagation="Foreground"))
+        again = await registry.delete(CONFIG_MAPS, "c", deletion=Deletion(propagation="Foreground"))
         assert again is not None
         assert again["metadata"]["finalizers"] == [HOLD]
 
@@ -113,12 +113,12 @@ async def test_what_becomes_of_dependents_may_be_decided_again() -> None:
 async def test_only_the_one_that_is_meant_is_deleted() -> None:
     async with opened() as registry:
         made = await registry.create(CONFIG_MAPS, config_map())
-        for how in (Deletion(uid="other"), Deletion(version="1")):
+        for deletion in (Deletion(uid="other"), Deletion(version="1")):
             with pytest.raises(ConflictError, match="in the precondition"):
-                await registry.delete(CONFIG_MAPS, "c", how=how)
+                await registry.delete(CONFIG_MAPS, "c", deletion=deletion)
         metadata = made["metadata"]
-        how = Deletion(uid=metadata["uid"], version=metadata["resourceVersion"])
-        assert await registry.delete(CONFIG_MAPS, "c", how=how) is None
+        deletion = Deletion(uid=metadata["uid"], version=metadata["resourceVersion"])
+        assert await registry.delete(CONFIG_MAPS, "c", deletion=deletion) is None
 
 
 async def test_the_last_text_of_an_object_has_the_version_of_its_end() -> None:
@@ -138,8 +138,8 @@ async def test_all_that_are_selected_are_deleted() -> None:
     async with opened() as registry:
         for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
             await registry.create(CONFIG_MAPS, config_map(name, labels={"team": team}))
-        gone = await registry.delete_all(CONFIG_MAPS, Where(namespace="default", labels="team=x"))
-        assert [thing["metadata"]["name"] for thing in gone] == ["a", "c"]
+        gone = await registry.delete_all(CONFIG_MAPS, Selector(namespace="default", labels="team=x"))
+        assert [obj["metadata"]["name"] for obj in gone] == ["a", "c"]
         assert await names(registry, CONFIG_MAPS) == ["b"]
 
 

@@ -27,8 +27,8 @@ async def make(registry: Registry, *rows: str) -> None:
 async def left(registry: Registry) -> str:
     """What is there, in the same words; `-` is being deleted."""
     found = []
-    for thing in (await registry.list(CONFIG_MAPS)).items:
-        metadata = thing["metadata"]
+    for obj in (await registry.list(CONFIG_MAPS)).items:
+        metadata = obj["metadata"]
         going = "-" if "deletionTimestamp" in metadata else ""
         owners = " ".join(reference["name"] for reference in metadata.get("ownerReferences", ()))
         found.append(f"{going}{metadata['name']}" + (f":{owners}" if owners else ""))
@@ -60,7 +60,7 @@ async def test_dependents_go_with_their_owner(case: str) -> None:
     rows, propagation, expected = CASES[case]
     async with opened() as registry:
         await make(registry, *rows)
-        await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+        await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
         assert await left(registry) == expected
 
 
@@ -69,12 +69,12 @@ async def test_all_go_when_what_held_them_is_gone(case: str) -> None:
     rows, propagation, _ = CASES[case]
     async with opened() as registry:
         await make(registry, *rows)
-        await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
-        for thing in (await registry.list(CONFIG_MAPS)).items:
-            if FINALIZER in thing["metadata"].get("finalizers", ()):
-                kept = [name for name in thing["metadata"]["finalizers"] if name != FINALIZER]
+        await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
+        for obj in (await registry.list(CONFIG_MAPS)).items:
+            if FINALIZER in obj["metadata"].get("finalizers", ()):
+                kept = [name for name in obj["metadata"]["finalizers"] if name != FINALIZER]
                 patch: Object = {"metadata": {"finalizers": kept}}
-                await registry.patch(CONFIG_MAPS, thing["metadata"]["name"], patch=patch)
+                await registry.patch(CONFIG_MAPS, obj["metadata"]["name"], patch=patch)
         assert await left(registry) == ""
 
 
@@ -84,7 +84,7 @@ async def test_those_that_own_each_other_go_together() -> None:
             await make(registry, "a", "b:a!")
             back = [owned_by(await registry.get(CONFIG_MAPS, "b"), blocks=True)]
             await registry.patch(CONFIG_MAPS, "a", patch={"metadata": {"ownerReferences": back}})
-            await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+            await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
             assert await left(registry) == ""
 
 
@@ -92,7 +92,7 @@ async def test_an_owner_may_have_many_dependents() -> None:
     for propagation in ("Background", "Foreground", "Orphan"):
         async with opened() as registry:
             await make(registry, "a", *(f"b{i}:a!" for i in range(1500)))
-            await registry.delete(CONFIG_MAPS, "a", how=Deletion(propagation=propagation))
+            await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
             assert len((await registry.list(CONFIG_MAPS)).items) == (1500 if propagation == "Orphan" else 0)
 
 
@@ -100,7 +100,7 @@ async def test_chains_may_be_long() -> None:
     for propagation in ("Background", "Foreground"):
         async with opened() as registry:
             await make(registry, "c0", *(f"c{i + 1}:c{i}!" for i in range(1500)))
-            await registry.delete(CONFIG_MAPS, "c0", how=Deletion(propagation=propagation))
+            await registry.delete(CONFIG_MAPS, "c0", deletion=Deletion(propagation=propagation))
             assert await left(registry) == ""
 
 
@@ -154,10 +154,10 @@ async def test_a_pod_that_runs_is_given_its_grace_when_its_owner_goes() -> None:
         made = await registry.create(JOBS, job())
         await registry.create(PODS, pod(ownerReferences=[owned_by(made, blocks=True)]))
         await registry.bind("a", "default", "n")
-        await registry.delete(JOBS, "j", how=Deletion(propagation="Foreground"))
+        await registry.delete(JOBS, "j", deletion=Deletion(propagation="Foreground"))
         assert (await registry.get(PODS, "a"))["metadata"]["deletionGracePeriodSeconds"] == 30
         assert (await registry.get(JOBS, "j"))["metadata"]["finalizers"] == ["foregroundDeletion"]
-        await registry.delete(PODS, "a", how=Deletion(grace=0))
+        await registry.delete(PODS, "a", deletion=Deletion(grace=0))
         assert await names(registry, JOBS) == []
 
 
@@ -211,5 +211,5 @@ async def test_what_a_namespace_is_kept_by_is_not_its_users_to_change() -> None:
 async def test_a_namespace_that_every_cluster_has_comes_back() -> None:
     async with opened() as registry:
         await registry.delete(NAMESPACES, "kube-node-lease")
-        await registry.tidy()
+        await registry.clean_up()
         assert "kube-node-lease" in await names(registry, NAMESPACES)

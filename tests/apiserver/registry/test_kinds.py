@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from shoal.api.kinds import OWN_KINDS, Kind
+from shoal.api import registry as kind_registry
+from shoal.api.kinds import Kind
 from shoal.cluster.errors import BadRequestError, InvalidError
 from shoal.cluster.resources import (
     BUDGETS,
-    BY_KIND,
     CONFIG_MAPS,
     EVENTS,
     JOBS,
@@ -19,11 +19,12 @@ from shoal.cluster.resources import (
     SERVICES,
     Object,
     Resource,
+    by_kind,
 )
 from tests.api import test_crds
 from tests.apiserver.registry.objects import config_map, job, opened, pod
 
-OWN = [(kind, raw) for kind, raw in test_crds.GOOD if kind in OWN_KINDS]
+OWN = [(kind, raw) for kind, raw in test_crds.GOOD if kind in kind_registry.kinds()]
 
 
 @pytest.mark.parametrize("kind, raw", OWN, ids=lambda value: getattr(value, "kind", ""))
@@ -32,16 +33,16 @@ async def test_our_kinds_are_kept_as_an_api_server_with_our_crds_keeps_them(kind
     expected = test_crds.defaulted(schema, test_crds.pruned(schema, raw))
     async with opened() as registry:
         body = raw | {"metadata": {"name": "a"}, "unknown": 1}
-        made = await registry.create(BY_KIND[kind.api_version, kind.kind], body)
+        made = await registry.create(by_kind()[kind.api_version, kind.kind], body)
         assert made.get("spec") == expected.get("spec")
         assert set(made) - {"spec"} == {"apiVersion", "kind", "metadata"}
 
 
-def at(thing: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
+def at(obj: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
     """What is at a path such as `spec/containers/0`; `~` stands for a slash in a name."""
     for step in path.split("/"):
-        thing = thing[int(step)] if step.isdigit() else thing.get(step.replace("~", "/"))
-    return thing
+        obj = obj[int(step)] if step.isdigit() else obj.get(step.replace("~", "/"))
+    return obj
 
 
 CONTAINER = "spec/containers/0"

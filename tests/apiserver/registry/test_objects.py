@@ -18,12 +18,12 @@ from shoal.cluster.resources import (
     LEASES,
     NAMESPACES,
     PODS,
-    POOLS,
     PRIORITY_CLASSES,
     SECRETS,
     SERVICES,
     Object,
     Resource,
+    resource_of,
 )
 from tests.apiserver.registry.objects import as_port, config_map, names, opened, pod
 
@@ -35,7 +35,7 @@ async def test_a_new_cluster_has_what_every_cluster_has() -> None:
     async with opened() as registry:
         assert await names(as_port(registry), NAMESPACES) == ALWAYS
         classes = (await registry.list(PRIORITY_CLASSES)).items
-        assert {thing["metadata"]["name"]: thing["value"] for thing in classes} == {
+        assert {obj["metadata"]["name"]: obj["value"] for obj in classes} == {
             "system-cluster-critical": 2_000_000_000,
             "system-node-critical": 2_000_001_000,
         }
@@ -63,7 +63,7 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
     "a finalizer without a domain": (PODS, pod(finalizers=["a"]), InvalidError, "metadata.finalizers[0]"),
     "half an owner": (PODS, pod(ownerReferences=[{"kind": "A", "name": "b"}]), InvalidError, "uid"),
     "a version": (PODS, pod(resourceVersion="1"), InternalError, "resourceVersion should not be set"),
-    "another kind": (PODS, pod() | {"kind": "Node"}, BadRequestError, "no kind of pods"),
+    "another kind": (PODS, pod() | {"kind": "Node"}, BadRequestError, "kind must be Pod for pods"),
     "no metadata to speak of": (PODS, {"metadata": []}, BadRequestError, "metadata"),
     "no JSON": (PODS, {"metadata": {"name": 1j}}, BadRequestError, "not JSON"),
     "a namespace that is no label": (NAMESPACES, {"metadata": {"name": "a.b"}}, InvalidError, "DNS label"),
@@ -123,7 +123,7 @@ async def test_what_cannot_be_is_not_made(case: str) -> None:
 async def test_names_are_generated() -> None:
     async with opened() as registry:
         made = [await registry.create(PODS, pod("", generateName="run-")) for _ in range(20)]
-        found = {thing["metadata"]["name"] for thing in made}
+        found = {obj["metadata"]["name"] for obj in made}
         assert len(found) == 20
         assert all(name.startswith("run-") and len(name) == 9 for name in found)
 
@@ -137,7 +137,7 @@ async def test_a_dry_run_tells_what_would_be_and_leaves_nothing() -> None:
             await registry.get(PODS, "a")
         assert registry.version == version
         await registry.create(PODS, pod())
-        assert await registry.delete(PODS, "a", how=Deletion(dry_run=True)) is None
+        assert await registry.delete(PODS, "a", deletion=Deletion(dry_run=True)) is None
         assert await names(as_port(registry), PODS) == ["a"]
 
 
@@ -167,10 +167,10 @@ async def test_an_update_that_changes_nothing_makes_no_version() -> None:
 
 
 def nested(levels: int) -> Object:
-    thing: Object = {}
+    obj: Object = {}
     for _ in range(levels):
-        thing = {"a": thing}
-    return thing
+        obj = {"a": obj}
+    return obj
 
 
 REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
@@ -237,16 +237,18 @@ async def test_some_of_a_pod_may_change_and_counts(case: str) -> None:
 
 async def test_status_is_written_apart() -> None:
     async with opened() as registry:
-        made = await registry.create(POOLS, {"metadata": {"name": "p"}, "spec": {}, "status": {"nodes": 1}})
+        made = await registry.create(
+            resource_of("Pool"), {"metadata": {"name": "p"}, "spec": {}, "status": {"nodes": 1}}
+        )
         assert "status" not in made
         patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"disableSharing": True}, "status": {"nodes": 2}}
-        of_status = await registry.patch_status(POOLS, "p", patch=patch)
+        of_status = await registry.patch_status(resource_of("Pool"), "p", patch=patch)
         assert (of_status["status"], of_status["spec"]) == ({"nodes": 2}, made["spec"])
         assert "labels" not in of_status["metadata"]
-        of_spec = await registry.patch(POOLS, "p", patch=patch | {"status": {"nodes": 3}})
+        of_spec = await registry.patch(resource_of("Pool"), "p", patch=patch | {"status": {"nodes": 3}})
         assert (of_spec["status"], of_spec["spec"]["disableSharing"]) == ({"nodes": 2}, True)
-        assert [thing["metadata"]["generation"] for thing in (made, of_status, of_spec)] == [1, 1, 2]
-        replaced = await registry.update(POOLS, of_spec | {"status": {"nodes": 9}}, status=True)
+        assert [obj["metadata"]["generation"] for obj in (made, of_status, of_spec)] == [1, 1, 2]
+        replaced = await registry.update(resource_of("Pool"), of_spec | {"status": {"nodes": 9}}, status=True)
         assert replaced["status"] == {"nodes": 9}
 
 

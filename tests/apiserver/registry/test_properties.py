@@ -13,7 +13,7 @@ from shoal.apiserver.registry.records import Record
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
 from shoal.cluster.errors import ClusterError, StorageError
-from shoal.cluster.port import Deletion, Where
+from shoal.cluster.port import Deletion, Selector
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource
 from tests.apiserver.registry.objects import Clock, config_map, owned_by, pod
 
@@ -89,13 +89,13 @@ async def do(registry: Registry, operation: Operation) -> None:
                 finalizers = ["a.b/c"] if value else None
                 await registry.patch(CONFIG_MAPS, name, patch={"metadata": {"finalizers": finalizers}})
             case "delete":
-                await registry.delete(CONFIG_MAPS, name, how=Deletion(propagation=value))
+                await registry.delete(CONFIG_MAPS, name, deletion=Deletion(propagation=value))
             case "pod":
                 namespace = name if value else "default"
                 await registry.create(PODS, pod(name, namespace=namespace))
                 await registry.bind(name, namespace, "n")
             case "end":
-                await registry.delete(PODS, name, how=Deletion(grace=value))
+                await registry.delete(PODS, name, deletion=Deletion(grace=value))
             case "namespace" if value:
                 await registry.create(NAMESPACES, {"metadata": {"name": name}})
             case "namespace":
@@ -112,21 +112,21 @@ async def create(registry: Registry, name: str, owner: str) -> None:
 
 
 def opened(journal: TestJournal, changes: int = 10_000) -> Registry:
-    return Registry(journal, clock=Clock(), dice=random.Random(1), retention=Retention(changes=changes))
+    return Registry(journal, clock=Clock(), rng=random.Random(1), retention=Retention(changes=changes))
 
 
-def identity(thing: Object) -> tuple[str, str]:
-    return thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
+def identity(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 async def replayed(
-    registry: Registry, resource: Resource[Object], where: Where, version: str, end: int
+    registry: Registry, resource: Resource[Object], selector: Selector, version: str, end: int
 ) -> dict[tuple[str, str], Object]:
     """What a watcher has put together that begins with a list, and follows until a version."""
-    page = await registry.list(resource, where, at=version)
-    found = {identity(thing): thing for thing in page.items}
+    page = await registry.list(resource, selector, at=version)
+    found = {identity(obj): obj for obj in page.items}
     last = int(version)
-    async with registry.watch(resource, where, version=version, timeout=0) as events:
+    async with registry.watch(resource, selector, version=version, timeout=0) as events:
         async for event in events:
             assert int(event.version) > last, "in order, and each once"
             last = int(event.version)
@@ -157,10 +157,10 @@ def test_a_list_is_what_a_watcher_has_seen_by_then(
             begin = data.draw(st.integers(start, last))
             end = data.draw(st.integers(begin, last))
             for resource in RESOURCES:
-                where = Where(labels=labels)
-                page = await registry.list(resource, where, at=str(end))
-                expected = {identity(thing): thing for thing in page.items}
-                assert await replayed(registry, resource, where, str(begin), end) == expected
+                selector = Selector(labels=labels)
+                page = await registry.list(resource, selector, at=str(end))
+                expected = {identity(obj): obj for obj in page.items}
+                assert await replayed(registry, resource, selector, str(begin), end) == expected
 
     asyncio.run(run())
 

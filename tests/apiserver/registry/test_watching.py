@@ -7,22 +7,25 @@ import pytest
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
 from shoal.cluster.errors import BadRequestError, GoneError, UnavailableError
-from shoal.cluster.port import EVERYWHERE, Event, Where
+from shoal.cluster.port import EVERYTHING, Selector, WatchEvent
 from shoal.cluster.resources import CONFIG_MAPS, EVENTS, PODS, Object, Resource
 from tests.apiserver.registry.objects import Clock, config_map, names, opened, pod
 
 Seen = tuple[str, str]
 
 
-def seen(event: Event[Object]) -> Seen:
+def seen(event: WatchEvent[Object]) -> Seen:
     return event.type, event.object["metadata"]["name"] if event.object else ""
 
 
 async def all_of(
-    registry: Registry, version: str, where: Where = EVERYWHERE, resource: Resource[Object] = CONFIG_MAPS
+    registry: Registry,
+    version: str,
+    selector: Selector = EVERYTHING,
+    resource: Resource[Object] = CONFIG_MAPS,
 ) -> list[Seen]:
     """What a watch sees that ends when there is nothing more."""
-    async with registry.watch(resource, where, version=version, timeout=0) as events:
+    async with registry.watch(resource, selector, version=version, timeout=0) as events:
         return [seen(event) async for event in events if event.type != "BOOKMARK"]
 
 
@@ -51,29 +54,33 @@ async def test_a_watcher_sees_what_enters_and_leaves_its_selection() -> None:
         await label(registry, "a", "y")
         left = registry.version
         await registry.delete(CONFIG_MAPS, "a")
-        where = Where(labels="team=x")
-        assert await all_of(registry, start, where) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
-        async with registry.watch(CONFIG_MAPS, where, version=start, timeout=0) as events:
+        selector = Selector(labels="team=x")
+        assert await all_of(registry, start, selector) == [
+            ("ADDED", "a"),
+            ("MODIFIED", "a"),
+            ("DELETED", "a"),
+        ]
+        async with registry.watch(CONFIG_MAPS, selector, version=start, timeout=0) as events:
             *_, last = [event async for event in events if event.object]
         assert last.version == left
         assert last.object is not None
         assert last.object["metadata"] == matching["metadata"] | {"resourceVersion": left}
 
 
-WHERE: dict[str, tuple[Where, list[str]]] = {
-    "everywhere": (Where(), ["a", "b", "c"]),
-    "a namespace": (Where(namespace="default"), ["a", "b"]),
-    "no such namespace": (Where(namespace="no"), []),
-    "a label": (Where(labels="team=x"), ["a", "c"]),
-    "a label and a namespace": (Where(namespace="kube-system", labels="team=x"), ["c"]),
-    "a field": (Where(fields="metadata.name=b"), ["b"]),
-    "a namespace by field": (Where(fields="metadata.namespace!=default"), ["c"]),
+WHERE: dict[str, tuple[Selector, list[str]]] = {
+    "everywhere": (Selector(), ["a", "b", "c"]),
+    "a namespace": (Selector(namespace="default"), ["a", "b"]),
+    "no such namespace": (Selector(namespace="no"), []),
+    "a label": (Selector(labels="team=x"), ["a", "c"]),
+    "a label and a namespace": (Selector(namespace="kube-system", labels="team=x"), ["c"]),
+    "a field": (Selector(fields="metadata.name=b"), ["b"]),
+    "a namespace by field": (Selector(fields="metadata.namespace!=default"), ["c"]),
 }
 
 
 @pytest.mark.parametrize("case", WHERE)
 async def test_lists_and_watches_select_alike(case: str) -> None:
-    where, expected = WHERE[case]
+    selector, expected = WHERE[case]
     async with opened() as registry:
         start = registry.version
         for name, team, namespace in (
@@ -83,10 +90,10 @@ async def test_lists_and_watches_select_alike(case: str) -> None:
         ):
             body = config_map(name, labels={"team": team}, namespace=namespace)
             await registry.create(CONFIG_MAPS, body)
-        page = await registry.list(CONFIG_MAPS, where)
-        assert [thing["metadata"]["name"] for thing in page.items] == expected
-        assert [name for _, name in await all_of(registry, start, where)] == expected
-        assert [name for _, name in await all_of(registry, "", where)] == expected
+        page = await registry.list(CONFIG_MAPS, selector)
+        assert [obj["metadata"]["name"] for obj in page.items] == expected
+        assert [name for _, name in await all_of(registry, start, selector)] == expected
+        assert [name for _, name in await all_of(registry, "", selector)] == expected
 
 
 async def test_a_watcher_follows_while_others_write() -> None:
@@ -101,7 +108,7 @@ async def test_a_watcher_follows_while_others_write() -> None:
 
 
 async def test_an_idle_watcher_is_told_how_far_it_has_come() -> None:
-    registry = Registry(bookmark_every=0.001)
+    registry = Registry(bookmark_interval=0.001)
     async with registry, registry.watch(PODS, version=registry.version) as events:
         first = await anext(events)
         assert (first.type, first.object, first.version) == ("BOOKMARK", None, registry.version)
@@ -192,7 +199,7 @@ async def test_history_is_forgotten_when_it_is_old() -> None:
         clock.now += 30
         await registry.create(CONFIG_MAPS, config_map("d"))
         clock.now += 31
-        await registry.tidy()
+        await registry.clean_up()
         assert await all_of(registry, old) == [("ADDED", "d")]
         with pytest.raises(GoneError):
             await all_of(registry, str(int(old) - 1))
@@ -206,7 +213,7 @@ async def test_events_are_forgotten_after_an_hour() -> None:
             await registry.create(EVENTS, {"metadata": {"name": name}, "involvedObject": {}})
         clock.now += 601
         start = registry.version
-        await registry.tidy()
+        await registry.clean_up()
         assert await names(registry, EVENTS) == ["new"]
         assert await all_of(registry, start, resource=EVENTS) == [("DELETED", "old")]
 
@@ -236,9 +243,9 @@ async def test_pages_of_a_selection_do_not_say_how_much_is_left() -> None:
     async with opened() as registry:
         for name in "abc":
             await registry.create(CONFIG_MAPS, config_map(name, labels={"a": "b"}))
-        page = await registry.list(CONFIG_MAPS, Where(labels="a=b"), limit=2)
+        page = await registry.list(CONFIG_MAPS, Selector(labels="a=b"), limit=2)
         assert (len(page.items), page.remaining, bool(page.next)) == (2, None, True)
-        page = await registry.list(CONFIG_MAPS, Where(labels="a=b"), limit=3)
+        page = await registry.list(CONFIG_MAPS, Selector(labels="a=b"), limit=3)
         assert (len(page.items), page.next) == (3, "")
 
 
@@ -246,8 +253,8 @@ async def test_less_than_nothing_is_no_limit() -> None:
     async with opened() as registry:
         for name in "abc":
             await registry.create(CONFIG_MAPS, config_map(name))
-        for where in (Where(), Where(labels="!a")):
-            page = await registry.list(CONFIG_MAPS, where, limit=-2)
+        for selector in (Selector(), Selector(labels="!a")):
+            page = await registry.list(CONFIG_MAPS, selector, limit=-2)
             assert (len(page.items), page.next) == (3, "")
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shoal.apiserver.registry.records import Record
-from shoal.apiserver.sqlite import Pace, SqliteJournal
+from shoal.apiserver.sqlite import CommitLatency, SqliteJournal
 from tests.apiserver.storage.scenario import play
 
 NEVER = 10**9
 
 
-class Steady(Pace):
+class Steady(CommitLatency):
     """A disk that is always quick, or never: which commits there are must not depend on how busy it is."""
 
     def __init__(self, *, quick: bool) -> None:
@@ -27,7 +27,7 @@ class Steady(Pace):
         self._quick = quick
 
     @property
-    def is_quick(self) -> bool:
+    def is_low(self) -> bool:
         return self._quick
 
 

@@ -9,12 +9,11 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from shoal.apiserver.registry.journal import Journal, MemoryJournal
-from shoal.apiserver.registry.records import Record, decode
+from shoal.apiserver.registry.records import Journal, MemoryJournal, Record, decode
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
 from shoal.cluster.port import Deletion, Propagation
-from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCES, Object
+from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, resources
 from tests.apiserver.registry.objects import Clock, config_map, pod
 
 Step = Callable[[Registry], Awaitable[object]]
@@ -37,7 +36,7 @@ def phases(rounds: int) -> Iterator[list[Step]]:
         yield [partial(_delete, name=owners[1], propagation="Background")]
         yield [partial(Registry.delete, resource=NAMESPACES, name=space)]
         yield [
-            partial(Registry.delete, resource=PODS, name="p0", namespace=space, how=Deletion(grace=0)),
+            partial(Registry.delete, resource=PODS, name="p0", namespace=space, deletion=Deletion(grace=0)),
             partial(_make, name=f"late{i}", finalizers=[]),
         ]
 
@@ -51,7 +50,7 @@ async def _change(registry: Registry, name: str, value: str) -> None:
 
 
 async def _delete(registry: Registry, name: str, propagation: Propagation) -> None:
-    await registry.delete(CONFIG_MAPS, name, how=Deletion(propagation=propagation))
+    await registry.delete(CONFIG_MAPS, name, deletion=Deletion(propagation=propagation))
 
 
 async def _make_owned(registry: Registry, name: str, owner: str) -> None:
@@ -63,7 +62,7 @@ async def _make_owned(registry: Registry, name: str, owner: str) -> None:
 async def play(journal: Journal, rounds: int, acknowledged: Callable[[int], None]) -> None:
     """Live the story; after each phase say which version is safe."""
     registry = Registry(
-        journal, clock=Clock(), dice=random.Random(7), retention=Retention(changes=30), tidy_every=1e6
+        journal, clock=Clock(), rng=random.Random(7), retention=Retention(changes=30), cleanup_interval=1e6
     )
     async with registry:
         for steps in phases(rounds):
@@ -102,7 +101,7 @@ def state_at(records: Sequence[Record], version: int) -> State:
 async def state_of(registry: Registry) -> State:
     """What a registry has."""
     found: State = {}
-    for resource in RESOURCES:
+    for resource in resources():
         for body in (await registry.list(resource.read_as(bytes))).items:
             metadata = decode(body)["metadata"]
             found[resource.full_name, metadata.get("namespace", ""), metadata["name"]] = body

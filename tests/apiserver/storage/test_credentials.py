@@ -65,7 +65,7 @@ def test_the_certificate_says_names_as_the_network_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["n" * 64, "a..b"])
 def test_a_host_that_cannot_be_is_said_in_one_line(tmp_path: Path, host: str) -> None:
-    with pytest.raises(CredentialsError, match="no certificate can be made"):
+    with pytest.raises(CredentialsError, match="cannot create a certificate"):
         Credentials(tmp_path, hosts=[host])
 
 
@@ -143,10 +143,10 @@ def test_the_kubeconfig_has_all_that_a_client_needs(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "a certificate that is none": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a certificate"),
-    "a key that is none": ("server.key", b"nonsense", "server.crt and server.key are not a certificate"),
+    "a certificate that is none": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a valid certificate"),
+    "a key that is none": ("server.key", b"nonsense", "server.crt and server.key are not a valid certificate"),
     "an empty token": ("token", b"", "token is empty"),
-    "a token that is no text": ("token", b"\xff", "is no text"),
+    "a token that is no text": ("token", b"\xff", "is not text"),
 }
 
 
@@ -162,7 +162,7 @@ def test_a_broken_file_is_named_and_left_alone(tmp_path: Path, name: str) -> Non
 
 def test_a_place_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CredentialsError, match=r"cannot keep credentials in .*file"):
+    with pytest.raises(CredentialsError, match=r"cannot read or write credentials in .*file"):
         Credentials(tmp_path / "file")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.apiserver.sqlite import FILE, LATELY, QUICK, Pace, SqliteJournal
+from shoal.apiserver.sqlite import FILE, INLINE_LATENCY, LATENCY_MAX_AGE, CommitLatency, SqliteJournal
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.apiserver.registry.objects import config_map
 
@@ -40,48 +40,54 @@ class Clock:
     "took, idle, quick",
     [
         pytest.param([], 0.0, False, id="nothing is known of a new disk"),
-        pytest.param([QUICK / 4] * ENOUGH, 0.0, True, id="a quick disk is quick"),
-        pytest.param([QUICK / 4] * ENOUGH, LATELY, False, id="what was long ago says nothing"),
-        pytest.param([QUICK * 4] * ENOUGH, 0.0, False, id="a slow disk is slow"),
-        pytest.param([*[QUICK / 4] * ENOUGH, QUICK * 4], 0.0, True, id="one hiccup is forgiven"),
-        pytest.param([*[QUICK / 4] * ENOUGH, 60.0], 0.0, False, id="one that hung is not"),
-        pytest.param([60.0, *[QUICK / 4] * ENOUGH], 0.0, True, id="until it has been quick for a while"),
+        pytest.param([INLINE_LATENCY / 4] * ENOUGH, 0.0, True, id="a quick disk is quick"),
+        pytest.param(
+            [INLINE_LATENCY / 4] * ENOUGH, LATENCY_MAX_AGE, False, id="what was long ago says nothing"
+        ),
+        pytest.param([INLINE_LATENCY * 4] * ENOUGH, 0.0, False, id="a slow disk is slow"),
+        pytest.param(
+            [*[INLINE_LATENCY / 4] * ENOUGH, INLINE_LATENCY * 4], 0.0, True, id="one hiccup is forgiven"
+        ),
+        pytest.param([*[INLINE_LATENCY / 4] * ENOUGH, 60.0], 0.0, False, id="one that hung is not"),
+        pytest.param(
+            [60.0, *[INLINE_LATENCY / 4] * ENOUGH], 0.0, True, id="until it has been quick for a while"
+        ),
     ],
 )
 def test_a_disk_is_known_by_its_last_commits(took: list[float], idle: float, *, quick: bool) -> None:
     clock = Clock(0.0)
-    pace = Pace(clock)
+    latency = CommitLatency(clock)
     for clock.step in took:
-        pace.time(clock.tick)
+        latency.measure(clock.tick)
     clock.now += idle
-    assert pace.is_quick is quick
+    assert latency.is_low is quick
 
 
 def test_a_commit_that_fails_is_told_of_and_counts() -> None:
-    clock = Clock(QUICK / 4)
-    pace = Pace(clock)
+    clock = Clock(INLINE_LATENCY / 4)
+    latency = CommitLatency(clock)
     for _ in range(ENOUGH):
-        pace.time(clock.tick)
+        latency.measure(clock.tick)
 
     def fail() -> None:
         clock.now += 60.0
         raise sqlite3.OperationalError
 
     with pytest.raises(sqlite3.OperationalError):
-        pace.time(fail)
-    assert not pace.is_quick
+        latency.measure(fail)
+    assert not latency.is_low
 
 
 class TracedJournal(SqliteJournal):
     """Tells of a statement when it is about to be done, in the thread that does it."""
 
     def __init__(self, directory: Path, clock: Callable[[], float], statement: str, tell: Tell) -> None:
-        super().__init__(directory, Pace(clock))
+        super().__init__(directory, CommitLatency(clock))
         self._connection.set_trace_callback(lambda text: tell() if text == statement else None)
 
 
 async def test_a_quick_disk_is_waited_for_on_the_spot_and_a_slow_one_elsewhere(tmp_path: Path) -> None:
-    clock = Clock(QUICK / 4)
+    clock = Clock(INLINE_LATENCY / 4)
     async with Registry(TracedJournal(tmp_path, clock, "COMMIT", clock.tick)) as registry:
         for i in range(ENOUGH):
             await registry.create(CONFIG_MAPS, config_map(f"quick-{i}"))

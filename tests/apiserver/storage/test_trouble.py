@@ -131,7 +131,7 @@ TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file that is no database": (garbage, "it is damaged"),
     "a page that is damaged": (a_damaged_page, "damaged"),
     "an object that is damaged": (a_damaged_object, "contains damaged objects"),
-    "the end of an object that never was": (a_missing_object, "the end of configmaps/default/never"),
+    "the end of an object that never was": (a_missing_object, "configmaps/default/never is deleted but was never created"),
     "a newer format": (a_newer_format, "written by a newer version of Shoal (format 99"),
     "a database of another program": (another_program, "another program"),
 }

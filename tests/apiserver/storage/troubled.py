@@ -40,7 +40,7 @@ async def fill(registry: Registry, relieve: Callable[[], object]) -> Object:
         if refused:
             break
         await asyncio.gather(*(write(f"c{i}-{k}") for k in range(3)))
-    shown = [thing["metadata"]["name"] for thing in (await registry.list(CONFIG_MAPS)).items]
+    shown = [obj["metadata"]["name"] for obj in (await registry.list(CONFIG_MAPS)).items]
     relieve()
     before = len(refused)
     await write("later")

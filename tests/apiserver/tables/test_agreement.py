@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from shoal.apiserver.http.requests import target_of
-from shoal.apiserver.tables import printer_of
-from shoal.apiserver.tables.printing import Column, table
+from shoal.apiserver.http.printers import printer_of
+from shoal.apiserver.http.requests import parse_path
+from shoal.apiserver.http.tables import Column, make_table
 from tests.k8s.access import Client
 from tests.k8s.controlplane import ControlPlane
 
@@ -302,10 +302,10 @@ def shown(client: Client, path: str) -> dict[str, Any]:
 
 
 def ourselves(client: Client, path: str) -> dict[str, Any]:
-    target = target_of(path)
+    target = parse_path(path)
     assert target is not None
     text = msgspec.json.encode(client.get(path))
-    return table(printer_of(target.resource), [text], "None", time.time())
+    return make_table(printer_of(target.resource), [text], "None", time.time())
 
 
 def column(definition: dict[str, Any]) -> Column:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.cluster.times import duration, since
+from shoal.cluster.times import format_age, format_duration
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 LENGTHS = {
@@ -31,13 +31,13 @@ LENGTHS = {
 
 @pytest.mark.parametrize("seconds", LENGTHS)
 def test_a_length_of_time_is_said_shortly(seconds: int) -> None:
-    assert duration(seconds) == LENGTHS[seconds]
+    assert format_duration(seconds) == LENGTHS[seconds]
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", 5])
 def test_what_is_no_time_is_unknown(time: object) -> None:
-    assert since(time, 0.0) == "<unknown>"
+    assert format_age(time, 0.0) == "<unknown>"
 
 
 def test_a_time_is_told_from_now() -> None:
-    assert since("1970-01-01T00:01:00Z", 90.0) == "30s"
+    assert format_age("1970-01-01T00:01:00Z", 90.0) == "30s"

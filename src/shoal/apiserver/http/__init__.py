@@ -1,5 +1,6 @@
-"""The HTTPS API of the embedded home: what kubectl and every other client of Kubernetes speaks to.
+"""The HTTPS API of the embedded cluster, for kubectl and every other Kubernetes client.
 
-`server` listens, `app` lets requests in and sends each to the module that answers it. What an answer looks
-like is decided by `negotiation`, `shapes` and the printers in `tables`.
+`server` listens; `app` authenticates and dispatches requests to the handlers in `discovery`, `read`, `write`
+and `kubelet` (logs, exec, metrics). `requests` parses paths and queries, `bodies` request bodies. `responses`
+encodes objects as clients want them: whole, as metadata only, or as tables (`tables`, `printers`).
 """

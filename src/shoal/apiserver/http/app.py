@@ -1,7 +1,7 @@
-"""The application: who may ask, what is asked for, and who answers.
+"""The ASGI application: authentication, dispatch to handlers, and error responses.
 
-A request passes through here in this order: health and version for anybody; the token; what is about the
-server; then the object or collection that the path names, by method.
+The order for each request: bearer token (except on public paths), server information (health, version,
+discovery), then the handler of the object or collection in the path, by method.
 """
 
 import asyncio
@@ -18,23 +18,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.apiserver.http import binding, delete, logs, metrics, read, write
-from shoal.apiserver.http import exec as exec_
-from shoal.apiserver.http.context import NAME, Ask
-from shoal.apiserver.http.discovery import OPEN, about
-from shoal.apiserver.http.kubelet import NOBODY, Kubelet
+from shoal.apiserver.http import kubelet as kubelet_handlers
+from shoal.apiserver.http import read, write
+from shoal.apiserver.http.discovery import PUBLIC_PATHS, server_info
 from shoal.apiserver.http.requests import (
     ATTACH,
     BINDING,
     EVICTION,
     EXEC,
     LOG,
-    MEASURED,
+    METRICS_RESOURCES,
+    NAME,
+    NO_KUBELET,
     PORT_FORWARD,
+    Kubelet,
+    RequestContext,
     Target,
-    target_of,
+    parse_path,
 )
-from shoal.apiserver.http.responses import failure, json_answer, not_allowed, not_found
+from shoal.apiserver.http.responses import error_response, json_response, method_not_allowed, not_found
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.errors import (
     BadRequestError,
@@ -47,81 +49,83 @@ from shoal.cluster.resources import Object
 
 _log: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
-_AS_SOMEBODY_ELSE: Final = "impersonate-"
+_IMPERSONATION_PREFIX: Final = "impersonate-"
 
-_HANDSHAKE: Final = {"type": "http", "method": "GET"}
+_AS_GET: Final = {"type": "http", "method": "GET"}
 
-Answer = Callable[[Ask], Awaitable[ASGIApp]]
+Handler = Callable[[RequestContext], Awaitable[ASGIApp]]
 Pages = Mapping[str, Callable[[], Object]]
 
 
-class Api:
-    """The API over a registry, for whoever has the token."""
+class ApiApp:
+    """The Kubernetes API of a registry, for clients with the bearer token."""
 
     def __init__(
         self,
         registry: Registry,
         token: str,
         *,
-        kubelet: Kubelet = NOBODY,
+        kubelet: Kubelet = NO_KUBELET,
         pages: Pages = MappingProxyType({}),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`pages` are what else there is to know, by path: for whoever serves the API."""
+        """`pages` are additional JSON documents by path."""
         self._registry, self._token, self._kubelet, self._clock = registry, token.encode(), kubelet, clock
         self._pages: Final = pages
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let all streams end."""
+        """End all streaming responses."""
         self._stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        request = Request(_asked(scope), receive)
+        """Handle one request."""
+        request = Request(_as_http_scope(scope), receive)
         with contextlib.suppress(ClientDisconnect):
-            response = await self._answer(request)
+            response = await self._handle(request)
             await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> ASGIApp:
-        """The answer, whatever happens: no error is without a Status."""
+    async def _handle(self, request: Request) -> ASGIApp:
+        """Return the response; every error becomes a Status."""
         target: Target | None = None
         try:
             self._check_token(request)
-            if (found := self._about(request)) is not None:
-                return found
+            if (response := self._server_info(request)) is not None:
+                return response
             target = _target(request)
-            return await self._answered_by(request, target)(self._ask(request, target))
+            return await self._handler_for(request, target)(self._context(request, target))
         except ClusterError as error:
-            return failure(error, _meant(request, target))
+            return error_response(error, _error_target(request, target))
         except RecursionError:
-            return failure(BadRequestError("the body of the request is nested too deeply"), target)
+            return error_response(BadRequestError("the body of the request is nested too deeply"), target)
         except ClientDisconnect:
             raise
-        except Exception:  # noqa: BLE001 - a fault of ours must not take the connection down
+        except Exception:  # noqa: BLE001 - an internal error must not close the connection
             _log.exception("%s %r failed", request.method, request.scope["path"])
-            return failure(InternalError("an error on the server: its log says more"), target)
+            return error_response(InternalError("internal error; see the server's log"), target)
 
     def _check_token(self, request: Request) -> None:
-        """Whoever asks must know the token, but for what anybody may know."""
-        if request.scope["path"] in OPEN:
+        """Require the bearer token, except on public paths."""
+        if request.scope["path"] in PUBLIC_PATHS:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         given = token.strip().encode("latin-1", "replace")
         if scheme.lower() != _SCHEME or not hmac.compare_digest(given, self._token):
             raise UnauthorizedError("Unauthorized")
-        if any(name.startswith(_AS_SOMEBODY_ELSE) for name in request.headers):
-            raise ForbiddenError("nobody can be impersonated: there is one user, who may do everything")
+        if any(name.startswith(_IMPERSONATION_PREFIX) for name in request.headers):
+            raise ForbiddenError(
+                "impersonation is not supported: there is a single user, with all permissions"
+            )
 
-    def _about(self, request: Request) -> Response | None:
+    def _server_info(self, request: Request) -> Response | None:
         page = self._pages.get(request.scope["path"])
-        found = about(request) if page is None else json_answer(page())
-        if found is not None and request.method not in ("GET", "HEAD"):
-            raise not_allowed()
-        return found
+        response = server_info(request) if page is None else json_response(page())
+        if response is not None and request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        return response
 
-    def _ask(self, request: Request, target: Target) -> Ask:
-        return Ask(
+    def _context(self, request: Request, target: Target) -> RequestContext:
+        return RequestContext(
             request=request,
             target=target,
             registry=self._registry,
@@ -130,52 +134,52 @@ class Api:
             stopping=self._stopping,
         )
 
-    def _answered_by(self, request: Request, target: Target) -> Answer:
+    def _handler_for(self, request: Request, target: Target) -> Handler:
         method = request.method
         if method not in target.methods:
-            raise not_allowed()
-        if "subprotocols" in request.scope and target.part not in _OVER_SOCKETS:
-            raise BadRequestError("WebSockets are for commands in pods only: ask without one")
-        if target.part in _BY_PART:
-            return _BY_PART[target.part]
-        if target.resource in MEASURED:
-            return metrics.read
+            raise method_not_allowed()
+        if "subprotocols" in request.scope and target.subresource not in _WEBSOCKET_SUBRESOURCES:
+            raise BadRequestError("WebSockets are only supported for exec; use a plain request")
+        if target.subresource in _SUBRESOURCE_HANDLERS:
+            return _SUBRESOURCE_HANDLERS[target.subresource]
+        if target.resource in METRICS_RESOURCES:
+            return kubelet_handlers.read_metrics
         if method == "DELETE" and not target.name:
-            return delete.delete_all
-        return _BY_METHOD[method]
+            return write.delete_all
+        return _METHOD_HANDLERS[method]
 
 
-_BY_PART: Final[dict[str, Answer]] = {
-    BINDING: binding.bind,
-    EVICTION: binding.evict,
-    LOG: logs.read,
-    EXEC: exec_.execute,
-    ATTACH: exec_.attach,
-    PORT_FORWARD: exec_.forward,
+_SUBRESOURCE_HANDLERS: Final[dict[str, Handler]] = {
+    BINDING: write.bind,
+    EVICTION: write.evict,
+    LOG: kubelet_handlers.read_log,
+    EXEC: kubelet_handlers.execute,
+    ATTACH: kubelet_handlers.attach,
+    PORT_FORWARD: kubelet_handlers.port_forward,
 }
-_OVER_SOCKETS: Final = (EXEC, ATTACH, PORT_FORWARD)
-_BY_METHOD: Final[dict[str, Answer]] = {
+_WEBSOCKET_SUBRESOURCES: Final = (EXEC, ATTACH, PORT_FORWARD)
+_METHOD_HANDLERS: Final[dict[str, Handler]] = {
     "GET": read.read,
     "POST": write.create,
     "PUT": write.update,
     "PATCH": write.patch,
-    "DELETE": delete.delete,
+    "DELETE": write.delete,
 }
 
 
-def _asked(scope: Scope) -> Scope:
-    """What is asked for: a WebSocket too begins as a GET, and says which protocols it could speak."""
-    return {**scope, **_HANDSHAKE} if scope["type"] == "websocket" else scope
+def _as_http_scope(scope: Scope) -> Scope:
+    """Treat a WebSocket handshake as a GET; the scope keeps the offered subprotocols."""
+    return {**scope, **_AS_GET} if scope["type"] == "websocket" else scope
 
 
-def _meant(request: Request, target: Target | None) -> Target | None:
-    """What an error is about: an object that was to be made has its name from itself."""
+def _error_target(request: Request, target: Target | None) -> Target | None:
+    """Return the target of an error, with the name from the body of a create."""
     name = getattr(request.state, NAME, "")
     return target and msgspec.structs.replace(target, name=target.name or name)
 
 
 def _target(request: Request) -> Target:
-    target = target_of(request.scope["path"])
+    target = parse_path(request.scope["path"])
     if target is None:
         raise not_found()
     return target

@@ -1,4 +1,4 @@
-"""Bodies: what a request carries, checked as far as that goes without knowing what is there."""
+"""Request bodies: reading, decoding (JSON, YAML, protobuf) and checks that need no stored object."""
 
 import json
 from collections.abc import Iterator
@@ -15,55 +15,55 @@ from shoal.cluster.errors import BadRequestError, TooLargeError, UnsupportedMedi
 from shoal.cluster.resources import Object
 from shoal.cluster.schemas import protobuf
 
-LARGEST: Final = 3 * 2**20
-"""Bytes of a request: what a Kubernetes API server takes."""
+MAX_BODY_BYTES: Final = 3 * 2**20
+"""Maximum size of a request body in bytes, as in Kubernetes."""
 
-_DEEPEST: Final = 120
-"""How deep a body may be nested; no object comes near, and everything that walks one is safe."""
+_MAX_DEPTH: Final = 120
+"""Maximum nesting depth of a body, so that recursive code is safe; objects are far below it."""
 
 _JSON: Final = "application/json"
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
 class Body(msgspec.Struct, frozen=True):
-    """What was sent, and the fields that it says twice."""
+    """A decoded body, and the paths of duplicate fields."""
 
     value: Any
-    doubles: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
 
 
 def media_type(request: Request) -> str:
-    """The sort of the body, without its parameters."""
+    """Return the media type of the body, without parameters."""
     return request.headers.get("content-type", _JSON).partition(";")[0].strip().lower() or _JSON
 
 
 async def read(request: Request) -> bytes:
-    """The bytes of a body, if they are not too many."""
+    """Read the body; TooLargeError above the limit."""
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > LARGEST:
+    if length.isdigit() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
-        if size > LARGEST:
+        if size > MAX_BODY_BYTES:
             raise _too_large()
         parts.append(part)
     return b"".join(parts)
 
 
 def _too_large() -> TooLargeError:
-    return TooLargeError(f"Request entity too large: limit is {LARGEST}")
+    return TooLargeError(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
-async def read_object(request: Request, *, doubles: bool = False) -> Body:
-    """The object in a body, in JSON, YAML or protobuf."""
-    return object_in(await read(request), media_type(request), doubles=doubles)
+async def read_object(request: Request, *, duplicates: bool = False) -> Body:
+    """Read and decode the object in a body."""
+    return decode_object(await read(request), media_type(request), duplicates=duplicates)
 
 
-def object_in(text: bytes, media: str, *, doubles: bool = False) -> Body:
-    """The object in a text of this sort."""
+def decode_object(text: bytes, media: str, *, duplicates: bool = False) -> Body:
+    """Decode an object in JSON, YAML or protobuf."""
     if media == _JSON:
-        body = decoded(text, doubles=doubles)
+        body = decode_json(text, duplicates=duplicates)
     elif media in _YAML:
         body = Body(_from_yaml(text))
     elif media == protobuf.MEDIA_TYPE:
@@ -78,65 +78,65 @@ def object_in(text: bytes, media: str, *, doubles: bool = False) -> Body:
     return body
 
 
-def decoded(text: bytes, *, doubles: bool = False) -> Body:
-    """What a text in JSON says."""
+def decode_json(text: bytes, *, duplicates: bool = False) -> Body:
+    """Decode JSON text."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"the body of the request is not JSON: {error}") from None
-    if text.count(b"{") + text.count(b"[") > _DEEPEST:
+    if text.count(b"{") + text.count(b"[") > _MAX_DEPTH:
         _check_depth(value)
-    return Body(value, tuple(_doubles(text)) if doubles else ())
+    return Body(value, tuple(_duplicate_fields(text)) if duplicates else ())
 
 
 def _check_depth(value: object) -> None:
     level: list[object] = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for outer in level for inner in _within(outer)]
+    for _ in range(_MAX_DEPTH):
+        level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return
     raise BadRequestError("the body of the request is nested too deeply")
 
 
-def _within(value: object) -> Iterator[object]:
+def _children(value: object) -> Iterator[object]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-class _Doubled(dict[str, Any]):
-    """An object in which names came more than once."""
+class _DictWithDuplicates(dict[str, Any]):
+    """A JSON object with duplicate names."""
 
-    doubles: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
 
 
-def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = _Doubled(pairs)
+def _dict_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = _DictWithDuplicates(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        made.doubles = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+        made.duplicates = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
     return made
 
 
-def _doubles(text: bytes) -> Iterator[str]:
-    """The paths of fields that are said twice: the last one counts, and the others are lost."""
-    yield from _doubles_in(json.loads(text, object_pairs_hook=_paired), "")
+def _duplicate_fields(text: bytes) -> Iterator[str]:
+    """Yield the paths of duplicate fields; decoding keeps the last value."""
+    yield from _duplicates_in(json.loads(text, object_pairs_hook=_dict_of_pairs), "")
 
 
-def _doubles_in(value: object, path: str) -> Iterator[str]:
-    if isinstance(value, _Doubled):
-        yield from (child(path, name) for name in value.doubles)
+def _duplicates_in(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, _DictWithDuplicates):
+        yield from (child(path, name) for name in value.duplicates)
         for name, inner in value.items():
-            yield from _doubles_in(inner, child(path, name))
+            yield from _duplicates_in(inner, child(path, name))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _doubles_in(inner, child(path, number))
+            yield from _duplicates_in(inner, child(path, number))
 
 
 def _from_protobuf(text: bytes) -> Object:
     try:
-        return protobuf.decoded(text)
+        return protobuf.decode(text)
     except protobuf.ProtobufError as error:
         raise BadRequestError(f"the object provided is unrecognized: {error}") from None
 
@@ -153,23 +153,23 @@ def _from_yaml(text: bytes) -> object:
     return value
 
 
-def addressed(thing: Object, target: Target) -> Object:
-    """The object, complete with what its path says; BadRequestError if it says otherwise itself."""
+def apply_target(obj: Object, target: Target) -> Object:
+    """Complete an object with kind, name and namespace of the path; BadRequestError if they differ."""
     resource = target.resource
-    for field, meant in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if thing.get(field, meant) not in (meant, ""):
+    for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if obj.get(field, expected) not in (expected, ""):
             raise BadRequestError(
-                f'{shown(thing.get("kind"))} in version "{shown(thing.get("apiVersion"))}" '
+                f'{shown(obj.get("kind"))} in version "{shown(obj.get("apiVersion"))}" '
                 f"cannot be handled as a {resource.kind}"
             )
-    metadata = thing.get("metadata")
+    metadata = obj.get("metadata")
     if not isinstance(metadata, dict | None):
         raise BadRequestError(f"{resource.kind} cannot be read: metadata must be an object")
-    named = _placed(metadata or {}, target)
-    return {**thing, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": named}
+    named = _apply_target_metadata(metadata or {}, target)
+    return {**obj, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": named}
 
 
-def _placed(metadata: Object, target: Target) -> Object:
+def _apply_target_metadata(metadata: Object, target: Target) -> Object:
     if not target.resource.namespaced:
         metadata = {field: value for field, value in metadata.items() if field != "namespace"}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""

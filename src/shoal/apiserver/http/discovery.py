@@ -1,61 +1,78 @@
-"""Discovery: which groups, versions and resources there are, in both forms that clients ask for.
+"""Server information: discovery (plain and aggregated), OpenAPI documents, version and health.
 
-Answers that are about the server, not about objects: discovery, schemas, version, health.
+OpenAPI documents, for `kubectl explain` and for validation by clients, are built on the first request.
 """
 
+import functools
+import hashlib
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shoal import __version__
-from shoal.apiserver.http import openapi
-from shoal.apiserver.http.representations import media_of, wants
+from shoal.api.crds import Schema
 from shoal.apiserver.http.requests import (
     BINDING,
     BINDINGS,
     EVICTION,
     EXEC,
     LOG,
-    MEASURED,
-    SERVED,
+    METRICS_RESOURCES,
     STATUS,
-    parts_of,
+    served_resources,
+    subresources_of,
 )
-from shoal.apiserver.http.responses import json_answer, plain_answer, text_answer
-from shoal.cluster.resources import NAMESPACES, Object, Resource
-from shoal.cluster.schemas.core import VERSION
-from shoal.cluster.schemas.kinds import is_own
+from shoal.apiserver.http.responses import (
+    json_response,
+    parse_accept,
+    prefers,
+    raw_json_response,
+    text_response,
+)
+from shoal.cluster.resources import NAMESPACES, Object, Resource, resources
+from shoal.cluster.schemas.core import KUBERNETES_VERSION, REFERENCES
+from shoal.cluster.schemas.kinds import is_shoal_kind, schema_name, schemas
 
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-_OWN_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""The same, in the order in which Kubernetes tells those of custom resources."""
+_CUSTOM_RESOURCE_VERBS: Final = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)
+"""The same verbs, in the order that Kubernetes uses for custom resources."""
 
-_MEASURED_VERBS: Final = ("get", "list")
-_PART_VERBS: Final = {
+_METRICS_VERBS: Final = ("get", "list")
+_SUBRESOURCE_VERBS: Final = {
     STATUS: ("get", "patch", "update"),
     BINDING: ("create",),
     EVICTION: ("create",),
     LOG: ("get",),
     EXEC: ("create", "get"),
 }
-_KINDS: Final = {
+_SUBRESOURCE_KINDS: Final = {
     BINDING: ("", "v1", "Binding"),
     EVICTION: ("policy", "v1", "Eviction"),
     EXEC: ("", "v1", "PodExecOptions"),
 }
-"""What is sent to parts of an object that are not the object itself."""
+"""Kinds of subresources whose body is not the object itself."""
 
 AGGREGATED: Final = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscoveryList"}
-"""How a client asks for everything at once."""
+"""Media type parameters of aggregated discovery."""
 
 
 def groups() -> dict[str, list[str]]:
-    """The versions of each group; the core group is nameless."""
+    """Return the versions of each group; the core group has an empty name."""
     found: dict[str, list[str]] = {}
-    for resource in SERVED:
+    for resource in served_resources():
         versions = found.setdefault(resource.group, [])
         if resource.version not in versions:
             versions.append(resource.version)
@@ -63,17 +80,17 @@ def groups() -> dict[str, list[str]]:
 
 
 def core_versions() -> Object:
-    """What /api says."""
+    """Return the document at /api."""
     return {"kind": "APIVersions", "versions": groups()[""], "serverAddressByClientCIDRs": []}
 
 
 def group_list() -> Object:
-    """What /apis says."""
+    """Return the document at /apis."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups() if name]}
 
 
 def group(name: str) -> Object | None:
-    """What the path of a group says."""
+    """Return the document of a group."""
     return {"kind": "APIGroup", "apiVersion": "v1"} | _group(name) if name and name in groups() else None
 
 
@@ -83,10 +100,10 @@ def _group(name: str) -> Object:
 
 
 def resource_list(name: str, version: str) -> Object | None:
-    """What the path of a version of a group says."""
+    """Return the resource list of a group version."""
     if version not in groups().get(name, ()):
         return None
-    resources = [entry for resource in _of(name, version) for entry in _entries(resource)]
+    resources = [entry for resource in _resources_of(name, version) for entry in _entries(resource)]
     if not name:
         resources.append(_entry(BINDINGS, "Binding", ("create",), namespaced=True, singular="binding"))
     return {
@@ -97,16 +114,18 @@ def resource_list(name: str, version: str) -> Object | None:
     }
 
 
-def _of(name: str, version: str) -> list[Resource[Any]]:
-    return [resource for resource in SERVED if (resource.group, resource.version) == (name, version)]
+def _resources_of(name: str, version: str) -> list[Resource[Any]]:
+    return [
+        resource for resource in served_resources() if (resource.group, resource.version) == (name, version)
+    ]
 
 
 def _verbs(resource: Resource[Any]) -> tuple[str, ...]:
-    """Namespaces go one by one."""
-    if resource in MEASURED:
-        return _MEASURED_VERBS
-    if is_own(resource):
-        return _OWN_VERBS
+    """Return the verbs of a resource; namespaces have no deletecollection."""
+    if resource in METRICS_RESOURCES:
+        return _METRICS_VERBS
+    if is_shoal_kind(resource):
+        return _CUSTOM_RESOURCE_VERBS
     return tuple(verb for verb in _VERBS if verb != "deletecollection" or resource is not NAMESPACES)
 
 
@@ -118,13 +137,18 @@ def _entries(resource: Resource[Any]) -> Iterable[Object]:
     if resource.categories:
         entry["categories"] = resource.categories
     yield entry
-    for part in parts_of(resource):
-        yield _part_entry(resource, part)
+    for subresource in subresources_of(resource):
+        yield _subresource_entry(resource, subresource)
 
 
-def _part_entry(resource: Resource[Any], part: str) -> Object:
-    group_name, version, kind = _KINDS.get(part, ("", "", resource.kind))
-    entry = _entry(f"{resource.plural}/{part}", kind, _PART_VERBS[part], namespaced=resource.namespaced)
+def _subresource_entry(resource: Resource[Any], subresource: str) -> Object:
+    group_name, version, kind = _SUBRESOURCE_KINDS.get(subresource, ("", "", resource.kind))
+    entry = _entry(
+        f"{resource.plural}/{subresource}",
+        kind,
+        _SUBRESOURCE_VERBS[subresource],
+        namespaced=resource.namespaced,
+    )
     return entry | ({"group": group_name, "version": version} if group_name else {})
 
 
@@ -138,11 +162,11 @@ def _entry(name: str, kind: str, verbs: Iterable[str], *, namespaced: bool, sing
     }
 
 
-# --- everything at once -----------------------------------------------------------------------------------
+# --- aggregated discovery ---------------------------------------------------------------------------------
 
 
 def aggregated(*, core: bool) -> Object:
-    """All groups with all their resources: the nameless one, or the others."""
+    """Return the aggregated document of the core group, or of all other groups."""
     names = [name for name in groups() if (name == "") == core]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -156,7 +180,7 @@ def _aggregated_group(name: str) -> Object:
     versions = [
         {
             "version": version,
-            "resources": [_aggregated_resource(resource) for resource in _of(name, version)],
+            "resources": [_aggregated_resource(resource) for resource in _resources_of(name, version)],
             "freshness": "Current",
         }
         for version in groups()[name]
@@ -173,37 +197,41 @@ def _aggregated_resource(resource: Resource[Any]) -> Object:
         "verbs": list(_verbs(resource)),
         "shortNames": list(resource.short_names),
         "categories": list(resource.categories),
-        "subresources": [_aggregated_part(resource, part) for part in parts_of(resource)],
+        "subresources": [
+            _aggregated_subresource(resource, subresource) for subresource in subresources_of(resource)
+        ],
     }
     return {name: value for name, value in made.items() if value != []}
 
 
-def _aggregated_part(resource: Resource[Any], part: str) -> Object:
-    group_name, version, kind = _KINDS.get(part, (resource.group, resource.version, resource.kind))
+def _aggregated_subresource(resource: Resource[Any], subresource: str) -> Object:
+    group_name, version, kind = _SUBRESOURCE_KINDS.get(
+        subresource, (resource.group, resource.version, resource.kind)
+    )
     return {
-        "subresource": part,
+        "subresource": subresource,
         "responseKind": {"group": group_name, "version": version, "kind": kind},
-        "verbs": list(_PART_VERBS[part]),
+        "verbs": list(_SUBRESOURCE_VERBS[subresource]),
     }
 
 
-HEALTH: Final = ("/healthz", "/livez", "/readyz")
-OPEN: Final = (*HEALTH, "/version")
-"""Paths that anybody may read, as on Kubernetes: they tell nothing of what is kept."""
+HEALTH_PATHS: Final = ("/healthz", "/livez", "/readyz")
+PUBLIC_PATHS: Final = (*HEALTH_PATHS, "/version")
+"""Paths without authentication, as in Kubernetes: they reveal nothing about objects."""
 
 _OPENAPI: Final = "/openapi/v3"
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_ASKED_FOR: Final = (_PROTOBUF, _PROTOBUF.replace("v2.v1", "v2@v1"))
-"""The name has been spelt in two ways."""
-_IMMUTABLE: Final = {"Cache-Control": "public, immutable"}
-"""For what is asked for by its hash."""
+_PROTOBUF_TYPES: Final = (_PROTOBUF, _PROTOBUF.replace("v2.v1", "v2@v1"))
+"""Both spellings are in use."""
+_IMMUTABLE_HEADERS: Final = {"Cache-Control": "public, immutable"}
+"""Headers of documents requested by their hash."""
 
 
-def about(request: Request) -> Response | None:
-    """The answer, if the request is about the server."""
-    path = str(request.scope["path"]).rstrip("/")  # its URL would be made of what the client calls us
-    if path in HEALTH:
-        return plain_answer("ok")
+def server_info(request: Request) -> Response | None:
+    """Return the response if the path is one of server information."""
+    path = str(request.scope["path"]).rstrip("/")  # request.url depends on the Host header
+    if path in HEALTH_PATHS:
+        return text_response("ok")
     if path.startswith("/openapi/"):
         return _openapi(request, path)
     found = version() if path == "/version" else _discovery(request, path)
@@ -211,16 +239,16 @@ def about(request: Request) -> Response | None:
         return None
     aggregated = found.get("kind") == "APIGroupDiscoveryList"
     media = ";".join(["application/json", *(f"{k}={v}" for k, v in AGGREGATED.items())])
-    return json_answer(found, headers={"Content-Type": media} if aggregated else {})
+    return json_response(found, headers={"Content-Type": media} if aggregated else {})
 
 
 def _discovery(request: Request, path: str) -> Object | None:
-    at_once = wants(request.headers.get("accept", ""), **AGGREGATED)
+    is_aggregated = prefers(request.headers.get("accept", ""), **AGGREGATED)
     match path.removeprefix("/").split("/"):
         case ["api"]:
-            return aggregated(core=True) if at_once else core_versions()
+            return aggregated(core=True) if is_aggregated else core_versions()
         case ["apis"]:
-            return aggregated(core=False) if at_once else group_list()
+            return aggregated(core=False) if is_aggregated else group_list()
         case ["api", version]:
             return resource_list("", version)
         case ["apis", name]:
@@ -232,26 +260,30 @@ def _discovery(request: Request, path: str) -> Object | None:
 
 def _openapi(request: Request, path: str) -> Response | None:
     if path == _OPENAPI:
-        return json_answer(openapi.index())
+        return json_response(openapi_index())
     if path == "/openapi/v2":
-        first = next(media_of(request.headers.get("accept", "")))
-        # An empty message is an empty document too.
+        first = next(parse_accept(request.headers.get("accept", "")))
+        # An empty protobuf message is an empty document.
         return (
             Response(b"", media_type=_PROTOBUF)
-            if first.type in _ASKED_FOR
-            else json_answer(openapi.nothing())
+            if first.type in _PROTOBUF_TYPES
+            else json_response(empty_v2_document())
         )
-    found = openapi.document(path.removeprefix(f"{_OPENAPI}/")) if path.startswith(f"{_OPENAPI}/") else b""
-    return text_answer(found, headers=_IMMUTABLE if "hash" in request.query_params else {}) if found else None
+    found = openapi_document(path.removeprefix(f"{_OPENAPI}/")) if path.startswith(f"{_OPENAPI}/") else b""
+    return (
+        raw_json_response(found, headers=_IMMUTABLE_HEADERS if "hash" in request.query_params else {})
+        if found
+        else None
+    )
 
 
 def version() -> Object:
-    """What /version says: which Kubernetes this looks like, and what it is."""
-    major, minor, _ = VERSION.split(".")
+    """Return the document at /version: the emulated Kubernetes version and Shoal's own."""
+    major, minor, _ = KUBERNETES_VERSION.split(".")
     return {
         "major": major,
         "minor": minor,
-        "gitVersion": f"v{VERSION}+shoal.{__version__}",
+        "gitVersion": f"v{KUBERNETES_VERSION}+shoal.{__version__}",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -259,3 +291,98 @@ def version() -> Object:
         "compiler": platform.python_implementation().lower(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
+
+
+_INFO: Final = {"title": "Kubernetes", "version": f"v{KUBERNETES_VERSION}"}
+_FIELD_VALIDATION: Final = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
+_DRY_RUN: Final = {"name": "dryRun", "in": "query", "schema": {"type": "string"}}
+_HASH_LENGTH: Final = 32
+
+
+def openapi_index() -> Object:
+    """Return the index at /openapi/v3: the path and hash of each group version's document."""
+    return {
+        "paths": {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(openapi_document(path))}"}
+            for path in dict.fromkeys(map(_group_version_path, resources()))
+        }
+    }
+
+
+@functools.cache
+def openapi_document(path: str) -> bytes:
+    """Return the OpenAPI document of a group version such as `apis/batch/v1`; empty if there is none."""
+    found = [resource for resource in resources() if _group_version_path(resource) == path]
+    if not found:
+        return b""
+    needed: dict[str, Schema] = {}
+    for resource in found:
+        _collect_schemas(schema_name(resource), needed)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.0.0",
+            "info": _INFO,
+            "paths": dict(path for resource in found for path in _paths(resource)),
+            "components": {"schemas": needed},
+        }
+    )
+
+
+def empty_v2_document() -> Object:
+    """Return the document at /openapi/v2: empty, so clients that need it do not validate."""
+    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+
+
+def _group_version_path(resource: Resource[Any]) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:_HASH_LENGTH].upper()
+
+
+def _paths(resource: Resource[Any]) -> Iterator[tuple[str, Object]]:
+    """Yield the paths of a resource that clients look up."""
+    namespace = "/namespaces/{namespace}" if resource.namespaced else ""
+    collection = f"/{_group_version_path(resource)}{namespace}/{resource.plural}"
+    yield collection, {"get": _operation(resource, "list"), "post": _operation(resource, "post", writes=True)}
+    yield (
+        f"{collection}/{{name}}",
+        {
+            "get": _operation(resource, "get"),
+            "put": _operation(resource, "put", writes=True),
+            "patch": _operation(resource, "patch", writes=True),
+            "delete": _operation(resource, "delete"),
+        },
+    )
+
+
+def _operation(resource: Resource[Any], action: str, *, writes: bool = False) -> Object:
+    group_version_kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    content = {"application/json": {"schema": {"$ref": f"{REFERENCES}{schema_name(resource)}"}}}
+    return {
+        "operationId": f"{action}{resource.version.capitalize()}{resource.kind}",
+        "parameters": [_DRY_RUN, _FIELD_VALIDATION] if writes else [],
+        "responses": {"200": {"description": "OK", "content": content}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": group_version_kind,
+    }
+
+
+def _collect_schemas(name: str, needed: dict[str, Schema]) -> None:
+    """Collect a schema and all schemas that it refers to."""
+    if name not in needed:
+        needed[name] = schemas()[name]
+        for reference in _references(needed[name]):
+            _collect_schemas(reference, needed)
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"].removeprefix(REFERENCES)
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)

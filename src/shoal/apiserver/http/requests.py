@@ -1,18 +1,20 @@
-"""Paths: which collection, object or part of an object a request is about.
+"""Requests: the target of the path, the options of the query, and the context that handlers get."""
 
-Options: what the query of a request says.
-"""
-
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
 
+from shoal.api import registry
 from shoal.api.fields import FieldError, shown
-from shoal.cluster.errors import BadRequestError, InvalidError
-from shoal.cluster.port import Where
-from shoal.cluster.resources import NAMESPACES, PODS, RESOURCES, Object, Resource
+from shoal.apiserver.registry.registry import Registry
+from shoal.cluster.errors import BadRequestError, InvalidError, NotFoundError
+from shoal.cluster.port import Selector
+from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource, resources
+from shoal.kubelet.runtime import NO_USAGE, Run, UsageReport
 
 NODE_METRICS: Final = Resource[Object](
     group="metrics.k8s.io",
@@ -25,11 +27,9 @@ NODE_METRICS: Final = Resource[Object](
 POD_METRICS: Final = Resource[Object](
     group="metrics.k8s.io", version="v1beta1", kind="PodMetrics", plural="pods", decode=msgspec.json.decode
 )
-MEASURED: Final = (NODE_METRICS, POD_METRICS)
-"""What is measured whenever it is asked for, and kept nowhere."""
+METRICS_RESOURCES: Final = (NODE_METRICS, POD_METRICS)
+"""Resources that are measured on request and not stored."""
 
-SERVED: Final = (*RESOURCES, *MEASURED)
-_BY_PLACE: Final = {(resource.group, resource.version, resource.plural): resource for resource in SERVED}
 _CORE_ROOT: Final = "api"
 _GROUP_ROOT: Final = "apis"
 _NAMESPACES: Final = NAMESPACES.plural
@@ -41,70 +41,88 @@ EXEC: Final = "exec"
 ATTACH: Final = "attach"
 PORT_FORWARD: Final = "portforward"
 BINDINGS: Final = "bindings"
-"""Bindings can be made without a pod's path too: then they say the pod's name themselves."""
+"""Collection to which bindings can be posted without the pod in the path; the body has its name."""
 
-_OF_PODS: Final = {
+_POD_SUBRESOURCES: Final = {
     BINDING: frozenset({"POST"}),
     EVICTION: frozenset({"POST"}),
     LOG: frozenset({"GET"}),
     EXEC: frozenset({"GET", "POST"}),
 }
-"""What of a pod is reached apart, and how."""
+"""Subresources of pods and their methods, besides status."""
 
-_REFUSED: Final = {ATTACH: frozenset({"GET", "POST"}), PORT_FORWARD: frozenset({"GET", "POST"})}
-"""What clients would reach as well, and are told why they cannot."""
+_UNSUPPORTED_SUBRESOURCES: Final = {
+    ATTACH: frozenset({"GET", "POST"}),
+    PORT_FORWARD: frozenset({"GET", "POST"}),
+}
+"""Subresources of pods that are refused with an explanation."""
 
-_ONE_BY_ONE: Final = frozenset({"GET", "POST"})
-"""What can be done with a collection that is not deleted as a whole."""
+_COLLECTION_METHODS: Final = frozenset({"GET", "POST"})
+"""Methods of a collection, without DELETE (deletecollection)."""
+
+
+@registry.per_generation
+def served_resources() -> tuple[Resource[Object], ...]:
+    """Return all resources that the API serves."""
+    return (*resources(), *METRICS_RESOURCES)
+
+
+@registry.per_generation
+def _by_path() -> dict[tuple[str, str, str], Resource[Object]]:
+    return {(resource.group, resource.version, resource.plural): resource for resource in served_resources()}
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is about: a collection, one object by `name`, or a `part` of it."""
+    """Target of a request: a collection, one object by `name`, or a `subresource` of it."""
 
     resource: Resource[Object]
     namespace: str = ""
     name: str = ""
-    part: str = ""
+    subresource: str = ""
 
     @property
-    def text(self) -> Resource[bytes]:
-        """The same collection, its objects handed out as the text that is kept."""
+    def raw_resource(self) -> Resource[bytes]:
+        """The resource with its objects as the stored JSON text."""
         return self.resource.read_as(bytes)
 
     @property
     def methods(self) -> frozenset[str]:
-        """What can be done with it."""
-        if self.resource in MEASURED:
+        """Allowed methods."""
+        if self.resource in METRICS_RESOURCES:
             return frozenset({"GET"})
-        if self.part:
-            return (_OF_PODS | _REFUSED).get(self.part, frozenset({"GET", "PUT", "PATCH"}))
+        if self.subresource:
+            return (_POD_SUBRESOURCES | _UNSUPPORTED_SUBRESOURCES).get(
+                self.subresource, frozenset({"GET", "PUT", "PATCH"})
+            )
         if self.name:
             return frozenset({"GET", "PUT", "PATCH", "DELETE"})
         if self.resource.namespaced and not self.namespace:
             return frozenset({"GET"})
-        return _ONE_BY_ONE if self.resource is NAMESPACES else _ONE_BY_ONE | {"DELETE"}
+        return _COLLECTION_METHODS if self.resource is NAMESPACES else _COLLECTION_METHODS | {"DELETE"}
 
 
-def parts_of(resource: Resource[Any]) -> tuple[str, ...]:
-    """What of an object is reached apart."""
-    pods = _OF_PODS if resource is PODS else ()
+def subresources_of(resource: Resource[Any]) -> tuple[str, ...]:
+    """Return the subresources of a resource."""
+    pods = _POD_SUBRESOURCES if resource is PODS else ()
     return (*pods, *((STATUS,) if resource.status else ()))
 
 
-def target_of(path: str) -> Target | None:
-    """What a path leads to, if there is such a thing."""
+def parse_path(path: str) -> Target | None:
+    """Return the target of a path; None if it does not exist."""
     match path.strip("/").split("/"):
         case [root, version, *rest] if root == _CORE_ROOT:
-            return _in_group("", version, rest)
+            return _target_in_group("", version, rest)
         case [root, group, version, *rest] if root == _GROUP_ROOT and group:
-            return _in_group(group, version, rest)
+            return _target_in_group(group, version, rest)
     return None
 
 
-def _in_group(group: str, version: str, steps: Sequence[str]) -> Target | None:
+def _target_in_group(group: str, version: str, steps: Sequence[str]) -> Target | None:
     match steps:
-        case [first, name, part] if first == _NAMESPACES and part in parts_of(NAMESPACES):
-            return _target(group, version, "", [first, name, part])
+        case [first, name, subresource] if first == _NAMESPACES and subresource in subresources_of(
+            NAMESPACES
+        ):
+            return _target(group, version, "", [first, name, subresource])
         case [first, namespace, _, *_] if first == _NAMESPACES and namespace:
             return _target(group, version, namespace, steps[2:])
     return _target(group, version, "", steps)
@@ -112,16 +130,20 @@ def _in_group(group: str, version: str, steps: Sequence[str]) -> Target | None:
 
 def _target(group: str, version: str, namespace: str, steps: Sequence[str]) -> Target | None:
     if namespace and (group, *steps) == ("", BINDINGS):
-        return Target(resource=PODS, namespace=namespace, part=BINDING)
-    plural, name, part, *more = (*steps, "", "", "")[: max(len(steps), 3)]
-    resource = _BY_PLACE.get((group, version, plural))
+        return Target(resource=PODS, namespace=namespace, subresource=BINDING)
+    plural, name, subresource, *more = (*steps, "", "", "")[: max(len(steps), 3)]
+    resource = _by_path().get((group, version, plural))
     if resource is None or more or "" in steps or (namespace and not resource.namespaced):
         return None
     if name and resource.namespaced and not namespace:
         return None
-    if part and part not in parts_of(resource) and not (resource is PODS and part in _REFUSED):
+    if (
+        subresource
+        and subresource not in subresources_of(resource)
+        and not (resource is PODS and subresource in _UNSUPPORTED_SUBRESOURCES)
+    ):
         return None
-    return Target(resource=resource, namespace=namespace, name=name, part=part)
+    return Target(resource=resource, namespace=namespace, name=name, subresource=subresource)
 
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
@@ -138,97 +160,99 @@ _VALIDATIONS: Final[Mapping[str, FieldValidation]] = {
 }
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How to list or watch."""
+class ListOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a list or watch."""
 
-    where: Where
+    selector: Selector
     watch: bool
     limit: int
-    start: str
+    continue_token: str
     version: str
-    match: str
-    bookmarks: bool
-    initial_events: bool | None
+    version_match: str
+    allow_bookmarks: bool
+    send_initial_events: bool | None
     timeout: float | None
 
 
-class Writing(msgspec.Struct, frozen=True, kw_only=True):
-    """How to write."""
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a create, update or patch."""
 
     dry_run: bool
-    fields: FieldValidation
+    field_validation: FieldValidation
 
 
-def reading_of(query: QueryParams, namespace: str = "", name: str = "") -> Reading:
-    """The options of a list or a watch; of one object by name, as kubectl once asked."""
+def parse_list_options(query: QueryParams, namespace: str = "", name: str = "") -> ListOptions:
+    """Parse the options of a list or watch; with `name`, of a single object (as old kubectl watches one)."""
     fields = query.get("fieldSelector", "")
     if name:
         fields = ",".join(filter(None, [f"metadata.name={name}", fields]))
     initial = query.get("sendInitialEvents")
-    reading = Reading(
-        where=Where(namespace, query.get("labelSelector", ""), fields),
-        watch=truth(query, "watch"),
-        limit=number(query, "limit") or 0,
-        start=query.get("continue", ""),
+    options = ListOptions(
+        selector=Selector(namespace, query.get("labelSelector", ""), fields),
+        watch=bool_param(query, "watch"),
+        limit=int_param(query, "limit") or 0,
+        continue_token=query.get("continue", ""),
         version=query.get("resourceVersion", ""),
-        match=query.get("resourceVersionMatch", ""),
-        bookmarks=truth(query, "allowWatchBookmarks"),
-        initial_events=None if initial is None else truth(query, "sendInitialEvents"),
-        timeout=number(query, "timeoutSeconds"),
+        version_match=query.get("resourceVersionMatch", ""),
+        allow_bookmarks=bool_param(query, "allowWatchBookmarks"),
+        send_initial_events=None if initial is None else bool_param(query, "sendInitialEvents"),
+        timeout=int_param(query, "timeoutSeconds"),
     )
-    _check(reading)
-    return reading
+    _check_list_options(options)
+    return options
 
 
-def _check(reading: Reading) -> None:
-    """Refuse what does not go together, as Kubernetes does."""
-    problems = list[FieldError]()
-    if reading.watch and reading.initial_events is None and reading.match:
-        problems.append(
+def _check_list_options(options: ListOptions) -> None:
+    """Refuse combinations of options that Kubernetes refuses."""
+    errors = list[FieldError]()
+    if options.watch and options.send_initial_events is None and options.version_match:
+        errors.append(
             FieldError("resourceVersionMatch", "is forbidden for a watch without sendInitialEvents")
         )
-    if reading.initial_events is not None and not reading.watch:
-        problems.append(FieldError("sendInitialEvents", "is forbidden for a list"))
-    if reading.initial_events is not None and reading.watch and reading.match != "NotOlderThan":
-        problems.append(FieldError("resourceVersionMatch", "must be NotOlderThan with sendInitialEvents"))
-    if reading.match and reading.initial_events is None and not reading.watch:
-        problems += _match_problems(reading)
-    if problems:
-        raise InvalidError(f"ListOptions is invalid: {'; '.join(map(str, problems))}", causes=problems)
+    if options.send_initial_events is not None and not options.watch:
+        errors.append(FieldError("sendInitialEvents", "is forbidden for a list"))
+    if options.send_initial_events is not None and options.watch and options.version_match != "NotOlderThan":
+        errors.append(FieldError("resourceVersionMatch", "must be NotOlderThan with sendInitialEvents"))
+    if options.version_match and options.send_initial_events is None and not options.watch:
+        errors += _version_match_errors(options)
+    if errors:
+        raise InvalidError(f"ListOptions is invalid: {'; '.join(map(str, errors))}", causes=errors)
 
 
-def _match_problems(reading: Reading) -> list[FieldError]:
+def _version_match_errors(options: ListOptions) -> list[FieldError]:
     path = "resourceVersionMatch"
-    if reading.match not in _MATCHES:
-        return [FieldError(path, f"must be {' or '.join(_MATCHES)}, not '{shown(reading.match)}'")]
-    if not reading.version:
+    if options.version_match not in _MATCHES:
+        return [FieldError(path, f"must be {' or '.join(_MATCHES)}, not '{shown(options.version_match)}'")]
+    if not options.version:
         return [FieldError(path, "is forbidden without resourceVersion")]
-    if reading.start:
+    if options.continue_token:
         return [FieldError(path, "is forbidden with continue")]
-    if reading.match == "Exact" and reading.version == "0":
+    if options.version_match == "Exact" and options.version == "0":
         return [FieldError(path, "Exact is forbidden for resourceVersion 0")]
     return []
 
 
-def writing_of(query: QueryParams) -> Writing:
-    """The options of a create, an update or a patch."""
+def parse_write_options(query: QueryParams) -> WriteOptions:
+    """Parse the options of a create, update or patch."""
     validation = query.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
         message = f"must be Ignore, Strict or Warn, not '{shown(validation)}'"
         raise InvalidError(f"fieldValidation: {message}", causes=[FieldError("fieldValidation", message)])
-    return Writing(dry_run=dry_run(query.getlist("dryRun")), fields=_VALIDATIONS[validation])
+    return WriteOptions(
+        dry_run=parse_dry_run(query.getlist("dryRun")), field_validation=_VALIDATIONS[validation]
+    )
 
 
-def dry_run(said: list[str]) -> bool:
-    """Whether nothing is to be written; there is no other way to rehearse than all of it."""
-    if wrong := [value for value in said if value != "All"]:
+def parse_dry_run(values: list[str]) -> bool:
+    """Parse dryRun; its only value is All."""
+    if wrong := [value for value in values if value != "All"]:
         message = f"must be All, not '{shown(wrong[0])}'"
         raise InvalidError(f"dryRun: {message}", causes=[FieldError("dryRun", message)])
-    return bool(said)
+    return bool(values)
 
 
-def truth(query: QueryParams, name: str) -> bool:
-    """What a query says is so or not; a name without a value says that it is."""
+def bool_param(query: QueryParams, name: str) -> bool:
+    """Parse a boolean parameter; without a value it is true, absent it is false."""
     value = query.get(name)
     if value is None:
         return False
@@ -239,11 +263,52 @@ def truth(query: QueryParams, name: str) -> bool:
     raise BadRequestError(f"{name} must be true or false, not '{shown(value)}'")
 
 
-def number(query: QueryParams, name: str) -> int | None:
-    """A number that a query says, at least 0."""
+def int_param(query: QueryParams, name: str) -> int | None:
+    """Parse a non-negative integer parameter; None if it is absent."""
     value = query.get(name, "")
     if not value:
         return None
     if not value.isascii() or not value.isdigit() or len(value) > _NUMBER_DIGITS:
-        raise BadRequestError(f"{name} must be a number of at least 0, not '{shown(value)}'")
+        raise BadRequestError(f"{name} must be an integer of at least 0, not '{shown(value)}'")
     return int(value)
+
+
+class Kubelet(Protocol):
+    """The kubelet as the API server sees it: containers for logs and exec, and resource usage."""
+
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: FBT001, FBT002 - signature of the agent
+        """Return the latest run of a container, or the one before it; ClusterError if there is none."""
+        ...
+
+    def usage(self) -> UsageReport:
+        """Return the last measurement."""
+        ...
+
+
+class NoKubelet:
+    """Kubelet of an API server without nodes of its own."""
+
+    def find_run(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> Run:  # noqa: ARG002, FBT001, FBT002
+        raise NotFoundError(f'no kubelet runs here: pod "{pod}" has no running container "{container}"')
+
+    def usage(self) -> UsageReport:
+        return NO_USAGE
+
+
+NO_KUBELET: Final[Kubelet] = NoKubelet()
+
+
+NAME: Final = "name"
+"""Attribute of `request.state` with the name of the object in the body, once it is known."""
+
+
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for an existing path, with all that a handler needs."""
+
+    request: Request
+    target: Target
+    registry: Registry
+    kubelet: Kubelet
+    clock: Callable[[], float]
+    stopping: asyncio.Event
+    """Set at shutdown; streaming responses must end then."""

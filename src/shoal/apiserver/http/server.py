@@ -1,14 +1,11 @@
-"""The heads of requests: read by uvicorn's quick parser, up to a size, and refused with a Status.
+"""The HTTPS server: uvicorn on a socket with TLS, inside a program with other tasks.
 
-Silence: connections on which nobody asks for anything are closed.
+    async with serving(registry, credentials) as url:
+        …
 
-uvicorn closes a connection that was idle for a while after an answer. For the first request, and for the rest
-of one that was begun, it waits for ever. So its connections are looked at now and then.
-
-The server: listens on loopback with TLS, inside a program that does other things too.
-
-async with serving(registry, credentials) as url:
-    …
+Two limits are added to uvicorn: the size of request headers, and a timeout of idle connections. uvicorn
+closes connections that are idle after a response, but waits for ever for the first request and for the rest
+of an incomplete one; so all connections are checked periodically.
 """
 
 import asyncio
@@ -26,53 +23,54 @@ from typing import Any, Final
 import msgspec
 import uvicorn
 from httptools import HttpParserInvalidMethodError
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shoal.api.fields import shown
 from shoal.apiserver.credentials import LOOPBACK, Credentials, CredentialsError
-from shoal.apiserver.http.app import Api, Pages
-from shoal.apiserver.http.exec_session import WebSocketProtocol
-from shoal.apiserver.http.kubelet import NOBODY, Kubelet
-from shoal.apiserver.http.responses import not_allowed
+from shoal.apiserver.http.app import ApiApp, Pages
+from shoal.apiserver.http.remote_command import WebSocketProtocol
+from shoal.apiserver.http.requests import NO_KUBELET, Kubelet
+from shoal.apiserver.http.responses import method_not_allowed
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.errors import BadRequestError, ClusterError
 
-_LARGEST: Final = 2**16
-"""Bytes of a head; requests with long selectors have a few thousand."""
+_MAX_HEADER_BYTES: Final = 2**16
+"""Maximum size of request headers in bytes; requests with long selectors have a few thousand."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Uvicorn's, which hangs up on who does not come to the end of a head."""
+    """uvicorn's HTTP protocol with a limit of the header size, and errors as Status."""
 
-    _unended: int | None = None
-    """Bytes of a head that has not ended."""
+    _header_bytes: int | None = None
+    """Bytes received of incomplete request headers."""
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Parse data, and reject headers that are too large."""
         super().data_received(data)
-        if self._unended is not None:
-            self._unended += len(data)
-            if self._unended > _LARGEST:
-                self._refuse(BadRequestError(f"the head of the request has more than {_LARGEST} bytes"))
+        if self._header_bytes is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > _MAX_HEADER_BYTES:
+                self._reject(BadRequestError(f"the request headers have more than {_MAX_HEADER_BYTES} bytes"))
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Start counting header bytes."""
         super().on_message_begin()
-        self._unended = 0
+        self._header_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """A head has ended."""
-        self._unended = None
+        """Stop counting header bytes."""
+        self._header_bytes = None
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
-        """Refuse what the parser does not take; it takes only methods that it knows."""
+        """Reject a request that the parser refuses; unknown methods are refused too."""
         if isinstance(sys.exception(), HttpParserInvalidMethodError):
-            self._refuse(not_allowed())
+            self._reject(method_not_allowed())
         else:
-            self._refuse(BadRequestError("what was sent is no HTTP request"))
+            self._reject(BadRequestError("not a valid HTTP request"))
 
-    def _refuse(self, error: ClusterError) -> None:
+    def _reject(self, error: ClusterError) -> None:
         if self.transport.is_closing():
             return
         body = msgspec.json.encode(error.status())
@@ -83,124 +81,138 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-async def hang_up(server: uvicorn.Server, seconds: float) -> None:
-    """Close, for ever, connections that have asked for nothing new between two looks."""
+async def close_idle_connections(server: uvicorn.Server, seconds: float) -> None:
+    """Close connections without a new request since the last check; runs until cancelled."""
     before: dict[Any, object] = {}
     while True:
         await asyncio.sleep(seconds)
-        idle = {connection: _request(connection) for connection in _idle(server)}
+        idle = {connection: _last_request(connection) for connection in _idle_connections(server)}
         for connection, request in idle.items():
             if connection in before and before[connection] is request:
                 connection.transport.close()
         before = idle
 
 
-def _idle(server: uvicorn.Server) -> list[Any]:
+def _idle_connections(server: uvicorn.Server) -> list[Any]:
     connections: set[Any] = server.server_state.connections
     return [one for one in connections if _is_idle(one) and not one.transport.is_closing()]
 
 
 def _is_idle(connection: object) -> bool:
-    """Whether no request is under way."""
-    request = _request(connection)
+    """Whether no request is in progress."""
+    request = _last_request(connection)
     return request is None or getattr(request, "response_complete", False)
 
 
-def _request(connection: object) -> object:
-    """The last request of a connection; a WebSocket is one itself, and under way as long as there is one."""
+def _last_request(connection: object) -> object:
+    """Return the last request of a connection; a WebSocket connection counts as a request in progress."""
     return getattr(connection, "cycle", connection)
 
 
 _log: Final = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 _IDLE_SECONDS: Final = 120
-"""How long a connection may be idle. Go's clients let go after 90 seconds, and so are never cut off."""
+"""Idle timeout of connections. Go clients close theirs after 90 seconds, so they never see a reset."""
 
-_LAST_SECONDS: Final = 5
-"""How long requests may take to end after the server was told to."""
+_SHUTDOWN_SECONDS: Final = 5
+"""Seconds that requests may take to finish at shutdown."""
 
 _RENEWAL_SECONDS: Final = 6 * 3600.0
 
 
 class ListenError(Exception):
-    """Raised when the server cannot listen where it is told to; the message says why, for people."""
+    """Raised when the server cannot listen on its address; the message is for users."""
 
 
 @contextlib.asynccontextmanager
-async def serving(  # noqa: PLR0913 - the last have their usual values
+async def serving(  # noqa: PLR0913 - the last ones have defaults
     registry: Registry,
     credentials: Credentials,
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    kubelet: Kubelet = NOBODY,
+    kubelet: Kubelet = NO_KUBELET,
     pages: Pages = MappingProxyType({}),
 ) -> AsyncIterator[str]:
-    """Serve the API until the block ends; its address. Port 0 is any that is free."""
-    api = Api(registry, credentials.token, kubelet=kubelet, pages=pages)
+    """Serve the API until the block ends; yields its URL. Port 0 chooses a free port."""
+    app = ApiApp(registry, credentials.token, kubelet=kubelet, pages=pages)
+    logging.getLogger("uvicorn.error").addFilter(_is_fault)
     with listening(host, port) as listener:
-        server = _server(api, credentials)
-        await server.startup(sockets=[listener])
-        serve = asyncio.create_task(server.main_loop())
-        chores = [
-            asyncio.create_task(_renewing(server, credentials)),
-            asyncio.create_task(hang_up(server, _IDLE_SECONDS)),
-        ]
-        try:
-            yield _url(listener)
-        finally:
-            api.stop()
-            server.should_exit = True
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(serve, *chores, return_exceptions=True)
-            await _end(server, listener)
+        server = make_server(
+            app,
+            ssl_certfile=credentials.certificate,
+            ssl_keyfile=credentials.key,
+            ws=WebSocketProtocol,
+            ws_per_message_deflate=False,  # useless on one machine
+            ws_ping_timeout=None,  # pongs are not read while a command does not read its input
+        )
+        async with run_server(server, listener):
+            renewal = asyncio.create_task(_renew_certificate_periodically(server, credentials))
+            try:
+                yield _url(listener)
+            finally:
+                app.stop()
+                renewal.cancel()
+                await asyncio.gather(renewal, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def run_server(server: uvicorn.Server, listener: socket.socket) -> AsyncIterator[None]:
+    """Run a server until the block ends; idle connections are closed after a while."""
+    await server.startup(sockets=[listener])
+    tasks = [
+        asyncio.create_task(server.main_loop()),
+        asyncio.create_task(close_idle_connections(server, _IDLE_SECONDS)),
+    ]
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _shut_down(server, listener)
 
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens; ListenError if that cannot be."""
+    """Open a listening socket; ListenError if that fails."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
     except UnicodeError:
-        raise ListenError(f"cannot listen on {shown(host)}: it is no name of a host") from None
+        raise ListenError(f"cannot listen on {shown(host)}: not a valid host name") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
             listener.listen(_BACKLOG)
         except OSError as error:
-            raise ListenError(_why(error, host, port)) from None
+            raise ListenError(_listen_problem(error, host, port)) from None
         listener.setblocking(False)  # noqa: FBT003 - its only argument
         yield listener
 
 
-def _why(error: OSError, host: str, port: int) -> str:
+def _listen_problem(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is in use: choose another one, or stop who listens there"
+        return f"port {port} of {host} is in use; choose another port, or stop the program that listens there"
     return f"cannot listen on port {port} of {host}: {error.strerror}"
 
 
-def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+def make_server(app: ASGIApp, **options: Any) -> uvicorn.Server:  # noqa: ANN401 - as uvicorn has them
+    """Return a server of an ASGI application; without options it has neither TLS nor WebSockets."""
     config = uvicorn.Config(
-        api,
-        ssl_certfile=credentials.certificate,
-        ssl_keyfile=credentials.key,
+        app,
         lifespan="off",
         log_config=None,
-        log_level="error",  # what clients do wrong is answered, and no news to who runs the server
+        log_level="error",  # errors of clients are in their responses, and need no log
         access_log=False,
         http=HttpProtocol,
-        ws=WebSocketProtocol,
-        ws_per_message_deflate=False,  # nobody gains from it on one machine
-        ws_ping_timeout=None,  # a command that does not take its input keeps pongs from being read
         server_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=_LAST_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        **{"ws": "none"} | options,
     )
     config.load()
     server = uvicorn.Server(config)
@@ -208,35 +220,35 @@ def _server(api: Api, credentials: Credentials) -> uvicorn.Server:
     return server
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Uvicorn takes it for a fault that a WebSocket was refused with an answer, which it offers itself."""
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Filter a log record of uvicorn about refused WebSocket handshakes, which are not faults."""
     return record.msg != "ASGI callable returned without completing handshake."
 
 
-async def _end(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Let requests end; then close connections without waiting for clients that say no goodbye."""
+async def _shut_down(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Wait for requests to finish, then close connections without waiting for the clients."""
     for listening_server in server.servers:
         listening_server.close()
     for connection in list(server.server_state.connections):
         connection.shutdown()
     if server.server_state.tasks:
-        await asyncio.wait(server.server_state.tasks, timeout=_LAST_SECONDS)
-    for connection in list(server.server_state.connections):  # those that are still there
+        await asyncio.wait(server.server_state.tasks, timeout=_SHUTDOWN_SECONDS)
+    for connection in list(server.server_state.connections):  # those still open
         if not _unsent(connection.transport):
             connection.transport.abort()
     await server.shutdown(sockets=[listener])
 
 
 def _unsent(transport: asyncio.Transport) -> int:
-    """Bytes that are still to be sent. A connection with TLS has forgotten them once it was closed twice."""
+    """Return the number of unsent bytes; 0 for a TLS connection that was closed twice."""
     try:
         return transport.get_write_buffer_size()
     except AttributeError:
         return 0
 
 
-async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
-    """Look now and then whether the certificate will soon expire: new connections get the new one."""
+async def _renew_certificate_periodically(server: uvicorn.Server, credentials: Credentials) -> None:
+    """Renew the certificate before it expires; new connections get the new one."""
     context = server.config.ssl
     while isinstance(context, ssl.SSLContext):
         await asyncio.sleep(_RENEWAL_SECONDS)
@@ -244,7 +256,7 @@ async def _renewing(server: uvicorn.Server, credentials: Credentials) -> None:
             if await asyncio.to_thread(credentials.renew, datetime.now(UTC)):
                 context.load_cert_chain(credentials.certificate, credentials.key)
         except (CredentialsError, OSError) as problem:
-            _log.warning("the certificate is looked at again later: %s", problem)
+            _log.warning("cannot renew the certificate, will retry: %s", problem)
 
 
 def _url(listener: socket.socket) -> str:

@@ -1,7 +1,8 @@
-"""The registry: an API server's behaviour without a network.
+"""The registry: the behaviour of a Kubernetes API server, without HTTP.
 
-All objects are in memory, as the texts that are handed out; a journal keeps what must outlive the process.
-`home` is the port; a write goes through `writing`, `deleting` or `placing` (what is allowed), `garbage` (what
-follows from it), `head` (what is decided but not yet safe) and `committer` (many writes, one commit) into
-`state` (what readers and watchers see). `rules` says what is special about each kind.
+All objects are kept in memory as the JSON text that is returned to clients; a journal makes them durable.
+`registry` implements the cluster port. A write is validated and staged by `write` or `deletion` (which also
+collects garbage in the same transaction), kept in `pending` until the journal has it (group commit), and then
+applied to `state`, which readers and `watch` see. `shoal.apiserver.strategies` has the rules of each kind;
+`records` the stored form of an object and the journal's interface.
 """

@@ -1,6 +1,11 @@
-"""What is kept of an object: its text, and what must be known of it without reading all of it."""
+"""Records: the stored form of objects, and the interface of the journal that makes them durable.
 
-from typing import Any, Final, NamedTuple
+The journal is an append-only history: records are appended in the order of their versions, and superseded
+ones are removed by compaction. The newest record of each object is its state, unless it records a deletion.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -9,11 +14,11 @@ from shoal.cluster.errors import BadRequestError
 from shoal.cluster.resources import Object
 
 _VERSION_DIGITS: Final = 20
-"""As many as 64 bits need, which is what versions have in Kubernetes."""
+"""Digits of the largest 64-bit number: resource versions of Kubernetes are unsigned 64-bit."""
 
 
 class Key(NamedTuple):
-    """Which object: the full name of its resource, its namespace (or nothing) and its name."""
+    """Unique key of an object: full resource name, namespace (empty if cluster-scoped), name."""
 
     resource: str
     namespace: str
@@ -21,9 +26,9 @@ class Key(NamedTuple):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One object as one write left it: the JSON text is handed out as it is.
+    """One object as one write left it; `body` is the JSON text that clients get.
 
-    A record that is `deleted` is the object's end: its last text, with the version of its deletion.
+    A `deleted` record marks a deletion: the object's last text, with the resource version of the deletion.
     """
 
     version: int
@@ -34,14 +39,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One write: what an object became, and what it was."""
+    """One write: the object's new record, and the one before it."""
 
     record: Record
     before: Record | None
 
 
-class Owner(msgspec.Struct, rename="camel", gc=False):
-    """An owner reference, as far as garbage collection reads it."""
+class OwnerReference(msgspec.Struct, rename="camel", gc=False):
+    """An owner reference: the fields that garbage collection reads."""
 
     api_version: str = ""
     kind: str = ""
@@ -50,54 +55,92 @@ class Owner(msgspec.Struct, rename="camel", gc=False):
     block_owner_deletion: bool | None = None
 
 
-class Meta(msgspec.Struct, rename="camel", gc=False):
-    """Metadata, as far as the registry itself goes by it."""
+class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
+    """Object metadata: the fields that the registry itself reads."""
 
     uid: str = ""
     finalizers: list[str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
 
     @property
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[OwnerReference]:
         return self.owner_references or []
 
 
-class _Glance(msgspec.Struct, gc=False):
-    metadata: Meta
+class _MetadataOnly(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
 
 
-_glance: Final = msgspec.json.Decoder(_Glance)
+_metadata_decoder: Final = msgspec.json.Decoder(_MetadataOnly)
 _decoder: Final = msgspec.json.Decoder()
 encode: Final = msgspec.json.Encoder().encode
 
 
-def meta(body: bytes) -> Meta:
-    """The metadata of an object, without decoding the rest."""
-    return _glance.decode(body).metadata
+def decode_metadata(body: bytes) -> ObjectMeta:
+    """Decode the metadata of an object, skipping the rest."""
+    return _metadata_decoder.decode(body).metadata
 
 
 def decode(body: bytes) -> Object:
-    """The whole object."""
+    """Decode a whole object."""
     made: Object = _decoder.decode(body)
     return made
 
 
-def copied(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy that shares nothing, and is JSON whatever the original was made of."""
+def json_copy(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Copy a value through JSON: the copy shares nothing, and consists of plain JSON types."""
     return _decoder.decode(encode(value))
 
 
-def with_version(body: bytes, version: int) -> bytes:
-    """The same object under another version."""
-    thing = decode(body)
-    thing["metadata"]["resourceVersion"] = str(version)
-    return encode(thing)
+def with_resource_version(body: bytes, version: int) -> bytes:
+    """Return the object's text with another resource version."""
+    obj = decode(body)
+    obj["metadata"]["resourceVersion"] = str(version)
+    return encode(obj)
 
 
-def number_of(version: str) -> int:
-    """A version that somebody names; BadRequestError if it is none."""
+def parse_resource_version(version: str) -> int:
+    """Parse a resource version from a request; BadRequestError if it is not a number."""
     if not version.isascii() or not version.isdigit() or len(version) > _VERSION_DIGITS:
         raise BadRequestError(f'resourceVersion: Invalid value: "{shown(version)}"')
     return int(version)
+
+
+class Journal(Protocol):
+    """Durable storage of records. A method that fails raises StorageError and has changed nothing."""
+
+    def load(self) -> tuple[int, Iterable[Record]]:
+        """Return the version up to which the history is compacted, and all records, oldest first."""
+
+    def append_now(self, records: Sequence[Record]) -> bool:
+        """Store the records synchronously if that is likely to be fast; else do nothing, return False."""
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Store all records or none; they are durable when this returns."""
+
+    async def compact(self, version: int, superseded: Sequence[int]) -> None:
+        """Delete the records with the given versions, and note that history before `version` is gone."""
+
+    async def close(self) -> None:
+        """Release files and threads."""
+
+
+class MemoryJournal:
+    """A journal that stores nothing: the registry's memory is the only copy."""
+
+    def load(self) -> tuple[int, Iterable[Record]]:
+        return 0, ()
+
+    def append_now(self, records: Sequence[Record]) -> bool:  # noqa: ARG002 - nothing to store
+        return False
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Do nothing."""
+
+    async def compact(self, version: int, superseded: Sequence[int]) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""

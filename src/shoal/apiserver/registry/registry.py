@@ -1,4 +1,4 @@
-"""The registry: the port of a cluster over a journal, with the behaviour of a Kubernetes API server."""
+"""The registry: the cluster port over a journal, with the behaviour of a Kubernetes API server."""
 
 import asyncio
 import random
@@ -8,80 +8,79 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from shoal.apiserver.registry import binding, write
-from shoal.apiserver.registry.deletion import delete
-from shoal.apiserver.registry.garbage import collect
-from shoal.apiserver.registry.journal import Committer, Journal, MemoryJournal
-from shoal.apiserver.registry.pending import Head
-from shoal.apiserver.registry.records import Change, Record, decode
-from shoal.apiserver.registry.state import Retention, State, page
-from shoal.apiserver.registry.watch import BOOKMARK_EVERY, Feed, Watch
-from shoal.apiserver.registry.write import Make, change, create, found, key_of
-from shoal.apiserver.strategies import namespaces, priority
-from shoal.apiserver.strategies.strategy import Rules
-from shoal.apiserver.strategies.table import RULES
+from shoal.apiserver.registry import write
+from shoal.apiserver.registry.deletion import collect_garbage, delete
+from shoal.apiserver.registry.pending import Committer, PendingState
+from shoal.apiserver.registry.records import Change, Journal, MemoryJournal, Record, decode
+from shoal.apiserver.registry.state import Retention, State, list_page
+from shoal.apiserver.registry.watch import BOOKMARK_INTERVAL, Watch, WatchNotifier
+from shoal.apiserver.registry.write import Transform, create, get_record, guaranteed_update, key_of
+from shoal.apiserver.strategies import table
+from shoal.apiserver.strategies.core import BUILT_IN_NAMESPACES
+from shoal.apiserver.strategies.strategy import Strategy
+from shoal.apiserver.strategies.workloads import built_in_priority_classes
 from shoal.cluster.errors import ClusterError, NotFoundError, StorageError, UnavailableError
-from shoal.cluster.patches.merge import merged
-from shoal.cluster.port import AS_USUAL, EVERYWHERE, Deletion, Page, Where
+from shoal.cluster.patches.json_patch import apply_merge_patch
+from shoal.cluster.port import DEFAULT_DELETION, EVERYTHING, Deletion, Page, Selector
 from shoal.cluster.resources import EVENTS, NAMESPACES, PODS, PRIORITY_CLASSES, Object, Resource
-from shoal.cluster.selection import Selection
+from shoal.cluster.selection import CompiledSelector
 
 T = TypeVar("T")
 
-TIDY_EVERY: Final = 30.0
-"""Seconds after which what is too old is looked for."""
-_EVENTS_LAST: Final = 3600.0
-"""Seconds after which an Event is forgotten, as in Kubernetes."""
+CLEANUP_INTERVAL: Final = 30.0
+"""Seconds between two clean-ups of expired Events and old history."""
+_EVENT_TTL: Final = 3600.0
+"""Seconds after which an Event is deleted, as in Kubernetes."""
 
 
 class Registry:
-    """A home of objects. It is open within `async with`, or from `open` to `close`."""
+    """A store of objects. It is open within `async with`, or from `open` to `close`."""
 
-    def __init__(  # noqa: PLR0913 - all have their usual values
+    def __init__(  # noqa: PLR0913 - all have defaults
         self,
         journal: Journal | None = None,
         *,
         clock: Callable[[], float] = time.time,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
         retention: Retention | None = None,
-        rules: Mapping[str, Rules] = RULES,
-        bookmark_every: float = BOOKMARK_EVERY,
-        tidy_every: float = TIDY_EVERY,
+        strategies: Mapping[str, Strategy] | None = None,
+        bookmark_interval: float = BOOKMARK_INTERVAL,
+        cleanup_interval: float = CLEANUP_INTERVAL,
     ) -> None:
-        """Take what the journal has; the clock tells seconds since 1970, the dice names and uids.
+        """Load the journal. The clock returns seconds since 1970; `rng` generates names and uids.
 
-        `rules` say what is let in, by the full name of each resource.
+        `strategies` has the rules of each resource, by its full name; by default those of `strategies.table`.
         """
         self._journal = journal or MemoryJournal()
         self._clock = clock
-        self._table = rules
-        self._dice = dice or random.SystemRandom()
-        self._bookmark_every = bookmark_every
-        self._tidy_every = tidy_every
+        self._strategies = table.strategies() if strategies is None else strategies
+        self._rng = rng or random.SystemRandom()
+        self._bookmark_interval = bookmark_interval
+        self._cleanup_interval = cleanup_interval
         self._state = State(retention or Retention())
         self._state.load(*self._journal.load())
-        self._head = Head(self._state, clock)
-        self._feed = Feed()
-        self._committer = Committer(self._journal, self._committed, self._head.undo)
-        self._tidying: asyncio.Task[None] | None = None
+        self._pending = PendingState(self._state, clock)
+        self._notifier = WatchNotifier()
+        self._committer = Committer(self._journal, self._apply_committed, self._pending.undo)
+        self._cleanup_task: asyncio.Task[None] | None = None
         self._closed = False
 
-    # --- life ---------------------------------------------------------------------------------------------
+    # --- lifecycle ----------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Make what every cluster has, and begin to tidy up now and then."""
-        await self._make_what_is_always_there()
-        self._tidying = asyncio.get_running_loop().create_task(self._tidy_for_ever())
+        """Create the built-in objects, and start the periodic clean-up."""
+        await self._create_built_in_objects()
+        self._cleanup_task = asyncio.get_running_loop().create_task(self._clean_up_periodically())
 
     async def close(self) -> None:
-        """Finish what was begun, end all watches, let go of the journal."""
+        """Finish pending commits, end all watches, close the journal."""
         if self._closed:
             return
         self._closed = True
-        self._feed.close()
-        if self._tidying is not None:
-            self._tidying.cancel()
-            await asyncio.wait([self._tidying])
+        self._notifier.close()
+        if self._cleanup_task is not None:
+            self._cleanup_task.cancel()
+            await asyncio.wait([self._cleanup_task])
         await self._committer.finish()
         await self._journal.close()
 
@@ -98,227 +97,227 @@ class Registry:
     ) -> None:
         await self.close()
 
-    async def _make_what_is_always_there(self) -> None:
-        for name in namespaces.ALWAYS:
-            await self._ensure(NAMESPACES, {"metadata": {"name": name}})
-        for body in priority.built_in():
-            await self._ensure(PRIORITY_CLASSES, body)
+    async def _create_built_in_objects(self) -> None:
+        for name in BUILT_IN_NAMESPACES:
+            await self._create_if_missing(NAMESPACES, {"metadata": {"name": name}})
+        for body in built_in_priority_classes():
+            await self._create_if_missing(PRIORITY_CLASSES, body)
 
-    async def _ensure(self, resource: Resource[Any], body: Object) -> None:
-        if self._head.get(key_of(resource, body["metadata"]["name"], "")) is None:
+    async def _create_if_missing(self, resource: Resource[Any], body: Object) -> None:
+        if self._pending.get(key_of(resource, body["metadata"]["name"], "")) is None:
             await self.create(resource, body)
 
-    # --- reading ------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> str:
-        """The version of what is committed."""
+        """The resource version of the newest committed write."""
         return str(self._state.version)
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """One object; NotFoundError if there is none."""
-        self._must_be_open()
-        rules = self._rules(resource)
+        """Return one object; NotFoundError if it does not exist."""
+        self._check_open()
+        strategy = self._strategy_for(resource)
         record = self._state.get(key_of(resource, name, namespace))
         if record is None:
-            raise NotFoundError(f"{rules.called(name)} not found")
+            raise NotFoundError(f"{strategy.describe(name)} not found")
         return resource.decode(record.body)
 
     async def list(
         self,
         resource: Resource[T],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         limit: int = 0,
         start: str = "",
         at: str = "",
     ) -> Page[T]:
-        """Objects in the order of namespace and name; `at` asks for the state of an exact version."""
-        self._must_be_open()
-        self._rules(resource)
-        return page(self._state, resource, where, limit=limit, start=start, at=at)
+        """List objects by namespace and name; `at` asks for the state at an exact resource version."""
+        self._check_open()
+        self._strategy_for(resource)
+        return list_page(self._state, resource, selector, limit=limit, start=start, at=at)
 
     def watch(
         self,
         resource: Resource[T],
-        where: Where = EVERYWHERE,
+        selector: Selector = EVERYTHING,
         *,
         version: str = "",
         timeout: float | None = None,
     ) -> Watch[T]:
-        """What changes after `version`; without one, first all that is there, as ADDED."""
-        self._must_be_open()
-        self._rules(resource)
+        """Watch changes after `version`; without one, existing objects come first, as ADDED."""
+        self._check_open()
+        self._strategy_for(resource)
         return Watch(
             self._state,
-            self._feed,
+            self._notifier,
             resource,
-            where,
+            selector,
             version=version,
             timeout=timeout,
-            bookmark_every=self._bookmark_every,
+            bookmark_interval=self._bookmark_interval,
         )
 
-    # --- writing ------------------------------------------------------------------------------------------
+    # --- writes -------------------------------------------------------------------------------------------
 
     async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
-        """Make an object, and return it as it is kept."""
-        rules = self._rules(resource)
-        record = await self._write(lambda: create(self._head, rules, body, self._dice), dry_run=dry_run)
+        """Create an object, and return it as stored."""
+        strategy = self._strategy_for(resource)
+        record = await self._write(lambda: create(self._pending, strategy, body, self._rng), dry_run=dry_run)
         return resource.decode(record.body)
 
     async def update(
         self, resource: Resource[T], body: Object, *, status: bool = False, dry_run: bool = False
     ) -> T:
         """Replace an object, or with `status` only its status."""
-        rules = self._rules(resource)
-        metadata = write.metadata_of(body)
+        strategy = self._strategy_for(resource)
+        metadata = write.required_metadata(body)
         key = key_of(resource, metadata.get("name", ""), metadata.get("namespace", ""))
 
         def replace() -> Record:
-            if self._head.get(key) is None and rules.created_by_update and not metadata.get("uid"):
-                return create(self._head, rules, write.without_version(body), self._dice)
-            return write.replace(self._head, rules, key, body, status=status)
+            if self._pending.get(key) is None and strategy.allow_create_on_update and not metadata.get("uid"):
+                return create(self._pending, strategy, write.without_resource_version(body), self._rng)
+            return write.update(self._pending, strategy, key, body, status=status)
 
         return resource.decode((await self._write(replace, dry_run=dry_run)).body)
 
-    async def change(  # noqa: PLR0913 - what, which, how
+    async def guaranteed_update(  # noqa: PLR0913 - the parameters of a patch
         self,
         resource: Resource[T],
         name: str,
         namespace: str,
-        make: Make,
+        transform: Transform,
         *,
         status: bool = False,
         dry_run: bool = False,
     ) -> T:
-        """Make something else of the newest version of an object: nobody writes in between."""
-        rules, key = self._rules(resource), key_of(resource, name, namespace)
+        """Apply `transform` to the newest version of an object, with no other write in between."""
+        strategy, key = self._strategy_for(resource), key_of(resource, name, namespace)
         record = await self._write(
-            lambda: change(self._head, rules, key, make, status=status), dry_run=dry_run
+            lambda: guaranteed_update(self._pending, strategy, key, transform, status=status), dry_run=dry_run
         )
         return resource.decode(record.body)
 
     async def patch(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        """Change parts of an object (RFC 7396)."""
-        return await self.change(
-            resource, name, namespace, lambda thing: merged(thing, patch), dry_run=dry_run
+        """Apply a JSON merge patch to an object (RFC 7396)."""
+        return await self.guaranteed_update(
+            resource, name, namespace, lambda obj: apply_merge_patch(obj, patch), dry_run=dry_run
         )
 
     async def patch_status(
         self, resource: Resource[T], name: str, namespace: str = "", *, patch: Object, dry_run: bool = False
     ) -> T:
-        """Change parts of an object's status (RFC 7396)."""
-        return await self.change(
-            resource, name, namespace, lambda thing: merged(thing, patch), status=True, dry_run=dry_run
+        """Apply a JSON merge patch to an object's status (RFC 7396)."""
+        return await self.guaranteed_update(
+            resource, name, namespace, lambda obj: apply_merge_patch(obj, patch), status=True, dry_run=dry_run
         )
 
     async def delete(
-        self, resource: Resource[T], name: str, namespace: str = "", how: Deletion = AS_USUAL
+        self, resource: Resource[T], name: str, namespace: str = "", deletion: Deletion = DEFAULT_DELETION
     ) -> T | None:
-        """Delete an object, or begin to: what it is now if it is still there, else None."""
-        rules, key = self._rules(resource), key_of(resource, name, namespace)
+        """Delete an object, or start its deletion: returns the object if it still exists, else None."""
+        strategy, key = self._strategy_for(resource), key_of(resource, name, namespace)
 
-        def remove() -> Record:
-            return delete(self._head, rules, found(self._head, rules, key), how)
+        def apply() -> Record:
+            return delete(self._pending, strategy, get_record(self._pending, strategy, key), deletion)
 
-        record, changes = await self._decide(remove, dry_run=how.dry_run)
-        left = next((made.record for made in reversed(changes) if made.record.key == key), record)
+        record, changes = await self._execute(apply, dry_run=deletion.dry_run)
+        left = next((change.record for change in reversed(changes) if change.record.key == key), record)
         return None if left.deleted else resource.decode(left.body)
 
     async def delete_all(
-        self, resource: Resource[T], where: Where = EVERYWHERE, how: Deletion = AS_USUAL
+        self, resource: Resource[T], selector: Selector = EVERYTHING, deletion: Deletion = DEFAULT_DELETION
     ) -> Sequence[T]:
-        """Delete all objects that are meant, or begin to: as they were."""
-        rules, selection = self._rules(resource), Selection(resource, where)
-        meant = [
+        """Delete all selected objects, or start their deletion; returns them as they were."""
+        strategy, selection = self._strategy_for(resource), CompiledSelector(resource, selector)
+        selected = [
             record
-            for record in self._head.records(resource.full_name, selection.namespace)
+            for record in self._pending.records(resource.full_name, selection.namespace)
             if selection.everything or selection.matches(record.body)
         ]
 
-        def remove() -> None:
-            for record in meant:
-                newest = self._head.get(record.key)
+        def apply() -> None:
+            for record in selected:
+                newest = self._pending.get(record.key)
                 if newest is not None:
-                    delete(self._head, rules, newest, how)
+                    delete(self._pending, strategy, newest, deletion)
 
-        await self._write(remove, dry_run=how.dry_run)
-        return [resource.decode(record.body) for record in meant]
+        await self._write(apply, dry_run=deletion.dry_run)
+        return [resource.decode(record.body) for record in selected]
 
     async def bind(
         self, name: str, namespace: str, node: str, *, uid: str = "", dry_run: bool = False
     ) -> None:
-        """Give a pod its node."""
+        """Bind a pod to a node."""
         key = key_of(PODS, name, namespace)
-        await self._write(lambda: binding.bind(self._head, key, node, uid), dry_run=dry_run)
+        await self._write(lambda: write.bind(self._pending, key, node, uid), dry_run=dry_run)
 
-    async def evict(self, name: str, namespace: str, how: Deletion = AS_USUAL) -> None:
-        """Delete a pod as far as its disruption budgets allow."""
+    async def evict(self, name: str, namespace: str, deletion: Deletion = DEFAULT_DELETION) -> None:
+        """Delete a pod if its disruption budget allows."""
         key = key_of(PODS, name, namespace)
-        await self._write(lambda: binding.evict(self._head, key, how), dry_run=how.dry_run)
+        await self._write(lambda: write.evict(self._pending, key, deletion), dry_run=deletion.dry_run)
 
     async def _write(self, write: Callable[[], T], *, dry_run: bool = False) -> T:
-        result, _ = await self._decide(write, dry_run=dry_run)
+        result, _ = await self._execute(write, dry_run=dry_run)
         return result
 
-    async def _decide(self, write: Callable[[], T], *, dry_run: bool) -> tuple[T, Sequence[Change]]:
-        """Decide, with all that follows from it, and wait until it is safe; nothing is kept of a dry run."""
-        self._must_be_open()
+    async def _execute(self, write: Callable[[], T], *, dry_run: bool) -> tuple[T, Sequence[Change]]:
+        """Run a write and the garbage collection after it, and wait for the commit; undo a dry run."""
+        self._check_open()
         try:
-            with self._head.transaction(keep=not dry_run) as changes:
+            with self._pending.transaction(keep=not dry_run) as changes:
                 result = write()
-                collect(self._head, changes)
+                collect_garbage(self._pending, changes)
         except ClusterError:
-            await self._committer.commit([])  # so that who is refused can see what it was refused for
+            await self._committer.commit([])  # the client must be able to read what it was refused for
             raise
         await self._committer.commit([] if dry_run else changes)
         return result, changes
 
-    def _must_be_open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise UnavailableError("the cluster has been closed")
 
-    def _committed(self, changes: Sequence[Change]) -> None:
-        """Let readers see what is safe now."""
-        for made in changes:
-            self._state.apply(made)
-        self._head.committed(changes)
-        self._forget(None)
-        self._feed.tell(dict.fromkeys(made.record.key.resource for made in changes))
+    def _apply_committed(self, changes: Sequence[Change]) -> None:
+        """Make durable changes visible to readers and watchers."""
+        for change in changes:
+            self._state.apply(change)
+        self._pending.drop_committed(changes)
+        self._compact(None)
+        self._notifier.notify(dict.fromkeys(change.record.key.resource for change in changes))
 
-    def _rules(self, resource: Resource[Any]) -> Rules:
-        rules = self._table.get(resource.full_name)
-        if rules is None:
+    def _strategy_for(self, resource: Resource[Any]) -> Strategy:
+        strategy = self._strategies.get(resource.full_name)
+        if strategy is None:
             raise NotFoundError("the server could not find the requested resource")
-        return rules
+        return strategy
 
-    # --- tidying up ---------------------------------------------------------------------------------------
+    # --- clean-up -----------------------------------------------------------------------------------------
 
-    def _forget(self, now: float | None) -> None:
+    def _compact(self, now: float | None) -> None:
         before = self._state.compacted
         superseded = self._state.compact(now)
         if self._state.compacted > before:
             self._committer.compact(self._state.compacted, superseded)
 
-    async def _tidy_for_ever(self) -> None:
+    async def _clean_up_periodically(self) -> None:
         while True:
-            await asyncio.sleep(self._tidy_every)
+            await asyncio.sleep(self._cleanup_interval)
             with suppress(StorageError):
-                await self.tidy()
+                await self.clean_up()
 
-    async def tidy(self) -> None:
-        """Forget what is too old: Events, and the history of everything."""
-        oldest = self._clock() - _EVENTS_LAST
-        old = [record for record in self._head.records(EVENTS.full_name) if record.time < oldest]
+    async def clean_up(self) -> None:
+        """Delete expired Events, recreate missing built-in objects, and compact the history."""
+        oldest = self._clock() - _EVENT_TTL
+        old = [record for record in self._pending.records(EVENTS.full_name) if record.time < oldest]
 
-        def remove() -> None:
+        def apply() -> None:
             for record in old:
-                self._head.remove(record.key, decode(record.body))
+                self._pending.remove(record.key, decode(record.body))
 
         if old:
-            await self._write(remove)
-        await self._make_what_is_always_there()
-        self._forget(self._clock())
+            await self._write(apply)
+        await self._create_built_in_objects()
+        self._compact(self._clock())

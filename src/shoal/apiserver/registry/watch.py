@@ -1,45 +1,45 @@
-"""Watches: each has its own place in the history and follows at its own pace. Nobody waits for a watcher."""
+"""Watches: each has its own position in the change log, so a slow watch delays no writer or other watch."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Final, Generic, Literal, TypeVar
 
-from shoal.apiserver.registry.records import Change, Record, number_of, with_version
+from shoal.apiserver.registry.records import Change, Record, parse_resource_version, with_resource_version
 from shoal.apiserver.registry.state import Collection, State
 from shoal.cluster.errors import GoneError
-from shoal.cluster.port import Event, Where
+from shoal.cluster.port import Selector, WatchEvent
 from shoal.cluster.resources import Resource
-from shoal.cluster.selection import Selection
+from shoal.cluster.selection import CompiledSelector
 
 T = TypeVar("T")
 
-BOOKMARK_EVERY: Final = 60.0
-"""Seconds after which a watcher is told how far it has come, as in Kubernetes."""
-_AT_ONCE: Final = 256
-"""So many changes are passed over before others get their turn."""
+BOOKMARK_INTERVAL: Final = 60.0
+"""Seconds between two bookmarks of an idle watch, as in Kubernetes."""
+_BATCH_SIZE: Final = 256
+"""Changes skipped before the watch yields to the event loop."""
 
 
-class Feed:
-    """Wakes watchers when there is something for them."""
+class WatchNotifier:
+    """Wakes watches when objects of their resource change."""
 
     def __init__(self) -> None:
         self.closed = False
         self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
-        """Futures by resource, in the order in which they came: nobody overtakes, in no run."""
+        """Futures by resource in the order of arrival, so that runs are deterministic."""
 
-    def tell(self, resources: Iterable[str]) -> None:
-        """Something of these resources has changed."""
+    def notify(self, resources: Iterable[str]) -> None:
+        """Wake the watches of these resources."""
         for resource in resources:
             _wake(self._waiting.pop(resource, ()))
 
     def close(self) -> None:
-        """Let all watches end."""
+        """End all watches."""
         self.closed = True
-        self.tell(list(self._waiting))
+        self.notify(list(self._waiting))
 
-    async def news(self, resource: str, seconds: float) -> None:
-        """Wait until something changes, or for so long."""
+    async def wait(self, resource: str, seconds: float) -> None:
+        """Wait until an object of the resource changes, at most `seconds`."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting.setdefault(resource, {})[future] = None
@@ -58,43 +58,43 @@ def _wake(waiting: Iterable[asyncio.Future[None]]) -> None:
 
 
 class Watch(Generic[T]):
-    """One watch: a context, and within it an iterator."""
+    """One watch: an async context manager and iterator of events."""
 
-    def __init__(  # noqa: PLR0913 - made in one place
+    def __init__(  # noqa: PLR0913 - created by the registry only
         self,
         state: State,
-        feed: Feed,
+        notifier: WatchNotifier,
         resource: Resource[T],
-        where: Where,
+        selector: Selector,
         *,
         version: str,
         timeout: float | None,
-        bookmark_every: float,
+        bookmark_interval: float,
     ) -> None:
         self._state = state
-        self._feed = feed
+        self._notifier = notifier
         self._resource = resource
-        self._where = where
+        self._where = selector
         self._from = version
         self._timeout = timeout
-        self._bookmark_every = bookmark_every
+        self._bookmark_interval = bookmark_interval
         self._closed = False
 
     async def __aenter__(self) -> "Watch[T]":
-        """Find the place to begin at; GoneError if it is no longer known what came after it."""
-        self._selection = Selection(self._resource, self._where)
+        """Find the start position; GoneError if the changes after it are no longer known."""
+        self._selection = CompiledSelector(self._resource, self._where)
         self._now: Callable[[], float] = asyncio.get_running_loop().time
         self._end = None if self._timeout is None else self._now() + self._timeout
-        self._next_bookmark = self._now() + self._bookmark_every
+        self._next_bookmark = self._now() + self._bookmark_interval
         self._first: Iterator[Record] = iter(())
         if self._from and self._from != "0":
-            self._told = number_of(self._from)
-            self._state.must_remember(self._told)
+            self._last_version = parse_resource_version(self._from)
+            self._state.check_available(self._last_version)
         else:
-            self._told = self._state.version
-            places, records = self._collection.as_of(self._told, self._selection.namespace)
-            self._first = iter([records[place] for place in places])
-        self._position = self._collection.position_after(self._told)
+            self._last_version = self._state.version
+            names, records = self._collection.as_of(self._last_version, self._selection.namespace)
+            self._first = iter([records[name] for name in names])
+        self._position = self._collection.position_after(self._last_version)
         return self
 
     async def __aexit__(
@@ -105,7 +105,7 @@ class Watch(Generic[T]):
     def __aiter__(self) -> "Watch[T]":
         return self
 
-    async def __anext__(self) -> Event[T]:
+    async def __anext__(self) -> WatchEvent[T]:
         for record in self._first:
             if self._selection.everything or self._selection.matches(record.body):
                 return self._event("ADDED", record.body, record.version)
@@ -119,68 +119,70 @@ class Watch(Generic[T]):
             bookmark = self._bookmark_if_due()
             if bookmark is not None:
                 return bookmark
-            if self._over():
+            if self._expired():
                 break
-            await self._feed.news(self._resource.full_name, self._patience())
+            await self._notifier.wait(self._resource.full_name, self._seconds_until_deadline())
         raise StopAsyncIteration
 
     @property
     def _collection(self) -> Collection:
         return self._state.collection(self._resource.full_name)
 
-    # --- time ---------------------------------------------------------------------------------------------
+    # --- deadlines ----------------------------------------------------------------------------------------
 
-    def _over(self) -> bool:
-        return self._feed.closed or (self._end is not None and self._now() >= self._end)
+    def _expired(self) -> bool:
+        return self._notifier.closed or (self._end is not None and self._now() >= self._end)
 
-    def _patience(self) -> float:
-        """How long nothing need be said."""
+    def _seconds_until_deadline(self) -> float:
+        """Seconds until the next bookmark or the end of the watch."""
         until = self._next_bookmark if self._end is None else min(self._next_bookmark, self._end)
         return max(until - self._now(), 0.0)
 
-    def _bookmark_if_due(self) -> Event[T] | None:
-        """How far a watcher has come without a change for it: now and then, so that it hears us, and last."""
-        behind = self._state.version > self._told
-        if self._now() < self._next_bookmark and not (behind and self._over()):
+    def _bookmark_if_due(self) -> WatchEvent[T] | None:
+        """A bookmark if one is due: at intervals, and before the end if other objects have changed."""
+        behind = self._state.version > self._last_version
+        if self._now() < self._next_bookmark and not (behind and self._expired()):
             return None
-        self._next_bookmark = self._now() + self._bookmark_every
-        self._told = max(self._told, self._state.version)
-        return Event("BOOKMARK", None, str(self._told))
+        self._next_bookmark = self._now() + self._bookmark_interval
+        self._last_version = max(self._last_version, self._state.version)
+        return WatchEvent("BOOKMARK", None, str(self._last_version))
 
     # --- changes ------------------------------------------------------------------------------------------
 
-    def _next_change(self) -> Event[T] | None:
-        """The next change that means something to this watcher, if there is one among the next few."""
+    def _next_change(self) -> WatchEvent[T] | None:
+        """Return the next matching change among the next `_BATCH_SIZE`, if there is one."""
         collection = self._collection
-        first = self._position - collection.forgotten
+        first = self._position - collection.truncated
         if first < 0:
-            raise GoneError(f"too old resource version: {self._told} ({self._state.compacted})")
-        for i in range(first, min(first + _AT_ONCE, len(collection.log))):
+            raise GoneError(f"too old resource version: {self._last_version} ({self._state.compacted})")
+        for i in range(first, min(first + _BATCH_SIZE, len(collection.log))):
             change = collection.log[i]
             self._position += 1
-            if change.record.version > self._told:
-                event = self._seen(change)
+            if change.record.version > self._last_version:
+                event = self._event_for(change)
                 if event is not None:
-                    self._told = change.record.version
+                    self._last_version = change.record.version
                     return event
         return None
 
-    def _seen(self, change: Change) -> Event[T] | None:
-        """A change as this watcher sees it: what leaves its selection is gone, what enters it is new."""
+    def _event_for(self, change: Change) -> WatchEvent[T] | None:
+        """Convert a change to an event: leaving the selection is DELETED, entering it ADDED."""
         record, before = change.record, change.before
         if self._selection.namespace and record.key.namespace != self._selection.namespace:
             return None
-        was = before is not None and self._means(before)
-        now = not record.deleted and self._means(record)
+        was = before is not None and self._matches(before)
+        now = not record.deleted and self._matches(record)
         if now:
             return self._event("MODIFIED" if was else "ADDED", record.body, record.version)
         if not was or before is None:
             return None
-        body = record.body if record.deleted else with_version(before.body, record.version)
+        body = record.body if record.deleted else with_resource_version(before.body, record.version)
         return self._event("DELETED", body, record.version)
 
-    def _means(self, record: Record) -> bool:
+    def _matches(self, record: Record) -> bool:
         return self._selection.everything or self._selection.matches(record.body)
 
-    def _event(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, version: int) -> Event[T]:
-        return Event(kind, self._resource.decode(body), str(version))
+    def _event(
+        self, kind: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, version: int
+    ) -> WatchEvent[T]:
+        return WatchEvent(kind, self._resource.decode(body), str(version))

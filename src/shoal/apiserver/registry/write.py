@@ -1,17 +1,33 @@
-"""How an object is made and changed, as an API server does it: the same steps for every kind."""
+"""Writes: create, update, patch, bind and evict, with the same steps for every kind.
+
+The order of the steps (decode, name, default, derive, validate, admit) and the messages of refusals are those
+of a Kubernetes API server.
+"""
 
 import random
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
+from shoal.api.core import PodDisruptionBudget
+from shoal.api.decode import decode as decode_view
 from shoal.api.fields import FieldError, InvalidObjectError, described
 from shoal.api.kinds import DEFAULT_NAMESPACE
-from shoal.apiserver.registry.deletion import is_held
-from shoal.apiserver.registry.pending import Head
-from shoal.apiserver.registry.records import Key, Record, copied, decode, encode, meta
-from shoal.apiserver.strategies import metadata as metadata_rules
-from shoal.apiserver.strategies.schemas import shaped, shaped_text
-from shoal.apiserver.strategies.strategy import Rules
+from shoal.apiserver.registry.deletion import check_preconditions, delete, deletion_blocked
+from shoal.apiserver.registry.pending import PendingState
+from shoal.apiserver.registry.records import Key, Record, decode, decode_metadata, encode, json_copy
+from shoal.apiserver.strategies.schemas import prune_unknown_fields, prune_unknown_fields_in_json
+from shoal.apiserver.strategies.strategy import (
+    Strategy,
+    generate_name,
+    metadata_errors,
+    metadata_update_errors,
+    prepare_metadata_create,
+    prepare_metadata_update,
+    timestamp,
+)
+from shoal.apiserver.strategies.table import strategies
 from shoal.cluster.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -20,105 +36,115 @@ from shoal.cluster.errors import (
     InternalError,
     InvalidError,
     NotFoundError,
+    TooManyRequestsError,
 )
-from shoal.cluster.resources import NAMESPACES, Object, Resource
+from shoal.cluster.port import Deletion
+from shoal.cluster.resources import BUDGETS, NAMESPACES, PODS, Object, Resource
 
-Make = Callable[[Object], Object]
-"""Makes of an object what it is to become."""
+Transform = Callable[[Object], Object]
+"""Returns the new version of an object, given the current one."""
 
-_TRIES: Final = 8
-"""How often a name is generated before the dice are blamed."""
-_NAMES: Final = ("name", "generateName", "namespace")
-_STANDARD: Final = ("apiVersion", "kind", "metadata")
+_NAME_ATTEMPTS: Final = 8
+"""Attempts to generate a name that is not taken."""
+_NAME_FIELDS: Final = ("name", "generateName", "namespace")
+_COMMON_FIELDS: Final = ("apiVersion", "kind", "metadata")
 
 
 def key_of(resource: Resource[Any], name: str, namespace: str) -> Key:
-    """The key of an object; without a namespace it is in the default one."""
+    """Return the key of an object; an empty namespace means the default one."""
     return Key(resource.full_name, (namespace or DEFAULT_NAMESPACE) if resource.namespaced else "", name)
 
 
-def found(head: Head, rules: Rules, key: Key) -> Record:
-    """The newest record of an object; NotFoundError if there is none."""
-    record = head.get(key)
+def get_record(pending: PendingState, strategy: Strategy, key: Key) -> Record:
+    """Return the newest record of an object; NotFoundError if it does not exist."""
+    record = pending.get(key)
     if record is None:
-        raise NotFoundError(f"{rules.called(key.name)} not found")
+        raise NotFoundError(f"{strategy.describe(key.name)} not found")
     return record
 
 
-# --- making ------------------------------------------------------------------------------------------------
+# --- create ------------------------------------------------------------------------------------------------
 
 
-def create(head: Head, rules: Rules, body: Object, dice: random.Random) -> Record:
-    """Make an object."""
-    thing = _sent(rules, body)
-    metadata = thing["metadata"]
+def create(pending: PendingState, strategy: Strategy, body: Object, rng: random.Random) -> Record:
+    """Stage the creation of an object."""
+    obj = _decode_sent(strategy, body)
+    metadata = obj["metadata"]
     if metadata.get("resourceVersion"):
         raise InternalError("resourceVersion should not be set on objects to be created")
-    key = _place(head, rules, metadata, dice)
-    _check_namespace(head, rules, key)
-    metadata_rules.begin(metadata, head.clock(), dice, generation=rules.resource.generation)
-    if rules.resource.status and not rules.keeps_status:
-        thing.pop("status", None)
-    _complete(head, rules, thing, None)
-    rules.begin(thing)
-    if head.get(key) is not None:
-        raise AlreadyExistsError(f"{rules.called(key.name)} already exists")
-    return head.put(key, thing)
+    key = _assign_name(pending, strategy, metadata, rng)
+    _check_namespace(pending, strategy, key)
+    prepare_metadata_create(metadata, pending.clock(), rng, generation=strategy.resource.generation)
+    if strategy.resource.status and not strategy.allow_status_on_create:
+        obj.pop("status", None)
+    _default_and_validate(pending, strategy, obj, None)
+    strategy.prepare_for_create(obj)
+    if pending.get(key) is not None:
+        raise AlreadyExistsError(f"{strategy.describe(key.name)} already exists")
+    return pending.put(key, obj)
 
 
-def _sent(rules: Rules, body: Object) -> Object:
-    """A copy of a whole object that was sent; BadRequestError if it cannot even be read."""
+def _decode_sent(strategy: Strategy, body: Object) -> Object:
+    """Decode an object from a request; BadRequestError if fields have the wrong type."""
     try:
-        return _received(rules, body)
+        return _decode_object(strategy, body)
     except InvalidObjectError as problem:
-        raise BadRequestError(f"{rules.kind} cannot be read: {problem}", causes=problem.errors) from None
+        raise BadRequestError(f"{strategy.kind} cannot be read: {problem}", causes=problem.errors) from None
 
 
-def _received(rules: Rules, body: Object) -> Object:
-    """A copy of an object, which says what it is; BadRequestError if it is something else."""
+def _decode_object(strategy: Strategy, body: Object) -> Object:
+    """Copy an object, pruned to known fields, with apiVersion and kind; BadRequestError for another kind."""
     try:
         text = encode(body)
-        quick = None if rules.custom else shaped_text(rules.resource, text)
-        thing: Any = decode(text) if quick is None else quick
+        pruned = None if strategy.custom_resource else prune_unknown_fields_in_json(strategy.resource, text)
+        obj: Any = decode(text) if pruned is None else pruned
     except (TypeError, ValueError, RecursionError) as problem:
-        raise BadRequestError(f"this is not JSON: {problem}") from None
-    if not isinstance(thing, dict) or not isinstance(thing.get("metadata", {}), dict | None):
-        raise BadRequestError(f"an object with metadata is needed, not {described(thing)}")
-    _check_kind(rules, thing)
-    resource = rules.resource
-    said = {
+        raise BadRequestError(f"the object is not JSON: {problem}") from None
+    if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict | None):
+        raise BadRequestError(f"an object with metadata is required, not {described(obj)}")
+    _check_kind(strategy, obj)
+    resource = strategy.resource
+    common = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": thing.get("metadata") or {},
+        "metadata": obj.get("metadata") or {},
     }
-    whole = said | {name: value for name, value in thing.items() if name not in _STANDARD}
-    return whole if rules.custom or quick is not None else shaped(resource, whole)
+    copied = common | {name: value for name, value in obj.items() if name not in _COMMON_FIELDS}
+    return (
+        copied if strategy.custom_resource or pruned is not None else prune_unknown_fields(resource, copied)
+    )
 
 
-def _check_kind(rules: Rules, thing: Object) -> None:
-    """What says what it is must be what the resource has."""
-    resource = rules.resource
+def _check_kind(strategy: Strategy, obj: Object) -> None:
+    """Check that apiVersion and kind, if given, are those of the resource."""
+    resource = strategy.resource
     for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if thing.get(field) not in (None, "", wanted):
+        if obj.get(field) not in (None, "", wanted):
             raise BadRequestError(
-                f"{described(thing[field])} is no {field} of {resource.full_name}: {wanted}"
+                f"{field} must be {wanted} for {resource.full_name}, not {described(obj[field])}"
             )
 
 
-def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> Key:
-    """The name and namespace of a new object, which are written into its metadata."""
-    resource = rules.resource
-    wrong = [field for field in _NAMES if not isinstance(metadata.get(field) or "", str)]
-    rules.check("", [FieldError(f"metadata.{field}", "must be a string") for field in wrong])
+def _assign_name(pending: PendingState, strategy: Strategy, metadata: Object, rng: random.Random) -> Key:
+    """Set the name (generated if needed) and namespace of a new object; returns its key."""
+    resource = strategy.resource
+    errors = [
+        FieldError(f"metadata.{field}", "must be a string")
+        for field in _NAME_FIELDS
+        if not isinstance(metadata.get(field) or "", str)
+    ]
+    strategy.raise_if_invalid("", errors)
     prefix = metadata.get("generateName")
     if not metadata.get("name") and not prefix:
-        rules.check("", [FieldError("metadata.name", "Required value: name or generateName is required")])
+        strategy.raise_if_invalid(
+            "", [FieldError("metadata.name", "Required value: name or generateName is required")]
+        )
     metadata.pop("namespace", None) if not resource.namespaced else metadata.setdefault("namespace", "")
     name, namespace = metadata.get("name") or "", metadata.get("namespace", "")
     key = key_of(resource, name, namespace)
-    for _ in range(_TRIES if not name else 0):
-        key = key._replace(name=metadata_rules.generated_name(str(prefix), dice))
-        if head.get(key) is None:
+    for _ in range(_NAME_ATTEMPTS if not name else 0):
+        key = key._replace(name=generate_name(str(prefix), rng))
+        if pending.get(key) is None:
             break
     metadata["name"] = key.name
     if resource.namespaced:
@@ -126,83 +152,92 @@ def _place(head: Head, rules: Rules, metadata: Object, dice: random.Random) -> K
     return key
 
 
-def _check_namespace(head: Head, rules: Rules, key: Key) -> None:
-    """Nothing is made where there is no namespace, or where one is on its way out."""
+def _check_namespace(pending: PendingState, strategy: Strategy, key: Key) -> None:
+    """Refuse to create objects in a namespace that does not exist or is terminating."""
     if not key.namespace:
         return
-    record = head.get(Key(NAMESPACES.full_name, "", key.namespace))
+    record = pending.get(Key(NAMESPACES.full_name, "", key.namespace))
     if record is None:
         raise NotFoundError(f'namespaces "{key.namespace}" not found')
-    if meta(record.body).deletion_timestamp is not None:
+    if decode_metadata(record.body).deletion_timestamp is not None:
         raise ForbiddenError(
-            f"{rules.called(key.name)} is forbidden: unable to create new content in namespace "
+            f"{strategy.describe(key.name)} is forbidden: unable to create new content in namespace "
             f"{key.namespace} because it is being terminated",
             causes=[FieldError("metadata.namespace", f"namespace {key.namespace} is being terminated")],
         )
 
 
-def _complete(head: Head, rules: Rules, thing: Object, old: Object | None) -> None:
-    """Fill in what was left out, and refuse what is wrong."""
-    name = str(thing["metadata"]["name"])
-    wrong = metadata_rules.errors(
-        thing["metadata"], label_name=rules.resource is NAMESPACES, any_finalizers=rules.any_finalizers
+def _default_and_validate(pending: PendingState, strategy: Strategy, obj: Object, old: Object | None) -> None:
+    """Apply defaults and derived fields, validate, and run admission."""
+    name = str(obj["metadata"]["name"])
+    errors = metadata_errors(
+        obj["metadata"],
+        name_is_dns_label=strategy.resource is NAMESPACES,
+        allow_unqualified_finalizers=strategy.allow_unqualified_finalizers,
     )
-    rules.default(thing)
-    rules.derive(thing, old, head)
-    rules.check(name, [*wrong, *rules.errors(thing)])
-    rules.admit(thing, old, head)
+    strategy.default(obj)
+    strategy.derive(obj, old, pending)
+    strategy.raise_if_invalid(name, [*errors, *strategy.validate(obj)])
+    strategy.admit(obj, old, pending)
 
 
-# --- changing ----------------------------------------------------------------------------------------------
+# --- update ------------------------------------------------------------------------------------------------
 
 
-def change(head: Head, rules: Rules, key: Key, make: Make, *, status: bool = False) -> Record:
-    """Make something else of the newest version of an object."""
-    record = found(head, rules, key)
-    if status and not rules.resource.status:
-        raise NotFoundError(f"{rules.resource.full_name} have no status of their own")
+def guaranteed_update(
+    pending: PendingState, strategy: Strategy, key: Key, transform: Transform, *, status: bool = False
+) -> Record:
+    """Stage the result of `transform` on the newest version of an object; no write if it is unchanged."""
+    record = get_record(pending, strategy, key)
+    if status and not strategy.resource.status:
+        raise NotFoundError(f"{strategy.resource.full_name} have no status subresource")
     old = decode(record.body)
-    thing = _made(rules, key, _remade(rules, key, make, decode(record.body)))
-    _check_identity(rules, key, thing["metadata"], old["metadata"])
+    obj = _decode_transformed(strategy, key, _apply_transform(strategy, key, transform, decode(record.body)))
+    _check_identity(strategy, key, obj["metadata"], old["metadata"])
     if not status:
-        rules.carry(thing, old)
-    thing = _of_status(rules, thing, old) if status else _without_status(rules, thing, old)
-    metadata = thing["metadata"]
-    metadata_rules.carry(metadata, old["metadata"])
+        strategy.prepare_for_update(obj, old)
+    obj = _with_new_status(strategy, obj, old) if status else _with_old_status(strategy, obj, old)
+    metadata = obj["metadata"]
+    prepare_metadata_update(metadata, old["metadata"])
     metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
-    _complete(head, rules, thing, old)
-    wrong = metadata_rules.frozen(metadata, old["metadata"])
-    rules.check(key.name, [*wrong, *(() if status else rules.frozen(thing, old))])
-    if thing == old:
+    _default_and_validate(pending, strategy, obj, old)
+    errors = metadata_update_errors(metadata, old["metadata"])
+    strategy.raise_if_invalid(key.name, [*errors, *(() if status else strategy.validate_update(obj, old))])
+    if obj == old:
         return record
-    if rules.counts_changes and rules.resource.generation and not status and _wanted(thing) != _wanted(old):
+    if (
+        strategy.bump_generation
+        and strategy.resource.generation
+        and not status
+        and _desired_state(obj) != _desired_state(old)
+    ):
         metadata["generation"] = old["metadata"].get("generation", 0) + 1
-    if metadata.get("deletionTimestamp") and not is_held(rules, thing):
-        return head.remove(key, thing)
-    return head.put(key, thing)
+    if metadata.get("deletionTimestamp") and not deletion_blocked(strategy, obj):
+        return pending.remove(key, obj)
+    return pending.put(key, obj)
 
 
-def _remade(rules: Rules, key: Key, make: Make, thing: Object) -> Object:
+def _apply_transform(strategy: Strategy, key: Key, transform: Transform, obj: Object) -> Object:
     try:
-        return make(thing)
+        return transform(obj)
     except RecursionError:
-        raise InvalidError(f'{rules.kind} "{key.name}" is invalid: patch: nested too deeply') from None
+        raise InvalidError(f'{strategy.kind} "{key.name}" is invalid: patch: nested too deeply') from None
 
 
-def _made(rules: Rules, key: Key, body: Object) -> Object:
-    """A copy of what a patch made; InvalidError if nobody could read it."""
+def _decode_transformed(strategy: Strategy, key: Key, body: Object) -> Object:
+    """Decode the result of a transform; InvalidError if it is not a valid object of the kind."""
     try:
-        return _received(rules, body)
+        return _decode_object(strategy, body)
     except InvalidObjectError as problem:
-        raise rules.invalid(key.name, problem.errors) from None
+        raise strategy.invalid_error(key.name, problem.errors) from None
     except BadRequestError as problem:
-        raise InvalidError(f'{rules.kind} "{key.name}" is invalid: patch: {problem.message}') from None
+        raise InvalidError(f'{strategy.kind} "{key.name}" is invalid: patch: {problem.message}') from None
 
 
-def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> None:
-    """Refuse what is meant for another object, or for another version of it."""
+def _check_identity(strategy: Strategy, key: Key, metadata: Object, old: Object) -> None:
+    """Check that name, namespace and resource version are those of the stored object."""
     if not metadata.get("name"):
-        raise BadRequestError(f"the name of the object ({key.name}) cannot be taken away")
+        raise BadRequestError(f"metadata.name ({key.name}) cannot be removed")
     for field, wanted in (("name", key.name), ("namespace", key.namespace)):
         if metadata.get(field) not in (None, "", wanted):
             raise BadRequestError(
@@ -212,57 +247,60 @@ def _check_identity(rules: Rules, key: Key, metadata: Object, old: Object) -> No
         if wanted:
             metadata[field] = wanted
     version = metadata.get("resourceVersion")
-    if not version and not rules.unconditional:
+    if not version and not strategy.allow_unconditional_update:
         problem = FieldError("metadata.resourceVersion", "must be specified for an update")
-        rules.check(key.name, [problem])
+        strategy.raise_if_invalid(key.name, [problem])
     if version and version != old["resourceVersion"]:
         raise ConflictError(
-            f"{rules.cannot(key.name)}: the object has been modified; please apply your changes to the "
-            "latest version and try again"
+            f"{strategy.conflict_prefix(key.name)}: the object has been modified; please apply your changes "
+            "to the latest version and try again"
         )
 
 
-def replace(head: Head, rules: Rules, key: Key, body: Object, *, status: bool) -> Record:
-    """Put another object in the place of one; only of the one that is meant, if it says which."""
-    uid, there = metadata_of(body).get("uid"), meta(found(head, rules, key).body).uid
+def update(pending: PendingState, strategy: Strategy, key: Key, body: Object, *, status: bool) -> Record:
+    """Stage the replacement of an object; ConflictError if the body has another uid."""
+    uid, there = (
+        required_metadata(body).get("uid"),
+        decode_metadata(get_record(pending, strategy, key).body).uid,
+    )
     if uid and uid != there:
         raise ConflictError(
-            f"{rules.cannot(key.name)}: Precondition failed: UID in precondition: {uid}, "
+            f"{strategy.conflict_prefix(key.name)}: Precondition failed: UID in precondition: {uid}, "
             f"UID in object meta: {there}"
         )
-    sent = _sent(rules, body)
-    return change(head, rules, key, lambda _: sent, status=status)
+    sent = _decode_sent(strategy, body)
+    return guaranteed_update(pending, strategy, key, lambda _: sent, status=status)
 
 
-def _without_status(rules: Rules, thing: Object, old: Object) -> Object:
-    if rules.resource.status:
-        thing.pop("status", None)
+def _with_old_status(strategy: Strategy, obj: Object, old: Object) -> Object:
+    if strategy.resource.status:
+        obj.pop("status", None)
         if "status" in old:
-            thing["status"] = old["status"]
-    return thing
+            obj["status"] = old["status"]
+    return obj
 
 
-def _of_status(rules: Rules, thing: Object, old: Object) -> Object:
-    """The old object with the new status; for most of Kubernetes' own kinds with the new metadata too."""
-    made = {name: value for name, value in old.items() if name != "status"}
-    if thing.get("status") is not None:
-        made["status"] = thing["status"]
-    made["metadata"] = dict(old["metadata"]) if rules.custom else thing["metadata"]
+def _with_new_status(strategy: Strategy, obj: Object, old: Object) -> Object:
+    """Return the old object with the new status; for built-in kinds also with the new metadata."""
+    result = {name: value for name, value in old.items() if name != "status"}
+    if obj.get("status") is not None:
+        result["status"] = obj["status"]
+    result["metadata"] = dict(old["metadata"]) if strategy.custom_resource else obj["metadata"]
     if "ownerReferences" in old["metadata"]:
-        made["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        result["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
     else:
-        made["metadata"].pop("ownerReferences", None)
-    whole: Object = copied(made)
-    return whole
+        result["metadata"].pop("ownerReferences", None)
+    copied: Object = json_copy(result)
+    return copied
 
 
-def _wanted(thing: Object) -> Object:
-    """What somebody wants of an object: all but what is known about it."""
-    return {name: value for name, value in thing.items() if name not in ("metadata", "status")}
+def _desired_state(obj: Object) -> Object:
+    """Return the fields that the generation counts changes of: all except metadata and status."""
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
 
 
-def metadata_of(body: Object) -> Object:
-    """The metadata of what was sent; BadRequestError if it has none to speak of."""
+def required_metadata(body: Object) -> Object:
+    """Return the metadata of an object in an update; BadRequestError without a name."""
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise BadRequestError("metadata.name: the object to be updated must have a name")
@@ -271,6 +309,159 @@ def metadata_of(body: Object) -> Object:
     return metadata
 
 
-def without_version(body: Object) -> Object:
-    """The same object, as if nobody had kept it before."""
+def without_resource_version(body: Object) -> Object:
+    """Return the object without its resource version."""
     return body | {"metadata": {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}}
+
+
+_POD_STRATEGY: Final = strategies()[PODS.full_name]
+_PHASES_WITHOUT_BUDGET: Final = ("Succeeded", "Failed", "Pending")
+_MAX_DISRUPTED_PODS: Final = 2000
+_BUDGET_EXHAUSTED: Final = "Cannot evict pod as it would violate the pod's disruption budget."
+_RETRY_SECONDS: Final = 10.0
+_SCHEDULED_CONDITION: Final = {"type": "PodScheduled", "status": "True"}
+_EVICTED_CONDITION: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+_NO_DISRUPTIONS_CONDITION: Final = {
+    "type": "DisruptionAllowed",
+    "status": "False",
+    "reason": "InsufficientPods",
+    "message": "",
+}
+
+
+def bind(pending: PendingState, key: Key, node: str, uid: str) -> Record:
+    """Bind a pod to a node, and set its PodScheduled condition."""
+    pod = decode(get_record(pending, _POD_STRATEGY, key).body)
+    if not node:
+        raise BadRequestError("the binding has no target node")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise _conflict(
+            key,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}",
+        )
+    _check_unbound(key, pod)
+    pod["spec"]["nodeName"] = node
+    since = timestamp(pending.clock())
+    _set_condition(pod, _SCHEDULED_CONDITION | {"lastTransitionTime": since})
+    return pending.put(key, pod)
+
+
+def _check_unbound(key: Key, pod: Object) -> None:
+    node = pod["spec"].get("nodeName")
+    if pod["metadata"].get("deletionTimestamp"):
+        raise _conflict(key, f"pod {key.name} is being deleted, cannot be assigned to a host")
+    if node:
+        raise _conflict(key, f'pod {key.name} is already assigned to node "{node}"')
+    if pod["spec"].get("schedulingGates"):
+        raise _conflict(key, f"pod {key.name} has non-empty .spec.schedulingGates")
+
+
+def _conflict(key: Key, reason: str) -> ConflictError:
+    return ConflictError(f'Operation cannot be fulfilled on pods/binding "{key.name}": {reason}')
+
+
+# --- eviction ----------------------------------------------------------------------------------------------
+
+
+def evict(pending: PendingState, key: Key, deletion: Deletion) -> Record:
+    """Delete a pod if its disruption budget allows."""
+    record = get_record(pending, _POD_STRATEGY, key)
+    pod = decode(record.body)
+    check_preconditions(_POD_STRATEGY, pod, deletion)
+    phase = pod.get("status", {}).get("phase", "Pending")
+    if not pod["metadata"].get("deletionTimestamp") and phase not in _PHASES_WITHOUT_BUDGET:
+        _charge_budget(pending, pod)
+    _set_condition(pod, _EVICTED_CONDITION | {"lastTransitionTime": timestamp(pending.clock())})
+    record = pending.put(key, pod)
+    return delete(pending, _POD_STRATEGY, record, msgspec.structs.replace(deletion, version=""))
+
+
+def _set_condition(obj: Object, condition: Object) -> None:
+    conditions = obj.setdefault("status", {}).setdefault("conditions", [])
+    for i, other in enumerate(conditions):
+        if other.get("type") == condition["type"]:
+            conditions[i] = condition
+            return
+    conditions.append(condition)
+
+
+def _charge_budget(pending: PendingState, pod: Object) -> None:
+    """Count the eviction against the pod's budget; TooManyRequestsError if it allows no disruption."""
+    budgets = _budgets_of(pending, pod)
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        raise InternalError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    budget = decode(budgets[0].body)
+    if _needs_no_disruption(pod, budget):
+        return
+    _check_disruption_allowed(budget)
+    _record_disruption(pending, budgets[0].key, budget, pod["metadata"]["name"])
+
+
+def _budgets_of(pending: PendingState, pod: Object) -> list[Record]:
+    labels = pod["metadata"].get("labels") or {}
+    if not labels:
+        return []
+    return [
+        record
+        for record in pending.records(BUDGETS.full_name, pod["metadata"]["namespace"])
+        if _selects(record, labels)
+    ]
+
+
+def _selects(record: Record, labels: dict[str, str]) -> bool:
+    selector = decode_view(PodDisruptionBudget, decode(record.body)).spec.selector
+    return selector is not None and selector.matches(labels)
+
+
+def _needs_no_disruption(pod: Object, budget: Object) -> bool:
+    """Whether an unhealthy pod may be evicted without counting against the budget."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    wanted = status.get("desiredHealthy", 0)
+    return bool(wanted > 0 and status.get("currentHealthy", 0) >= wanted)
+
+
+def _check_disruption_allowed(budget: Object) -> None:
+    status, name = budget.get("status", {}), budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        reason = f"The disruption budget {name} is still being processed by the server."
+        raise TooManyRequestsError(
+            _BUDGET_EXHAUSTED, causes=[FieldError("", reason)], retry_after=_RETRY_SECONDS
+        )
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise ForbiddenError(
+            f"{BUDGETS.full_name} {name!r} is forbidden: pdb disruptions allowed is negative"
+        )
+    if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED_PODS:
+        raise ForbiddenError(f"{BUDGETS.full_name} {name!r} is forbidden: DisruptedPods map too big")
+    if allowed == 0:
+        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        reason = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        raise TooManyRequestsError(_BUDGET_EXHAUSTED, causes=[FieldError("", reason)])
+
+
+def _record_disruption(pending: PendingState, key: Key, budget: Object, pod: str) -> None:
+    status = budget["status"]
+    status["disruptionsAllowed"] -= 1
+    status["disruptedPods"] = (status.get("disruptedPods") or {}) | {pod: timestamp(pending.clock())}
+    if status["disruptionsAllowed"] == 0:
+        observed = {"observedGeneration": status.get("observedGeneration", 0)}
+        _set_condition(
+            budget,
+            _NO_DISRUPTIONS_CONDITION | observed | {"lastTransitionTime": timestamp(pending.clock())},
+        )
+    pending.put(key, budget)

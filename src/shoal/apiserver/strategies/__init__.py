@@ -1,1 +1,1 @@
-"""What an API server does with an object of each kind before it keeps it: defaults, admission, validation."""
+"""Strategies: defaults, validation and admission per kind, like the REST strategies of Kubernetes."""

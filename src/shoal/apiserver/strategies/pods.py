@@ -1,23 +1,31 @@
-"""Pods: what is filled in, and which parts of a pod may still change."""
+"""Strategy of pods and pod templates: defaults, QoS class, validation, volumes, mutable fields.
+
+Names and paths of volumes become directories and files on a node, so none may escape its volume.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from shoal.api.fields import FieldError, child, shown
 from shoal.api.names import dns_label_errors
 from shoal.api.podspec import is_extended
 from shoal.api.quantity import Quantity
-from shoal.apiserver.registry.records import copied
-from shoal.apiserver.strategies.volumes import volume_errors
+from shoal.apiserver.registry.records import json_copy
 from shoal.cluster.resources import Object
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_PROBE_DEFAULTS: Final = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
 _SOURCES: Final = ("configMap", "secret", "downwardAPI", "projected")
-_MODE: Final = 0o644
-_POLICIES: Final = ("Always", "OnFailure", "Never")
-_MAY_CHANGE: Final = (
+_DEFAULT_FILE_MODE: Final = 0o644
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_MUTABLE_FIELDS_MESSAGE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`, "
     "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to "
     "existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
@@ -25,8 +33,8 @@ _MAY_CHANGE: Final = (
 )
 
 
-def default(pod: Object) -> None:
-    """Fill in what a user left out of a pod."""
+def default_pod(pod: Object) -> None:
+    """Set omitted fields of a pod."""
     _default_addresses(pod.get("status") or {})
     spec = pod.get("spec")
     if spec is None:
@@ -40,14 +48,14 @@ def default(pod: Object) -> None:
 
 
 def _default_addresses(status: Object) -> None:
-    """The one address is the first of all; who names only one means that."""
+    """Keep podIPs consistent with podIP, which is the first of them."""
     address, others = status.get("podIP"), status.get("podIPs") or [{}]
     if address and others[0].get("ip") != address:
         status["podIPs"] = [{"ip": address}]
 
 
 def default_spec(spec: Object) -> None:
-    """Fill in what a user left out of the spec of a pod, or of a template."""
+    """Set omitted fields of a pod spec, in a pod or a template."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -82,7 +90,7 @@ def _default_container(container: Object) -> None:
 
 
 def _default_probe(probe: Object) -> None:
-    for field, number in _PROBE.items():
+    for field, number in _PROBE_DEFAULTS.items():
         probe.setdefault(field, number)
     if "httpGet" in probe:
         probe["httpGet"].setdefault("path", "/")
@@ -90,7 +98,7 @@ def _default_probe(probe: Object) -> None:
 
 
 def _is_latest(image: str) -> bool:
-    """Whether an image may be another one tomorrow: its tag is `latest`, or it has none."""
+    """Whether an image has the tag `latest`, or neither tag nor digest."""
     name, digest, _ = image.partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")
     return not digest and (not colon or tag == "latest")
@@ -101,27 +109,27 @@ def _default_volume(volume: Object) -> None:
         volume["emptyDir"] = {}
     for source in _SOURCES:
         if source in volume:
-            volume[source].setdefault("defaultMode", _MODE)
+            volume[source].setdefault("defaultMode", _DEFAULT_FILE_MODE)
 
 
 def _default_requests(resources: Object) -> None:
-    """What is not asked for, but limited, is asked for."""
+    """Requests default to the limits."""
     if "limits" in resources:
         resources["requests"] = resources["limits"] | resources.get("requests", {})
 
 
 def _default_host_ports(container: Object) -> None:
-    """On the host's network every port is one of the host."""
+    """With hostNetwork, host ports default to the container ports."""
     for port in container.get("ports", ()):
         if "containerPort" in port:
             port.setdefault("hostPort", port["containerPort"])
 
 
-# --- a new pod ---------------------------------------------------------------------------------------------
+# --- create ------------------------------------------------------------------------------------------------
 
 
-def begin(pod: Object) -> None:
-    """A new pod waits, whatever status it came with; less than no time to end is a second."""
+def prepare_pod_create(pod: Object) -> None:
+    """Set the status of a new pod to Pending; a negative grace period becomes one second."""
     if pod["spec"]["terminationGracePeriodSeconds"] < 0:
         pod["spec"]["terminationGracePeriodSeconds"] = 1
     pod["status"] = {"phase": "Pending", "qosClass": _qos_class(pod["spec"])}
@@ -138,35 +146,37 @@ def begin(pod: Object) -> None:
 
 
 def _qos_class(spec: Object) -> str:
-    """How well a pod has said what it needs: of CPU and memory all, some, or nothing."""
-    sides = [
-        (_counted(resources.get("requests", {})), _counted(resources.get("limits", {})))
+    """Return the pod's QoS class."""
+    amounts = [
+        (_qos_amounts(resources.get("requests", {})), _qos_amounts(resources.get("limits", {})))
         for resources in (container["resources"] for container in _containers(spec))
     ]
-    if not any(requests or limits for requests, limits in sides):
+    if not any(requests or limits for requests, limits in amounts):
         return "BestEffort"
-    whole = all(len(limits) == len(_COUNTED) and requests == limits for requests, limits in sides)
-    return "Guaranteed" if whole else "Burstable"
+    guaranteed = all(
+        len(limits) == len(_QOS_RESOURCES) and requests == limits for requests, limits in amounts
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
 
 
-_COUNTED: Final = ("cpu", "memory")
+_QOS_RESOURCES: Final = ("cpu", "memory")
 
 
-def _counted(amounts: dict[str, Any]) -> dict[str, int]:
-    return {name: nano for name in _COUNTED if name in amounts and (nano := _nano(amounts[name]))}
+def _qos_amounts(amounts: dict[str, Any]) -> dict[str, int]:
+    return {name: nano for name in _QOS_RESOURCES if name in amounts and (nano := _nano(amounts[name]))}
 
 
-# --- what is wrong -----------------------------------------------------------------------------------------
+# --- validation --------------------------------------------------------------------------------------------
 
 
-def errors(pod: Object) -> Iterator[FieldError]:
-    """What the view of a pod does not look at."""
+def pod_errors(pod: Object) -> Iterator[FieldError]:
+    """Yield the errors that the typed view of a pod does not check."""
     if "spec" in pod:
         yield from spec_errors(pod["spec"], "spec")
 
 
 def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
-    """What the view of a pod spec does not look at: containers' names and images, and volumes."""
+    """Yield the errors that the typed view of a pod spec does not check: names, images, volumes, others."""
     names: set[str] = set()
     for field in ("hostname", "subdomain"):
         if spec.get(field):
@@ -174,22 +184,22 @@ def spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
     for i, toleration in enumerate(spec.get("tolerations", ())):
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             where = f"{path}.tolerations[{i}].effect"
-            yield FieldError(where, "must be NoExecute when tolerationSeconds is set: nothing else ends")
+            yield FieldError(where, "must be NoExecute when tolerationSeconds is set")
     if spec.get("activeDeadlineSeconds", 1) < 1:
         yield FieldError(f"{path}.activeDeadlineSeconds", "must be at least 1")
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field, ())):
             yield from _container_errors(container, names, f"{path}.{field}[{i}]")
     yield from volume_errors(spec, path)
-    if spec["restartPolicy"] not in _POLICIES:
+    if spec["restartPolicy"] not in _RESTART_POLICIES:
         yield FieldError(
             f"{path}.restartPolicy",
-            f"must be one of {', '.join(_POLICIES)}, not '{shown(spec['restartPolicy'])}'",
+            f"must be one of {', '.join(_RESTART_POLICIES)}, not '{shown(spec['restartPolicy'])}'",
         )
 
 
 def _container_errors(container: Object, names: set[str], path: str) -> Iterator[FieldError]:
-    """Complain about a container; `names` are those of the others so far."""
+    """Yield the errors of a container; `names` are those of the containers before it."""
     name = container.get("name", "")
     if not name:
         yield FieldError(f"{path}.name", "is required")
@@ -200,76 +210,76 @@ def _container_errors(container: Object, names: set[str], path: str) -> Iterator
     names.add(name)
     if not container.get("image"):
         yield FieldError(f"{path}.image", "is required")
-    yield from _hardware_errors(container.get("resources") or {}, f"{path}.resources")
+    yield from _extended_resource_errors(container.get("resources") or {}, f"{path}.resources")
 
 
-def _hardware_errors(resources: Object, path: str) -> Iterator[FieldError]:
-    """Complain about hardware that would be shared: what is asked for of it must be the limit too."""
+def _extended_resource_errors(resources: Object, path: str) -> Iterator[FieldError]:
+    """Yield errors for extended resources whose limit differs from the request (no overcommitment)."""
     limits = resources.get("limits") or {}
     for name, amount in (resources.get("requests") or {}).items():
         if not is_extended(name):
             continue
         where = child(f"{path}.limits", name)
         if name not in limits:
-            yield FieldError(where, "is required: what a cluster counts one by one cannot be shared")
+            yield FieldError(where, "is required: an extended resource cannot be overcommitted")
         elif _nano(limits[name]) != _nano(amount):
-            yield FieldError(where, f"must be what is requested, {shown(amount)}, not {shown(limits[name])}")
+            yield FieldError(where, f"must equal the request, {shown(amount)}, not {shown(limits[name])}")
 
 
 def _nano(amount: object) -> int:
-    """An amount as a number; about what is none the view complains."""
+    """Parse an amount; 0 if it is invalid, which the typed view reports."""
     try:
         return Quantity(amount).nano
     except ValueError:
         return 0
 
 
-# --- what may change ---------------------------------------------------------------------------------------
+# --- update ------------------------------------------------------------------------------------------------
 
 
-def frozen(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Complain about changes of what a pod is made of."""
+def pod_update_errors(pod: Object, old: Object) -> Iterator[FieldError]:
+    """Yield errors for changes of immutable fields of the spec."""
     if pod["spec"] == old["spec"]:
         return
-    new, was = copied(pod["spec"]), old["spec"]
-    yield from _gate_errors(new, was)
-    yield from _deadline_errors(new, was)
-    yield from (changed := list(_count_errors(new, was)))
-    _overlook_what_may_change(new, was)
-    if not changed and new != was:
-        yield FieldError("spec", f"Forbidden: {_MAY_CHANGE}")
+    new, old = json_copy(pod["spec"]), old["spec"]
+    yield from _gate_errors(new, old)
+    yield from _deadline_errors(new, old)
+    yield from (changed := list(_count_errors(new, old)))
+    _restore_mutable_fields(new, old)
+    if not changed and new != old:
+        yield FieldError("spec", f"Forbidden: {_MUTABLE_FIELDS_MESSAGE}")
 
 
-def _count_errors(new: Object, was: Object) -> Iterator[FieldError]:
+def _count_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for field in ("containers", "initContainers"):
-        if len(new.get(field, ())) != len(was.get(field, ())):
+        if len(new.get(field, ())) != len(old.get(field, ())):
             yield FieldError(f"spec.{field}", "Forbidden: pod updates may not add or remove containers")
 
 
-def _overlook_what_may_change(new: Object, was: Object) -> None:
-    """Make a spec as if what may change had not."""
-    overlook(new, was, "schedulingGates", "activeDeadlineSeconds")
-    if was.get("schedulingGates"):
-        overlook(new, was, "nodeSelector", "affinity")
+def _restore_mutable_fields(new: Object, old: Object) -> None:
+    """Set mutable fields of the new spec to their old values, so that only forbidden changes remain."""
+    restore_fields(new, old, "schedulingGates", "activeDeadlineSeconds")
+    if old.get("schedulingGates"):
+        restore_fields(new, old, "nodeSelector", "affinity")
     for field in ("containers", "initContainers"):
-        for container, other in zip(new.get(field, ()), was.get(field, ()), strict=False):
+        for container, other in zip(new.get(field, ()), old.get(field, ()), strict=False):
             container["image"] = other.get("image")
-    if all(toleration in new.get("tolerations", ()) for toleration in was.get("tolerations", ())):
-        overlook(new, was, "tolerations")
-    if was["terminationGracePeriodSeconds"] < 0 and new["terminationGracePeriodSeconds"] == 1:
-        overlook(new, was, "terminationGracePeriodSeconds")
+    if all(toleration in new.get("tolerations", ()) for toleration in old.get("tolerations", ())):
+        restore_fields(new, old, "tolerations")
+    if old["terminationGracePeriodSeconds"] < 0 and new["terminationGracePeriodSeconds"] == 1:
+        restore_fields(new, old, "terminationGracePeriodSeconds")
 
 
-def overlook(new: Object, was: Object, *fields: str) -> None:
-    """Make some fields as they were."""
+def restore_fields(new: Object, old: Object, *fields: str) -> None:
+    """Set fields to their old values."""
     for field in fields:
         new.pop(field, None)
-        if field in was:
-            new[field] = was[field]
+        if field in old:
+            new[field] = old[field]
 
 
-def _gate_errors(new: Object, was: Object) -> Iterable[FieldError]:
-    gates = was.get("schedulingGates", ())
+def _gate_errors(new: Object, old: Object) -> Iterable[FieldError]:
+    gates = old.get("schedulingGates", ())
     for i, gate in enumerate(new.get("schedulingGates", ())):
         if gate not in gates:
             yield FieldError(
@@ -277,9 +287,85 @@ def _gate_errors(new: Object, was: Object) -> Iterable[FieldError]:
             )
 
 
-def _deadline_errors(new: Object, was: Object) -> Iterable[FieldError]:
-    deadline, before = new.get("activeDeadlineSeconds"), was.get("activeDeadlineSeconds")
+def _deadline_errors(new: Object, old: Object) -> Iterable[FieldError]:
+    deadline, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
     if before is not None and deadline is None:
         yield FieldError("spec.activeDeadlineSeconds", "must not update from a number to nothing")
     elif before is not None and deadline > before:
         yield FieldError("spec.activeDeadlineSeconds", "must be less than or equal to the previous value")
+
+
+_SOURCES_WITH_KEYS: Final = ("configMap", "secret")
+_SOURCES_WITH_ITEMS: Final = (*_SOURCES_WITH_KEYS, "downwardAPI")
+
+
+def volume_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """Yield the errors of a pod's volumes and of the volume mounts of its containers."""
+    names: set[str] = set()
+    for i, volume in enumerate(spec.get("volumes", ())):
+        where = f"{path}.volumes[{i}]"
+        yield from _name_errors(volume.get("name", ""), names, f"{where}.name")
+        yield from _source_errors(volume, where)
+        for j, source in enumerate(volume.get("projected", {}).get("sources", ())):
+            yield from _source_errors(source, f"{where}.projected.sources[{j}]")
+        if "hostPath" in volume:
+            yield from _host_path_errors(volume["hostPath"].get("path", ""), f"{where}.hostPath.path")
+    for field in ("initContainers", "containers"):
+        for i, container in enumerate(spec.get(field, ())):
+            yield from _mount_errors(container, names, f"{path}.{field}[{i}].volumeMounts")
+
+
+def _name_errors(name: str, names: set[str], path: str) -> Iterator[FieldError]:
+    """Yield the errors of a volume name; `names` are those of the volumes before it."""
+    yield from dns_label_errors(name, path)
+    if name in names:
+        yield FieldError(path, f"Duplicate value: '{shown(name)}'")
+    names.add(name)
+
+
+def _source_errors(holder: Object, path: str) -> Iterator[FieldError]:
+    """Yield the errors of the items of a volume source."""
+    for kind in _SOURCES_WITH_ITEMS:
+        for i, item in enumerate(holder.get(kind, {}).get("items", ())):
+            where = f"{path}.{kind}.items[{i}]"
+            if kind in _SOURCES_WITH_KEYS and not item.get("key"):
+                yield FieldError(f"{where}.key", "is required")
+            if item.get("path"):
+                yield from _relative_path_errors(item["path"], f"{where}.path")
+            else:
+                yield FieldError(f"{where}.path", "is required")
+            if "resourceFieldRef" in item and not item["resourceFieldRef"].get("containerName"):
+                yield FieldError(f"{where}.resourceFieldRef.containerName", "is required")
+
+
+def _host_path_errors(host: str, path: str) -> Iterator[FieldError]:
+    if not host:
+        yield FieldError(path, "is required")
+    elif ".." in PurePosixPath(host).parts:
+        yield FieldError(path, f"must not contain '..', not '{shown(host)}'")
+
+
+def _mount_errors(container: Object, names: set[str], path: str) -> Iterator[FieldError]:
+    """Yield the errors of a container's volume mounts; `names` are those of the pod's volumes."""
+    mount_paths: set[str] = set()
+    for i, mount in enumerate(container.get("volumeMounts", ())):
+        where, name, target = f"{path}[{i}]", mount.get("name", ""), mount.get("mountPath", "")
+        if name not in names:
+            yield FieldError(f"{where}.name", f"Not found: '{shown(name)}'")
+        if not target:
+            yield FieldError(f"{where}.mountPath", "is required")
+        elif target in mount_paths:
+            yield FieldError(f"{where}.mountPath", f"must be unique, not '{shown(target)}' again")
+        mount_paths.add(target)
+        for field in ("subPath", "subPathExpr"):
+            yield from _relative_path_errors(mount.get(field, ""), f"{where}.{field}")
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            yield FieldError(f"{where}.subPathExpr", "must not be set together with subPath")
+
+
+def _relative_path_errors(relative: str, path: str) -> Iterator[FieldError]:
+    """Yield errors if a path is absolute or contains '..'."""
+    if relative.startswith("/"):
+        yield FieldError(path, f"must be a relative path, not '{shown(relative)}'")
+    if ".." in PurePosixPath(relative).parts:
+        yield FieldError(path, f"must not contain '..', not '{shown(relative)}'")

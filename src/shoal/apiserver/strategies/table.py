@@ -1,17 +1,16 @@
-"""The rules of every resource, by its full name."""
+"""The strategy of every resource, by its full name."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from shoal.api import kinds, registry
 from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError
-from shoal.api.kinds import KINDS, OWN_KINDS
-from shoal.apiserver.strategies import budgets, jobs, namespaces, plain, pods, priority, schemas, services
-from shoal.apiserver.strategies.strategy import Rules
+from shoal.apiserver.strategies import core, pods, schemas, workloads
+from shoal.apiserver.strategies.strategy import Strategy
 from shoal.cluster.resources import (
     BUDGETS,
-    BY_KIND,
     CONFIG_MAPS,
     EVENTS,
     JOBS,
@@ -24,123 +23,132 @@ from shoal.cluster.resources import (
     SERVICES,
     Object,
     Resource,
+    by_kind,
 )
 
 
-def _of_view(resource: Resource[Object], thing: Object) -> Iterable[FieldError]:
-    """All that the view of `shoal.api` says is wrong."""
-    kind = KINDS[resource.api_version, resource.kind]
+def _view_errors(resource: Resource[Object], obj: Object) -> Iterable[FieldError]:
+    """Return the errors that the typed view of the kind finds."""
+    kind = kinds.by_name()[resource.api_version, resource.kind]
     try:
-        decode(kind.view, thing, check=kind.errors)
+        decode(kind.view, obj, check=kind.errors)
     except InvalidObjectError as problem:
         return problem.errors
     return ()
 
 
 def _pod_errors(pod: Object) -> Iterable[FieldError]:
-    yield from _of_view(PODS, pod)
-    yield from pods.errors(pod)
+    yield from _view_errors(PODS, pod)
+    yield from pods.pod_errors(pod)
 
 
 def _job_errors(job: Object) -> Iterable[FieldError]:
-    yield from _of_view(JOBS, job)
-    yield from jobs.errors(job)
+    yield from _view_errors(JOBS, job)
+    yield from workloads.job_errors(job)
 
 
 def _node_errors(node: Object) -> Iterable[FieldError]:
-    yield from _of_view(NODES, node)
-    yield from plain.taint_errors(node)
+    yield from _view_errors(NODES, node)
+    yield from core.taint_errors(node)
 
 
-def _class_errors(thing: Object) -> Iterable[FieldError]:
-    yield from _of_view(PRIORITY_CLASSES, thing)
-    yield from priority.errors(thing)
+def _class_errors(obj: Object) -> Iterable[FieldError]:
+    yield from _view_errors(PRIORITY_CLASSES, obj)
+    yield from workloads.priority_class_errors(obj)
 
 
-_TABLE: Final = (
-    Rules(
+_CORE: Final = (
+    Strategy(
         resource=PODS,
-        default=pods.default,
-        begin=pods.begin,
-        derive=priority.admit_pod,
-        errors=_pod_errors,
-        frozen=pods.frozen,
-        graceful=True,
+        default=pods.default_pod,
+        prepare_for_create=pods.prepare_pod_create,
+        derive=workloads.set_pod_priority,
+        validate=_pod_errors,
+        validate_update=pods.pod_update_errors,
+        graceful_deletion=True,
     ),
-    Rules(resource=NODES, default=plain.default_node, errors=_node_errors, keeps_status=True),
-    Rules(
+    Strategy(resource=NODES, default=core.default_node, validate=_node_errors, allow_status_on_create=True),
+    Strategy(
         resource=NAMESPACES,
-        default=namespaces.default,
-        begin=namespaces.begin,
-        errors=partial(_of_view, NAMESPACES),
-        carry=namespaces.carry,
-        guard=namespaces.guard,
-        deleting=namespaces.deleting,
-        holds=namespaces.holds,
+        default=core.default_namespace,
+        prepare_for_create=core.prepare_namespace_create,
+        validate=partial(_view_errors, NAMESPACES),
+        prepare_for_update=core.prepare_namespace_update,
+        check_delete=core.check_namespace_delete,
+        prepare_for_delete=core.prepare_namespace_delete,
+        blocks_deletion=core.namespace_blocks_deletion,
     ),
-    Rules(
+    Strategy(
         resource=SERVICES,
-        default=services.default,
-        begin=services.begin,
-        errors=services.errors,
-        frozen=services.frozen,
-        created_by_update=True,
+        default=core.default_service,
+        prepare_for_create=core.prepare_service_create,
+        validate=core.service_errors,
+        validate_update=core.service_update_errors,
+        allow_create_on_update=True,
     ),
-    Rules(resource=CONFIG_MAPS, errors=plain.config_map_errors, frozen=plain.frozen_data),
-    Rules(
-        resource=SECRETS, default=plain.default_secret, errors=plain.secret_errors, frozen=plain.frozen_secret
+    Strategy(resource=CONFIG_MAPS, validate=core.config_map_errors, validate_update=core.data_update_errors),
+    Strategy(
+        resource=SECRETS,
+        default=core.default_secret,
+        validate=core.secret_errors,
+        validate_update=core.secret_update_errors,
     ),
-    Rules(
+    Strategy(
         resource=EVENTS,
-        default=plain.default_event,
-        errors=plain.event_errors,
-        any_finalizers=True,
-        created_by_update=True,
+        default=core.default_event,
+        validate=core.event_errors,
+        allow_unqualified_finalizers=True,
+        allow_create_on_update=True,
     ),
-    Rules(
+    Strategy(
         resource=LEASES,
-        default=plain.default_lease,
-        errors=plain.lease_errors,
-        any_finalizers=True,
-        unconditional=False,
-        created_by_update=True,
+        default=core.default_lease,
+        validate=core.lease_errors,
+        allow_unqualified_finalizers=True,
+        allow_unconditional_update=False,
+        allow_create_on_update=True,
     ),
-    Rules(
+    Strategy(
         resource=PRIORITY_CLASSES,
-        default=priority.default_class,
-        admit=priority.admit_class,
-        errors=_class_errors,
-        frozen=priority.frozen_class,
-        guard=priority.guard_class,
-        counts_changes=False,
+        default=workloads.default_priority_class,
+        admit=workloads.check_single_default,
+        validate=_class_errors,
+        validate_update=workloads.priority_class_update_errors,
+        check_delete=workloads.check_priority_class_delete,
+        bump_generation=False,
     ),
-    Rules(
+    Strategy(
         resource=BUDGETS,
-        default=budgets.default,
-        begin=budgets.begin,
-        errors=partial(_of_view, BUDGETS),
-        any_finalizers=True,
-        unconditional=False,
+        default=workloads.default_budget,
+        prepare_for_create=workloads.prepare_budget_create,
+        validate=partial(_view_errors, BUDGETS),
+        allow_unqualified_finalizers=True,
+        allow_unconditional_update=False,
     ),
-    Rules(
+    Strategy(
         resource=JOBS,
-        default=jobs.default,
-        begin=jobs.begin,
-        carry=jobs.carry,
-        errors=_job_errors,
-        frozen=jobs.frozen,
-        orphans=True,
-    ),
-    *(
-        Rules(
-            resource=BY_KIND[kind.api_version, kind.kind],
-            default=schemas.filler(kind),
-            errors=partial(schemas.errors, kind),
-            custom=True,
-            any_finalizers=True,
-            unconditional=False,
-        )
-        for kind in OWN_KINDS
+        default=workloads.default_job,
+        prepare_for_create=workloads.prepare_job_create,
+        prepare_for_update=workloads.prepare_job_update,
+        validate=_job_errors,
+        validate_update=workloads.job_update_errors,
+        orphan_by_default=True,
     ),
 )
-RULES: Final[Mapping[str, Rules]] = {rules.resource.full_name: rules for rules in _TABLE}
+
+
+@registry.per_generation
+def strategies() -> Mapping[str, Strategy]:
+    """Return the strategies of all resources by full name: built-in kinds, then our own kinds."""
+    own = (
+        Strategy(
+            resource=by_kind()[kind.api_version, kind.kind],
+            default=schemas.custom_resource_defaulter(kind),
+            validate=partial(schemas.custom_resource_errors, kind),
+            custom_resource=True,
+            allow_unqualified_finalizers=True,
+            allow_unconditional_update=False,
+        )
+        for kind in registry.kinds()
+    )
+    return {strategy.resource.full_name: strategy for strategy in (*_CORE, *own)}
