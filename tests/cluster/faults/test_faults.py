@@ -20,7 +20,7 @@ from shoal.cluster.resources import CONFIG_MAPS, Object
 from tests.cluster.faults.proxy import Proxy
 from tests.cluster.faults.schedule import Schedule
 from tests.k8s.controlplane import ControlPlane
-from tests.k8s.processes import PATIENCE, Process
+from tests.k8s.processes import TIMEOUT, Process
 
 NAMES: Final = [f"object-{number}" for number in range(40)]
 SHORT_LIMITS: Final = TransportLimits(connect=5, request=5, watch_idle=1, max_retry_after=0.05)
@@ -67,7 +67,7 @@ async def list_objects(cluster: KubernetesCluster, selector: Selector) -> Mappin
 
 async def wait_until_equal(cache: CheckedCache, expected: Mapping[Key, Object]) -> None:
     """Wait until the cache has the expected objects."""
-    for _ in range(int(PATIENCE / 0.05)):
+    for _ in range(int(TIMEOUT / 0.05)):
         if cache.items == expected:
             return
         await asyncio.sleep(0.05)

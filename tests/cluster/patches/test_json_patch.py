@@ -82,6 +82,12 @@ INVALID: dict[str, tuple[Json, type[ClusterError], str]] = {
     "nothing to replace": ([op("replace", "/b", value=1)], InvalidError, "there is no 'b'"),
     "a missing parent": ([op("add", "/b/c", value=1)], InvalidError, "there is no 'b'"),
     "a number as grandparent": ([op("add", "/a/c/d", value=1)], InvalidError, "neither a list nor an object"),
+    "removal from a number": ([op("remove", "/a/c")], InvalidError, "neither a list nor an object"),
+    "a move out of a number": (
+        [op("move", "/b", from_="/a/c")],
+        InvalidError,
+        "neither a list nor an object",
+    ),
     "a number as parent": ([op("add", "/a/c", value=1)], InvalidError, "neither a list nor an object"),
     "an index after the end": (
         [op("add", "/l/4", value=1)],

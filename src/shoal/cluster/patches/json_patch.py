@@ -202,7 +202,8 @@ class _Document:
         if not path:
             raise InvalidError("the whole object cannot be removed")
         container = value_at(self.root, path[:-1])
-        return container.pop(resolve_key(container, path[-1]))
+        key = resolve_key(container, path[-1])  # first: a container that is a scalar has no pop
+        return container.pop(key)
 
     def move(self, source: Path, path: Path) -> None:
         """Move a value to another path, which must not be inside the value."""
