@@ -96,17 +96,17 @@ def with_pending_pods(pending: int) -> Row:
 async def _place_one(pending: int, simulation: Simulation) -> float:
     """Return the least CPU to place a pod of one pool, while pods of another are pending."""
     least = math.inf
-    async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as home:
+    async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as cluster:
         for thing in two_pools(pending):
-            await home.create(by_kind()[thing["apiVersion"], thing["kind"]], thing)
-        async with running(home, CONFIG, clock=simulation.clock) as manager:
+            await cluster.create(by_kind()[thing["apiVersion"], thing["kind"]], thing)
+        async with running(cluster, CONFIG, clock=simulation.clock) as manager:
             await manager.ready()
             await asyncio.sleep(1 + pending / 50)  # until all pending pods have their reason
             for pod in new_pods(range(10)):
                 pod["metadata"]["annotations"] = {POOL: "b"}
-                with _counted(home, "bind", 1) as bound:
+                with _counted(cluster, "bind", 1) as bound:
                     began = time.process_time()
-                    await home.create(PODS, pod)
+                    await cluster.create(PODS, pod)
                     await bound.wait()
                     least = min(least, time.process_time() - began)
                 await asyncio.sleep(_SETTLE_TIME)
@@ -134,23 +134,23 @@ def _row(spent: float, floor: float, pods: int, goal: str) -> Row:
 
 
 async def _costs(nodes: int, pods: int, simulation: Simulation) -> _Costs:
-    def store() -> SimulatedCluster:
+    def new_store() -> SimulatedCluster:
         return SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store"))
 
     jobs = list(batch_jobs(pods))
-    async with store() as home:
-        await _fill(home, nodes, JOBS, jobs)
-        controller = await _create_pods(home, simulation, pods)
-        pods_made = (await home.list(PODS)).items
-        scheduler, _ = await _place_pods(home, pods)
-    async with store() as home:
-        await _fill(home, nodes, JOBS, jobs)
-        both, _ = await _place_pods(home, pods, native=True)
-    async with store() as home:
-        await _fill(home, nodes, JOBS, [])
+    async with new_store() as cluster:
+        await _fill(cluster, nodes, JOBS, jobs)
+        controller = await _create_pods(cluster, simulation, pods)
+        pods_made = (await cluster.list(PODS)).items
+        scheduler, _ = await _place_pods(cluster, pods)
+    async with new_store() as cluster:
+        await _fill(cluster, nodes, JOBS, jobs)
+        both, _ = await _place_pods(cluster, pods, native=True)
+    async with new_store() as cluster:
+        await _fill(cluster, nodes, JOBS, [])
         bodies = [_request_body(pod) for pod in pods_made]
-        creating = await _write_all(partial(home.create, PODS, body) for body in bodies)
-        binding = await _bind_all(home, [pod["metadata"]["name"] for pod in pods_made])
+        creating = await _write_all(partial(cluster.create, PODS, body) for body in bodies)
+        binding = await _bind_all(cluster, [pod["metadata"]["name"] for pod in pods_made])
     return _Costs(controller, scheduler, both, creating, binding)
 
 
@@ -188,16 +188,16 @@ async def real(pods: int) -> dict[str, Row]:
     with tempfile.TemporaryDirectory() as place:
         try:
             with control_plane(Path(place)) as plane:
-                home = KubernetesCluster(find_access(str(plane.kubeconfig())))
+                cluster = KubernetesCluster(find_access(str(plane.kubeconfig())))
                 arrivals = list(new_pods(range(pods)))
-                await _fill(home, 100, PODS, arrivals)
-                spent, writes = await _place_pods(home, pods)
+                await _fill(cluster, 100, PODS, arrivals)
+                spent, writes = await _place_pods(cluster, pods)
                 names = [pod["metadata"]["name"] for pod in arrivals]
                 for name in names:
-                    await home.delete(PODS, name, "default", Deletion(grace=0))
-                await _fill(home, 0, PODS, arrivals)
-                floor = await _bind_all(home, names)
-                await home.close()
+                    await cluster.delete(PODS, name, "default", Deletion(grace=0))
+                await _fill(cluster, 0, PODS, arrivals)
+                floor = await _bind_all(cluster, names)
+                await cluster.close()
         except NoAssetsError:
             return {"no API server here": Row("-", "-", "-", "")}
     each, bare = spent / pods * 1e3, floor / pods * 1e3

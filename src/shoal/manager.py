@@ -92,7 +92,7 @@ class Manager:
         )
 
     async def run(self) -> None:
-        """Run until cancelled. Writes that were begun by then are finished, while the cache is kept current."""
+        """Run until cancelled. Writes in progress are finished first, while the cache is kept current."""
         async with asyncio.TaskGroup() as group:  # if one fails, all end
             reflecting, reconciling = map(group.create_task, (self.reflectors.run(), self.controllers.run()))
             try:

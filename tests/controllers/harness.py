@@ -67,8 +67,8 @@ def observe(
 
 @asynccontextmanager
 async def registry() -> AsyncIterator[Registry]:
-    async with Registry(clock=clock, rng=random.Random(1)) as home:
-        yield home
+    async with Registry(clock=clock, rng=random.Random(1)) as store:
+        yield store
 
 
 @asynccontextmanager

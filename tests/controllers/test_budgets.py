@@ -120,8 +120,8 @@ async def final_status(cluster: Cluster, namespace: str, case: Case) -> Object:
 @pytest.mark.parametrize("name", CASES)
 def test_our_controller_counts(name: str) -> None:
     async def scenario() -> Object:
-        async with registry() as home, run_runtime(home, [budget_controller]):
-            return await final_status(home, "default", CASES[name])
+        async with registry() as store, run_runtime(store, [budget_controller]):
+            return await final_status(store, "default", CASES[name])
 
     assert run_virtual(scenario) == expected(CASES[name])
 
@@ -195,16 +195,16 @@ def test_percentages_refer_to_the_size_of_the_controller(name: str) -> None:
 
 def test_the_size_of_a_job_is_known() -> None:
     async def scenario() -> Object:
-        async with registry() as home, run_runtime(home, [budget_controller]):
+        async with registry() as store, run_runtime(store, [budget_controller]):
             template = {"spec": {"containers": [{"name": "main", "image": "b"}], "restartPolicy": "Never"}}
             spec = {"parallelism": 3, "completions": 9, "template": template}
-            job = await home.create(JOBS, {"metadata": {"name": "j"}, "spec": spec})
+            job = await store.create(JOBS, {"metadata": {"name": "j"}, "spec": spec})
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"]}
             metadata = {"name": "p", "labels": APP, "ownerReferences": [owner | {"controller": True}]}
-            await home.create(PODS, {"metadata": metadata, "spec": template["spec"]})
-            await home.create(BUDGETS, {"metadata": {"name": "b"}, "spec": budget(maxUnavailable=1)})
+            await store.create(PODS, {"metadata": metadata, "spec": template["spec"]})
+            await store.create(BUDGETS, {"metadata": {"name": "b"}, "spec": budget(maxUnavailable=1)})
             await asyncio.sleep(5)
-            return summary((await home.get(BUDGETS, "b", "default"))["status"])
+            return summary((await store.get(BUDGETS, "b", "default"))["status"])
 
     assert run_virtual(scenario)["counted"] == (3, 2, 0, 0)
 
@@ -214,16 +214,16 @@ def test_the_size_of_a_job_is_known() -> None:
 
 def test_an_eviction_counts_until_the_pod_is_gone_or_the_timeout_is_over() -> None:
     async def scenario() -> list[tuple[int, int]]:
-        async with registry() as home, run_runtime(home, [budget_controller]):
-            await final_status(home, "default", CASES["minAvailable"])
+        async with registry() as store, run_runtime(store, [budget_controller]):
+            await final_status(store, "default", CASES["minAvailable"])
             evicted = {"disruptedPods": {"p0": format_time(clock())}, "disruptionsAllowed": 0}
-            await home.patch_status(BUDGETS, "b", "default", patch={"status": evicted})
+            await store.patch_status(BUDGETS, "b", "default", patch={"status": evicted})
             found = []
             for pause in (10, 100, 30):
                 await asyncio.sleep(pause)
-                status = (await home.get(BUDGETS, "b", "default"))["status"]
+                status = (await store.get(BUDGETS, "b", "default"))["status"]
                 found.append((status["disruptionsAllowed"], len(status.get("disruptedPods", {}))))
-            (event,) = (await home.list(EVENTS)).items
+            (event,) = (await store.list(EVENTS)).items
             assert (event["reason"], event["involvedObject"]["name"]) == ("NotDeleted", "p0")
             return found
 
@@ -232,15 +232,15 @@ def test_an_eviction_counts_until_the_pod_is_gone_or_the_timeout_is_over() -> No
 
 def test_evictions_use_up_the_allowed_disruptions() -> None:
     async def scenario() -> tuple[int, int]:
-        async with registry() as home, run_runtime(home, [budget_controller]):
-            await final_status(home, "default", CASES["minAvailable"])
-            await home.evict("p0", "default")
+        async with registry() as store, run_runtime(store, [budget_controller]):
+            await final_status(store, "default", CASES["minAvailable"])
+            await store.evict("p0", "default")
             await asyncio.sleep(1)
             with pytest.raises(Exception, match="disruption budget"):
-                await home.evict("p1", "default")
-            await home.delete(PODS, "p1", "default", Deletion(grace=0))
+                await store.evict("p1", "default")
+            await store.delete(PODS, "p1", "default", Deletion(grace=0))
             await asyncio.sleep(1)
-            status = (await home.get(BUDGETS, "b", "default"))["status"]
+            status = (await store.get(BUDGETS, "b", "default"))["status"]
             return status["currentHealthy"], status["expectedPods"]
 
     assert run_virtual(scenario) == (1, 1)

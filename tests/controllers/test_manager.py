@@ -22,16 +22,16 @@ TEMPLATE = {
 JOB = {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE, "completions": 5, "parallelism": 3}}
 
 
-async def run_pods(home: Cluster) -> None:
+async def run_pods(store: Cluster) -> None:
     """Simulate kubelets: pods with a node run, and running pods succeed."""
     next_phase = {"": "Running", "Pending": "Running", "Running": "Succeeded"}
     while True:
         await asyncio.sleep(5)
-        for pod in (await home.list(PODS, Selector("default"))).items:
+        for pod in (await store.list(PODS, Selector("default"))).items:
             phase = next_phase.get(pod["status"].get("phase", ""))
             if phase and pod["spec"].get("nodeName"):
                 ready = [{"type": "Ready", "status": str(phase == "Running")}]
-                await home.patch_status(
+                await store.patch_status(
                     PODS,
                     pod["metadata"]["name"],
                     "default",
@@ -45,23 +45,23 @@ def reflector_options() -> ReflectorOptions:
 
 def test_a_job_is_created_scheduled_and_counted() -> None:
     async def scenario() -> tuple[Object, Object, Object]:
-        async with registry() as home:
-            await home.create(NODES, node("n1", cpu=2))
-            await home.create(resource_of("Pool"), {"metadata": {"name": "default"}})
+        async with registry() as store:
+            await store.create(NODES, node("n1", cpu=2))
+            await store.create(resource_of("Pool"), {"metadata": {"name": "default"}})
             budget = {"selector": {"matchLabels": {"app": "a"}}, "minAvailable": 1}
-            await home.create(BUDGETS, {"metadata": {"name": "b"}, "spec": budget})
+            await store.create(BUDGETS, {"metadata": {"name": "b"}, "spec": budget})
             async with running(
-                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
+                store, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
             ):
-                await home.create(JOBS, JOB)
+                await store.create(JOBS, JOB)
                 await asyncio.sleep(8)
-                pool = (await home.get(resource_of("Pool"), "default"))["status"]
-                kubelets = asyncio.create_task(run_pods(home))
+                pool = (await store.get(resource_of("Pool"), "default"))["status"]
+                kubelets = asyncio.create_task(run_pods(store))
                 await asyncio.sleep(7)
-                allowed = (await home.get(BUDGETS, "b", "default"))["status"]
+                allowed = (await store.get(BUDGETS, "b", "default"))["status"]
                 await asyncio.sleep(300)
                 kubelets.cancel()
-            return pool, allowed, (await home.get(JOBS, "j", "default"))["status"]
+            return pool, allowed, (await store.get(JOBS, "j", "default"))["status"]
 
     pool, allowed, status = run_virtual(scenario)
     assert (pool["cpu"], pool["pendingPods"]) == ("2/2", 1)
@@ -73,34 +73,34 @@ def test_a_job_is_created_scheduled_and_counted() -> None:
 @pytest.mark.parametrize("native", [True, False], ids=["without Kubernetes' controllers", "with them"])
 def test_controllers_of_kubernetes_kinds_run_only_if_native(native: bool) -> None:  # noqa: FBT001 - a case
     async def scenario() -> int:
-        async with registry() as home:
-            await home.create(JOBS, JOB)
+        async with registry() as store:
+            await store.create(JOBS, JOB)
             async with running(
-                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=native
+                store, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=native
             ):
                 await asyncio.sleep(30)
-            return len((await home.list(PODS)).items)
+            return len((await store.list(PODS)).items)
 
     assert run_virtual(scenario) == (3 if native else 0)
 
 
 def test_stopping_finishes_the_writes_that_were_begun() -> None:
     async def scenario() -> tuple[int, int]:
-        async with registry() as home:
-            await home.create(JOBS, JOB)
-            begun: list[str] = []
+        async with registry() as store:
+            await store.create(JOBS, JOB)
+            requested: list[str] = []
             creating = asyncio.Event()
 
             def before(write: str) -> None:
-                begun.append(write)
+                requested.append(write)
                 if write == "create pods":
                     creating.set()
 
-            port, cluster = observe(home, before=before)
+            port, cluster = observe(store, before=before)
             working = asyncio.create_task(run_controllers(cluster, clock, random.Random(1)))
             await creating.wait()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            return begun.count("create pods"), port.writes.count("create pods")
+            return requested.count("create pods"), port.writes.count("create pods")
 
     assert run_virtual(scenario) == (3, 3)

@@ -68,13 +68,13 @@ def test_failures_are_measured() -> None:
 
 def test_a_manager_exports_the_metrics_of_its_controllers() -> None:
     async def scenario() -> tuple[Samples, int]:
-        async with registry() as home:
-            await home.create(JOBS, JOB)
+        async with registry() as store:
+            await store.create(JOBS, JOB)
             async with running(
-                home, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
+                store, SchedulerConfig(), clock=clock, reflector_options=reflector_options(), native=True
             ) as manager:
                 await asyncio.sleep(30)
-                return samples(manager.metrics), len((await home.list(PODS)).items)
+                return samples(manager.metrics), len((await store.list(PODS)).items)
 
     found, pods = run_virtual(scenario)
     assert pods == 3

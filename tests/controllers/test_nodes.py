@@ -196,14 +196,14 @@ def nodes(stores: Stores) -> Controller[NodeView]:
 class HeartbeatSender:
     """Sends the heartbeats of a node, while it is connected."""
 
-    def __init__(self, home: Cluster, *, lease: bool) -> None:
-        self.home, self.lease = home, lease
+    def __init__(self, store: Cluster, *, lease: bool) -> None:
+        self.store, self.lease = store, lease
         self.connected = True
 
     async def join(self) -> None:
-        await self.home.create(NODES, {"metadata": {"name": "n1"}})
+        await self.store.create(NODES, {"metadata": {"name": "n1"}})
         if self.lease:
-            await self.home.create(
+            await self.store.create(
                 LEASES, {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}}
             )
         await self.send()
@@ -212,11 +212,11 @@ class HeartbeatSender:
         now = format_time(clock())
         if self.lease:
             renewed = {"spec": {"renewTime": now.replace("Z", ".000000Z")}}
-            await self.home.patch(LEASES, "n1", "kube-node-lease", patch=renewed)
-        current = (await self.home.get(NODES, "n1"))["status"].get("conditions") or [{}]
+            await self.store.patch(LEASES, "n1", "kube-node-lease", patch=renewed)
+        current = (await self.store.get(NODES, "n1"))["status"].get("conditions") or [{}]
         if not self.lease or current[0].get("status") != "True":
             conditions = [ready("True", lastHeartbeatTime=now, lastTransitionTime=now)]
-            await self.home.patch_status(NODES, "n1", patch={"status": {"conditions": conditions}})
+            await self.store.patch_status(NODES, "n1", patch={"status": {"conditions": conditions}})
 
     async def run(self) -> None:
         await self.join()
@@ -226,8 +226,8 @@ class HeartbeatSender:
                 await self.send()
 
 
-async def node_state(home: Cluster) -> tuple[str, list[str]]:
-    found = await home.get(NODES, "n1")
+async def node_state(store: Cluster) -> tuple[str, list[str]]:
+    found = await store.get(NODES, "n1")
     taints = sorted(taint["effect"] for taint in found["spec"].get("taints") or ())
     return found["status"]["conditions"][0]["status"], taints
 
@@ -239,16 +239,16 @@ TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "rest
 @pytest.mark.parametrize("lease", [False, True], ids=["by its heartbeat", "by its lease"])
 def test_a_node_is_lost_and_recovers(lease: bool) -> None:  # noqa: FBT001 - a case
     async def scenario() -> list[tuple[str, list[str]]]:
-        async with registry() as home, run_runtime(home, [nodes]):
-            sender = HeartbeatSender(home, lease=lease)
+        async with registry() as store, run_runtime(store, [nodes]):
+            sender = HeartbeatSender(store, lease=lease)
             sending = asyncio.create_task(sender.run())
             found = []
             for connected, seconds in ((True, 300), (False, 55), (False, 20), (True, 20)):
                 sender.connected = connected
                 await asyncio.sleep(seconds)
-                found.append(await node_state(home))
+                found.append(await node_state(store))
             sending.cancel()
-            events = (await home.list(EVENTS)).items
+            events = (await store.list(EVENTS)).items
             assert [event["reason"] for event in events] == ["NodeLost"]
             return found
 
@@ -277,28 +277,28 @@ def test_a_partitioned_controller_takes_no_node_for_lost() -> None:
 
 def test_pods_of_a_lost_node_are_recreated_and_do_not_come_back() -> None:
     async def scenario() -> tuple[list[str], Object, list[str]]:
-        async with registry() as home, run_runtime(home, [nodes, job_controller]):
-            sender = HeartbeatSender(home, lease=False)
+        async with registry() as store, run_runtime(store, [nodes, job_controller]):
+            sender = HeartbeatSender(store, lease=False)
             sending = asyncio.create_task(sender.run())
             indexed = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0}
-            await home.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | indexed})
+            await store.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | indexed})
             await asyncio.sleep(5)
             for name in ("j-0", "j-1"):
-                await home.bind(name, "default", "n1")
-                await home.patch_status(PODS, name, "default", patch={"status": {"phase": "Running"}})
-            before = {item["metadata"]["uid"] for item in (await home.list(PODS, Selector("default"))).items}
+                await store.bind(name, "default", "n1")
+                await store.patch_status(PODS, name, "default", patch={"status": {"phase": "Running"}})
+            before = {item["metadata"]["uid"] for item in (await store.list(PODS, Selector("default"))).items}
             sender.connected = False
             await asyncio.sleep(100)
-            found = (await home.list(PODS, Selector("default"))).items
+            found = (await store.list(PODS, Selector("default"))).items
             assert before.isdisjoint(item["metadata"]["uid"] for item in found)
             where = [item["spec"].get("nodeName", "unscheduled") for item in found]
             sender.connected = True
             await asyncio.sleep(100)
-            assert (await home.list(PODS, Selector("default"))).items == found, (
+            assert (await store.list(PODS, Selector("default"))).items == found, (
                 "a node that comes back changes nothing"
             )
             sending.cancel()
-            job = await home.get(JOBS, "j", "default")
+            job = await store.get(JOBS, "j", "default")
             return where, job["status"], sorted(item["metadata"]["name"] for item in found)
 
     where, status, names = run_virtual(scenario)
@@ -309,15 +309,15 @@ def test_pods_of_a_lost_node_are_recreated_and_do_not_come_back() -> None:
 
 def test_after_a_restart_each_node_has_the_full_time() -> None:
     async def scenario() -> list[tuple[str, list[str]]]:
-        async with registry() as home:
-            sender = HeartbeatSender(home, lease=False)
+        async with registry() as store:
+            sender = HeartbeatSender(store, lease=False)
             await sender.join()
             await asyncio.sleep(3600)
             found = []
-            async with run_runtime(home, [nodes]):
+            async with run_runtime(store, [nodes]):
                 for seconds in (50, 20):
                     await asyncio.sleep(seconds)
-                    found.append(await node_state(home))
+                    found.append(await node_state(store))
             return found
 
     assert run_virtual(scenario) == [("True", []), LOST]
@@ -325,12 +325,12 @@ def test_after_a_restart_each_node_has_the_full_time() -> None:
 
 def test_a_node_without_a_kubelet_is_ignored() -> None:
     async def scenario() -> Object:
-        async with registry() as home, run_runtime(home, [nodes]):
-            made = await home.create(
+        async with registry() as store, run_runtime(store, [nodes]):
+            made = await store.create(
                 NODES, {"metadata": {"name": "n1"}, "status": {"conditions": [ready("True")]}}
             )
             await asyncio.sleep(3600)
-            assert await home.get(NODES, "n1") == made
+            assert await store.get(NODES, "n1") == made
             return made
 
     assert run_virtual(scenario)["spec"].get("taints") is None

@@ -10,7 +10,7 @@ import pytest
 from shoal.api.intake import take
 from shoal.api.managed import ManagedMeta
 from shoal.api.pool import PoolStatus
-from shoal.cache.dry_run import rehearse, world_of
+from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cluster.resources import Object, resource_of
 from shoal.cluster.times import to_datetime
 from shoal.controllers.changes import PatchStatus
@@ -36,7 +36,7 @@ A, B = {"pool": "a"}, {"pool": "b"}
 def cycle_of(objects: Iterable[Object]) -> CycleResult:
     """Run one cycle on these objects."""
     views = [view for _, view in take(("test", raw) for raw in objects).views]
-    return rehearse(world_of(views, START_TIME), SchedulerConfig())[-1]
+    return run_cycles(world_of(views, START_TIME), SchedulerConfig())[-1]
 
 
 def two_pools(*, away: bool = True) -> list[Object]:
@@ -135,21 +135,21 @@ def test_the_whole_status_is_written_at_first_and_then_only_changes() -> None:
 
 def test_the_status_is_written_every_few_seconds_at_most() -> None:
     async def scenario() -> tuple[int, list[str]]:
-        async with registry() as home:
+        async with registry() as store:
             source = PoolStatusSource(clock, min_interval=5.0)
 
             def pools(stores: Stores) -> Controller[PoolView]:
                 return pool_controller(stores, source)
 
-            port, cluster = observe(home)
+            port, cluster = observe(store)
             for name in ("a", "default"):
-                await home.create(resource_of("Pool"), {"metadata": {"name": name}})
+                await store.create(resource_of("Pool"), {"metadata": {"name": name}})
             async with run_runtime(cluster, [pools]):
                 for number in range(100):
                     source.publish(cycle_of([*two_pools(), pod("more", cpu=number % 50, pool="a")]))
                     await asyncio.sleep(0.2)
                 await asyncio.sleep(10)
-            found = [(await home.get(resource_of("Pool"), name))["status"] for name in ("a", "default")]
+            found = [(await store.get(resource_of("Pool"), name))["status"] for name in ("a", "default")]
             return len(port.of("pools")), [status["pending"]["cpu"] for status in found]
 
     writes, pending = run_virtual(scenario)
@@ -159,13 +159,13 @@ def test_the_status_is_written_every_few_seconds_at_most() -> None:
 
 def test_a_new_pool_gets_its_status_at_once() -> None:
     async def scenario() -> Object:
-        async with registry() as home:
+        async with registry() as store:
             source = PoolStatusSource(clock)
-            async with run_runtime(home, [lambda stores: pool_controller(stores, source)]):
+            async with run_runtime(store, [lambda stores: pool_controller(stores, source)]):
                 source.publish(cycle_of(two_pools()))
                 await asyncio.sleep(60)
-                await home.create(resource_of("Pool"), {"metadata": {"name": "b"}})
+                await store.create(resource_of("Pool"), {"metadata": {"name": "b"}})
                 await asyncio.sleep(1)
-                return dict((await home.get(resource_of("Pool"), "b"))["status"])
+                return dict((await store.get(resource_of("Pool"), "b"))["status"])
 
     assert run_virtual(scenario)["cpu"] == "3/16"

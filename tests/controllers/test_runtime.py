@@ -99,14 +99,14 @@ async def names(cluster: Cluster) -> list[str]:
 
 def test_the_desired_state_is_reached_and_nothing_is_written_twice() -> None:
     async def scenario() -> tuple[list[str], list[str]]:
-        async with registry() as home:
-            port, cluster = observe(home)
+        async with registry() as store:
+            port, cluster = observe(store)
             async with run_runtime(cluster, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="3"))
+                await store.create(CONFIG_MAPS, parent(wanted="3"))
                 await asyncio.sleep(5)
-                await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"wanted": "2"}})
+                await store.patch(CONFIG_MAPS, "p", "default", patch={"data": {"wanted": "2"}})
                 await asyncio.sleep(5)
-            return await names(home), sorted(port.of("configmaps"))
+            return await names(store), sorted(port.of("configmaps"))
 
     found, writes = run_virtual(scenario)
     assert found == ["p", "p-0", "p-1"]
@@ -133,12 +133,12 @@ def test_one_change_of_a_watched_object_is_one_reconcile() -> None:
         )
 
     async def scenario() -> None:
-        async with registry() as home:
-            await home.create(CONFIG_MAPS, parent())
-            async with run_runtime(home, [watching]):
+        async with registry() as store:
+            await store.create(CONFIG_MAPS, parent())
+            async with run_runtime(store, [watching]):
                 await asyncio.sleep(5)
                 reconciles.clear()
-                await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"a": "b"}})
+                await store.patch(CONFIG_MAPS, "p", "default", patch={"data": {"a": "b"}})
                 await asyncio.sleep(5)
 
     run_virtual(scenario)
@@ -147,23 +147,23 @@ def test_one_change_of_a_watched_object_is_one_reconcile() -> None:
 
 def test_existing_objects_are_reconciled_at_the_start() -> None:
     async def scenario() -> list[str]:
-        async with registry() as home:
-            await home.create(CONFIG_MAPS, parent(wanted="1"))
-            async with run_runtime(home, [toy]):
+        async with registry() as store:
+            await store.create(CONFIG_MAPS, parent(wanted="1"))
+            async with run_runtime(store, [toy]):
                 await asyncio.sleep(5)
-            return await names(home)
+            return await names(store)
 
     assert run_virtual(scenario) == ["p", "p-0"]
 
 
 def test_a_key_is_reconciled_at_the_requested_time() -> None:
     async def scenario() -> list[bool]:
-        async with registry() as home, run_runtime(home, [toy]):
-            await home.create(CONFIG_MAPS, parent(wanted="0", until=str(START_TIME + 3000)))
+        async with registry() as store, run_runtime(store, [toy]):
+            await store.create(CONFIG_MAPS, parent(wanted="0", until=str(START_TIME + 3000)))
             seen = []
             for _ in range(2):
                 await asyncio.sleep(2000)
-                seen.append("until" in (await home.get(CONFIG_MAPS, "p", "default"))["data"])
+                seen.append("until" in (await store.get(CONFIG_MAPS, "p", "default"))["data"])
             return seen
 
     assert run_virtual(scenario) == [True, False]
@@ -171,13 +171,13 @@ def test_a_key_is_reconciled_at_the_requested_time() -> None:
 
 def test_an_object_of_another_owner_is_left_alone_and_reported() -> None:
     async def scenario() -> tuple[Object, list[Object]]:
-        async with registry() as home:
-            other = await home.create(CONFIG_MAPS, parent("p-0", owner="other"))
-            async with run_runtime(home, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="2"))
+        async with registry() as store:
+            other = await store.create(CONFIG_MAPS, parent("p-0", owner="other"))
+            async with run_runtime(store, [toy]):
+                await store.create(CONFIG_MAPS, parent(wanted="2"))
                 await asyncio.sleep(60)
-            assert await home.get(CONFIG_MAPS, "p-0", "default") == other
-            return await home.get(CONFIG_MAPS, "p-1", "default"), (await home.list(EVENTS)).items
+            assert await store.get(CONFIG_MAPS, "p-0", "default") == other
+            return await store.get(CONFIG_MAPS, "p-1", "default"), (await store.list(EVENTS)).items
 
     made, events = run_virtual(scenario)
     assert owner(made) == "p", "a taken name does not prevent the other creations"
@@ -191,11 +191,11 @@ def test_an_object_of_another_owner_is_left_alone_and_reported() -> None:
 
 def test_an_exception_affects_one_key_only(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> list[str]:
-        async with registry() as home, run_runtime(home, [toy]):
-            await home.create(CONFIG_MAPS, parent("bad", wanted="-1"))
-            await home.create(CONFIG_MAPS, parent("good", wanted="1"))
+        async with registry() as store, run_runtime(store, [toy]):
+            await store.create(CONFIG_MAPS, parent("bad", wanted="-1"))
+            await store.create(CONFIG_MAPS, parent("good", wanted="1"))
             await asyncio.sleep(60)
-            return await names(home)
+            return await names(store)
 
     assert run_virtual(scenario) == ["bad", "good", "good-0"]
     assert "toy default/bad failed" in caplog.text
@@ -214,12 +214,12 @@ def refusing(times: int, error: Exception) -> Callable[[str], None]:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_failed_writes_are_retried_whether_they_took_effect_or_not(when: str) -> None:
     async def scenario() -> list[str]:
-        async with registry() as home:
-            _, cluster = observe(home, **{when: refusing(20, UnavailableError("no answer"))})
+        async with registry() as store:
+            _, cluster = observe(store, **{when: refusing(20, UnavailableError("no answer"))})
             async with run_runtime(cluster, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="3"))
+                await store.create(CONFIG_MAPS, parent(wanted="3"))
                 await asyncio.sleep(600)
-            return await names(home)
+            return await names(store)
 
     assert run_virtual(scenario) == ["p", "p-0", "p-1", "p-2"]
 
@@ -230,30 +230,30 @@ def test_failures_to_write_events_are_ignored() -> None:
             if write.endswith(" events"):
                 raise InternalError("no events today")
 
-        async with registry() as home:
-            port, cluster = observe(home, before=refuse)
+        async with registry() as store:
+            port, cluster = observe(store, before=refuse)
             async with run_runtime(cluster, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="1"))
+                await store.create(CONFIG_MAPS, parent(wanted="1"))
                 await asyncio.sleep(60)
             assert port.of("events") == []
-            return await names(home)
+            return await names(store)
 
     assert run_virtual(scenario) == ["p", "p-0"]
 
 
 def test_stop_finishes_running_reconciles_and_starts_no_new_ones() -> None:
     async def scenario() -> tuple[list[str], list[str]]:
-        async with registry() as home:
-            await home.create(CONFIG_MAPS, parent(wanted="2"))
+        async with registry() as store:
+            await store.create(CONFIG_MAPS, parent(wanted="2"))
             stopping: list[Any] = []
-            _, cluster = observe(home, before=lambda _: [stop.stop() for stop in stopping])
+            _, cluster = observe(store, before=lambda _: [stop.stop() for stop in stopping])
             async with run_runtime(cluster, [toy]) as runtime:
                 stopping.append(runtime)
                 await asyncio.sleep(5)
-                before = await names(home)
-                await home.patch(CONFIG_MAPS, "p", "default", patch={"data": {"wanted": "9"}})
+                before = await names(store)
+                await store.patch(CONFIG_MAPS, "p", "default", patch={"data": {"wanted": "9"}})
                 await asyncio.sleep(60)
-                return before, await names(home)
+                return before, await names(store)
 
     before, after = run_virtual(scenario)
     assert before == after == ["p", "p-0", "p-1"], "all writes of the running reconcile, and no others"
@@ -275,10 +275,10 @@ class Lagging:
 @pytest.mark.parametrize("lag", [0.1, 0.9, 5.0])
 def test_a_key_waits_until_its_writes_are_observed(lag: float) -> None:
     async def scenario() -> list[str]:
-        async with registry() as home:
-            port, cluster = observe(Lagging(home, lag))
+        async with registry() as store:
+            port, cluster = observe(Lagging(store, lag))
             async with run_runtime(cluster, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="2"))
+                await store.create(CONFIG_MAPS, parent(wanted="2"))
                 await asyncio.sleep(100)
             return port.of("configmaps")
 
@@ -288,11 +288,11 @@ def test_a_key_waits_until_its_writes_are_observed(lag: float) -> None:
 
 def test_an_object_that_was_deleted_before_it_was_observed_is_not_waited_for() -> None:
     async def scenario() -> int:
-        async with registry() as home:
+        async with registry() as store:
 
             async def delete() -> None:
                 try:
-                    await home.delete(CONFIG_MAPS, "p-0", "default")
+                    await store.delete(CONFIG_MAPS, "p-0", "default")
                 except NotFoundError:
                     pytest.fail("it was created")
 
@@ -302,9 +302,9 @@ def test_an_object_that_was_deleted_before_it_was_observed_is_not_waited_for() -
                 if write == "create configmaps" and not deletions:
                     deletions.append(asyncio.create_task(delete()))
 
-            port, cluster = observe(home, after=after)
+            port, cluster = observe(store, after=after)
             async with run_runtime(cluster, [toy]):
-                await home.create(CONFIG_MAPS, parent(wanted="1"))
+                await store.create(CONFIG_MAPS, parent(wanted="1"))
                 await asyncio.sleep(60)
             return len([write for write in port.writes if write == "create configmaps"])
 

@@ -10,12 +10,7 @@ from collections.abc import Iterable
 
 from shoal.api.batch import JobSpec, JobStatus
 from shoal.api.conditions import FINISHED_PHASES
-from shoal.api.core import (
-    NodeCondition,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PodStatus,
-)
+from shoal.api.core import NodeCondition, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from shoal.api.meta import Condition, Int32, ObjectMeta, OwnerReference, Time, View
 from shoal.api.selectors import Taint
 
@@ -76,9 +71,14 @@ class ManagedPodSpec(View, frozen=True, kw_only=True):
     node_name: str = ""
 
 
-class ManagedPodStatus(PodStatus, frozen=True, kw_only=True):
-    """`status` of a pod, with its containers."""
+class ManagedPodStatus(View, frozen=True, kw_only=True):
+    """`status` of a pod, with its containers.
 
+    It does not extend the `PodStatus` of scheduling: pods are many and change often, and decoding the start
+    time, which controllers do not read, would take an eighth more time.
+    """
+
+    phase: str = "Pending"
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

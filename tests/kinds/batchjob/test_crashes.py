@@ -65,7 +65,7 @@ class PodRunner:
     or `deleted` (while it runs); else a pod succeeds.
     """
 
-    home: Cluster
+    store: Cluster
     fates: dict[str, str]
     ran: Counter[str] = field(default_factory=Counter)
     """Number of pods that were started, by index."""
@@ -79,7 +79,7 @@ class PodRunner:
         known: set[str] = set()
         while True:
             await asyncio.sleep(0.25)
-            for pod in (await self.home.list(PODS, Selector("default"))).items:
+            for pod in (await self.store.list(PODS, Selector("default"))).items:
                 if pod["metadata"]["uid"] not in known and "deletionTimestamp" not in pod["metadata"]:
                     known.add(pod["metadata"]["uid"])
                     self.ends.append(asyncio.create_task(self._run_pod(pod)))
@@ -89,7 +89,7 @@ class PodRunner:
         name, uid = metadata["name"], metadata["uid"]
         await asyncio.sleep(BIND_AFTER)
         try:
-            await self.home.bind(name, "default", "n1", uid=uid)
+            await self.store.bind(name, "default", "n1", uid=uid)
         except (ConflictError, NotFoundError):
             return
         index = metadata.get("annotations", {}).get(INDEX_KEY, "")
@@ -100,7 +100,7 @@ class PodRunner:
         await self._write_status(name, phase="Running")
         await asyncio.sleep(LASTS)
         if fate == "deleted":
-            await self.home.delete(PODS, name, "default", Deletion(uid=uid))
+            await self.store.delete(PODS, name, "default", Deletion(uid=uid))
             await asyncio.sleep(LASTS)
             await self._write_status(name, phase="Failed")
         else:
@@ -108,14 +108,14 @@ class PodRunner:
         del self.running[uid]
         self.ended[fate] += 1
         if fate == "deleted":
-            await self.home.delete(PODS, name, "default", Deletion(grace=0, uid=uid))
+            await self.store.delete(PODS, name, "default", Deletion(grace=0, uid=uid))
 
     async def _write_status(self, name: str, **status: str) -> None:
-        await self.home.patch_status(PODS, name, "default", patch={"status": status})
+        await self.store.patch_status(PODS, name, "default", patch={"status": status})
 
 
 @dataclass(frozen=True)
-class Story:
+class JobCase:
     """A Job, the fates of its pods, and its outcome."""
 
     spec: Object
@@ -123,19 +123,19 @@ class Story:
     end: Object
 
 
-STORIES = {
-    "indexes, of which one fails once and one is deleted once": Story(
+JOB_CASES = {
+    "indexes, of which one fails once and one is deleted once": JobCase(
         {"completionMode": "Indexed", "completions": 3, "parallelism": 2},
         {"1.0": "Failed", "2.0": "deleted"},
         {"succeeded": 3, "failed": 1, "completed": "0-2"},
     ),
-    "three completions, of which one fails and one is deleted once": Story(
+    "three completions, of which one fails and one is deleted once": JobCase(
         {"completions": 3, "parallelism": 2}, {".0": "Failed", ".3": "deleted"}, {"succeeded": 3, "failed": 1}
     ),
-    "a job that fails": Story(
+    "a job that fails": JobCase(
         {"completions": 4, "backoffLimit": 0}, {".1": "Failed"}, {"succeeded": 1, "failed": 1}
     ),
-    "a back-off limit per index": Story(
+    "a back-off limit per index": JobCase(
         {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 1},
         {"0.0": "Failed", "0.1": "Failed", "1.0": "deleted", "1.1": "Failed"},
         {"completed": "1", "failed indexes": "0", "failed": 3},
@@ -143,26 +143,26 @@ STORIES = {
 }
 
 
-async def run_with_crash(story: Story, *, crash_at: int, after: bool) -> tuple[Object, Counter[str], int]:
-    """Return the outcome of a story with one crash, the pods that ran, and the number of writes before it."""
-    async with registry() as home:
-        await home.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | story.spec})
-        runner = PodRunner(home, story.fates)
+async def run_with_crash(case: JobCase, *, crash_at: int, after: bool) -> tuple[Object, Counter[str], int]:
+    """Return the outcome of a Job with one crash, the pods that ran, and the number of writes before it."""
+    async with registry() as store:
+        await store.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | case.spec})
+        runner = PodRunner(store, case.fates)
         running = asyncio.create_task(runner.run())
-        port = CrashingPort(home, crash_at, after)
+        port = CrashingPort(store, crash_at, after)
         async with run_runtime(cast("Cluster", port), [job_controller]):
-            await until_finished(home, port.crashed)
-        async with run_runtime(home, [job_controller]):
-            await until_finished(home)
+            await until_finished(store, port.crashed)
+        async with run_runtime(store, [job_controller]):
+            await until_finished(store)
         running.cancel()
         await asyncio.gather(*runner.ends)
-        return await outcome(home, "default"), runner.ran, port.writes
+        return await outcome(store, "default"), runner.ran, port.writes
 
 
-async def until_finished(home: Cluster, crashed: asyncio.Event | None = None) -> None:
+async def until_finished(store: Cluster, crashed: asyncio.Event | None = None) -> None:
     """Wait until the Job is finished, or the port has crashed."""
     for _ in range(5000):
-        conditions = (await home.get(JOBS, "j", "default"))["status"].get("conditions", ())
+        conditions = (await store.get(JOBS, "j", "default"))["status"].get("conditions", ())
         if (crashed and crashed.is_set()) or any(one["type"] in ("Complete", "Failed") for one in conditions):
             return
         await asyncio.sleep(0.5)
@@ -170,13 +170,13 @@ async def until_finished(home: Cluster, crashed: asyncio.Event | None = None) ->
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", JOB_CASES)
 def test_the_outcome_does_not_depend_on_crashes(name: str, after: bool) -> None:  # noqa: FBT001 - a case
-    story = STORIES[name]
-    usual, ran, _ = run_virtual(lambda: run_with_crash(story, crash_at=0, after=after))
-    assert usual | story.end == usual
+    case = JOB_CASES[name]
+    usual, ran, _ = run_virtual(lambda: run_with_crash(case, crash_at=0, after=after))
+    assert usual | case.end == usual
     for crash_at in count(1):
-        end, ran_now, writes = run_virtual(lambda: run_with_crash(story, crash_at=crash_at, after=after))  # noqa: B023 - at once
+        end, ran_now, writes = run_virtual(lambda: run_with_crash(case, crash_at=crash_at, after=after))  # noqa: B023 - at once
         assert (end, ran_now) == (usual, ran), f"crash at write {crash_at}"
         if writes < crash_at:
             break

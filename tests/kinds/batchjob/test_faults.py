@@ -17,7 +17,7 @@ from shoal.simulator.simulation import SimulatedCluster, Simulation, run
 from tests.controllers.harness import delayed_watch, registry, run_controllers, run_runtime
 from tests.controllers.virtual_time import run_virtual
 from tests.kinds.batchjob.scenarios import outcome
-from tests.kinds.batchjob.test_crashes import STORIES, TEMPLATE, PodRunner, Story, until_finished
+from tests.kinds.batchjob.test_crashes import JOB_CASES, TEMPLATE, JobCase, PodRunner, until_finished
 
 SEEDS = range(int(os.environ.get("SHOAL_SEEDS", "6")))
 
@@ -36,38 +36,38 @@ class Lagging:
         return delayed_watch(watch, self._seconds.get(resource.plural, 0.0))
 
 
-async def start(home: Cluster, story: Story) -> tuple[PodRunner, asyncio.Task[None]]:
-    """Create the Job of a story, and run its pods."""
-    await home.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | story.spec})
-    runner = PodRunner(home, story.fates)
+async def start(store: Cluster, case: JobCase) -> tuple[PodRunner, asyncio.Task[None]]:
+    """Create the Job of a case, and run its pods."""
+    await store.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | case.spec})
+    runner = PodRunner(store, case.fates)
     return runner, asyncio.create_task(runner.run())
 
 
-async def finish(home: Cluster, runner: PodRunner, running: asyncio.Task[None]) -> Object:
-    await until_finished(home)
+async def finish(store: Cluster, runner: PodRunner, running: asyncio.Task[None]) -> Object:
+    await until_finished(store)
     running.cancel()
     await asyncio.gather(*runner.ends)
-    return await outcome(home, "default")
+    return await outcome(store, "default")
 
 
 @pytest.mark.parametrize("pods, jobs", [(2.5, 0), (0, 2.5), (0.7, 3), (3, 0.7)])
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", JOB_CASES)
 def test_stores_that_lag_behind_each_other_do_no_harm(name: str, pods: float, jobs: float) -> None:
-    story = STORIES[name]
+    case = JOB_CASES[name]
 
     async def scenario() -> Object:
-        async with registry() as home:
-            runner, running = await start(home, story)
-            lagging: Any = Lagging(home, pods=pods, jobs=jobs)
+        async with registry() as store:
+            runner, running = await start(store, case)
+            lagging: Any = Lagging(store, pods=pods, jobs=jobs)
             async with run_runtime(lagging, [job_controller]):
-                return await finish(home, runner, running)
+                return await finish(store, runner, running)
 
     end = run_virtual(scenario)
-    assert end | story.end == end
+    assert end | case.end == end
 
 
-def run_with_faults(story: Story, seed: int) -> tuple[Object, PodRunner, list[str]]:
-    """Return the outcome of a story with random faults, its pods, and the log of faults."""
+def run_with_faults(case: JobCase, seed: int) -> tuple[Object, PodRunner, list[str]]:
+    """Return the outcome of a Job with random faults, its pods, and the log of faults."""
 
     async def main(simulation: Simulation) -> tuple[Object, PodRunner, list[str]]:
         options = ChaosOptions(faults=30, seconds=90, calls=60)
@@ -76,10 +76,10 @@ def run_with_faults(story: Story, seed: int) -> tuple[Object, PodRunner, list[st
         async def shoal(cluster: Cluster) -> None:
             await run_controllers(cluster, simulation.clock, random.Random(seed))
 
-        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("home")) as home:
-            runner, running = await start(home, story)
-            working = asyncio.create_task(run_with_restarts(home, faults, shoal))
-            end = await finish(home, runner, running)
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("home")) as store:
+            runner, running = await start(store, case)
+            working = asyncio.create_task(run_with_restarts(store, faults, shoal))
+            end = await finish(store, runner, running)
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             return end, runner, faults.log
@@ -88,11 +88,11 @@ def run_with_faults(story: Story, seed: int) -> tuple[Object, PodRunner, list[st
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", JOB_CASES)
 def test_faults_do_not_change_the_outcome(name: str, seed: int) -> None:
-    story = STORIES[name]
-    end, runner, log = run_with_faults(story, seed)
+    case = JOB_CASES[name]
+    end, runner, log = run_with_faults(case, seed)
     # A duplicated creation that arrives after its pod was deleted creates a surplus pod: it counts too.
-    succeeded = max(runner.ended["Succeeded"], story.end.get("succeeded", 0))
-    assert end | story.end | {"succeeded": succeeded} == end, "\n".join(log)
+    succeeded = max(runner.ended["Succeeded"], case.end.get("succeeded", 0))
+    assert end | case.end | {"succeeded": succeeded} == end, "\n".join(log)
     assert end["failed"] == runner.ended["Failed"], "\n".join(log)

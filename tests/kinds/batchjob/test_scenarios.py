@@ -30,8 +30,8 @@ def test_our_controller(name: str) -> None:
     scenario = (SCENARIOS | SHOAL_SCENARIOS)[name]
 
     async def main() -> list[Object]:
-        async with registry() as home, run_runtime(home, [job_controller]):
-            return await run_scenario(home, "default", scenario)
+        async with registry() as store, run_runtime(store, [job_controller]):
+            return await run_scenario(store, "default", scenario)
 
     check(scenario, run_virtual(main))
 

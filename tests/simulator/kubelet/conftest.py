@@ -1,4 +1,4 @@
-"""The kubelet is tested on every home of the conformance tests."""
+"""The kubelet is tested on every cluster of the conformance tests."""
 
 from tests.conformance.conftest import cluster, home, keep, namespace, pytest_collection_modifyitems
 

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ManualClock:
-    """Advances only when the test moves it. It begins at a full second: times of objects have no fractions."""
+    """Advances only when a test moves it. It begins at a full second: times of objects have no fractions."""
 
     def __init__(self, start: float = 1_900_000_000.0) -> None:
         self._now = start
