@@ -136,9 +136,9 @@ async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_
             patch = {"status": {"allocations": {"t-leader": "n1"}}}
             written = await registry.patch_status(resource_of("TYJob"), "t", "team", patch=patch)
             world.written(assumption, int(written["metadata"]["resourceVersion"]))
-            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
+            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}
             await wait_until(lambda: not world.assumed)
-            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}  # type: ignore[union-attr]
+            assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}
 
 
 # --- clusters that are not all right ------------------------------------------------------------------------

@@ -17,7 +17,15 @@ from shoal.api.meta import Conditions, Object, Positive, Time, View, about, meta
 from shoal.api.podspec import Template, template_errors
 from shoal.cluster.object_store import Key
 from shoal.cluster.resources import PODS, resource_of
-from shoal.controllers.changes import NO_CHANGES, Changes, Create, Delete, Write, delete_object, patch_status_of
+from shoal.controllers.changes import (
+    NO_CHANGES,
+    Changes,
+    Create,
+    Delete,
+    Write,
+    delete_object,
+    patch_status_of,
+)
 from shoal.controllers.resources import POD, reader
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
@@ -192,7 +200,7 @@ def reconcile(view: ToyJobView, now: float) -> Changes:  # noqa: ARG001 - it wai
 
 def pod_of(job: ManagedToyJob, name: str) -> Manifest:
     """The pod of a worker."""
-    owner = {"apiVersion": KIND.api_version, "kind": KIND.kind, "name": job.metadata.name}
+    owner: Manifest = {"apiVersion": KIND.api_version, "kind": KIND.kind, "name": job.metadata.name}
     owner |= {"uid": job.metadata.uid, "controller": True}
     metadata = {"name": name, "namespace": job.metadata.namespace, "ownerReferences": [owner]}
     spec = {"schedulerName": "shoal", "restartPolicy": "Never", **job.spec.template["spec"]}

@@ -21,7 +21,7 @@ from shoal.cluster.resources import NAMESPACES, Object
 from shoal.embedded.store import open_home
 from shoal.kubelet.agent import Agent
 from shoal.kubelet.nodes import LocalNode
-from shoal.kubelet.runtime import UsageReport, Run, Runtime, open_runtime
+from shoal.kubelet.runtime import Run, Runtime, UsageReport, open_runtime
 from tests.cli.process import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets

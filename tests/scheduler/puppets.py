@@ -10,7 +10,7 @@ from itertools import count, islice
 
 from shoal.cluster.errors import AlreadyExistsError
 from shoal.cluster.port import Cluster, Selector
-from shoal.cluster.resources import (PODS, Object, resource_of)
+from shoal.cluster.resources import PODS, Object, resource_of
 
 LOOKS = 0.05
 """Seconds from one look to the next."""
@@ -33,7 +33,11 @@ async def puppets(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
 async def _work(cluster: Cluster, selector: Selector) -> None:
     while True:
         pods = {pod["metadata"]["name"] for pod in (await cluster.list(PODS, selector)).items}
-        for resource, wanted in ((resource_of("TYJob"), _ty), (resource_of("DIJob"), _di), (resource_of("TrainingJob"), _training)):
+        for resource, wanted in (
+            (resource_of("TYJob"), _ty),
+            (resource_of("DIJob"), _di),
+            (resource_of("TrainingJob"), _training),
+        ):
             for job in (await cluster.list(resource, selector)).items:
                 await _make(cluster, job, wanted, pods)
         await asyncio.sleep(LOOKS)

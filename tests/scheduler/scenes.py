@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from shoal.api.decode import decode
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
-from shoal.cluster.resources import (NAMESPACES, PODS, Object, Resource, by_kind)
+from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource, by_kind
 from shoal.engine.config import SchedulerConfig
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
+from tests.scheduler.simulated_nodes import run_nodes
 
 PATIENCE = 60.0
 """Seconds after which what was waited for is taken never to come."""

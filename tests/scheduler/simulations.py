@@ -13,7 +13,15 @@ from shoal.cluster.port import Cluster
 from shoal.cluster.resources import NODES, PODS, Object
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from shoal.simulator import AnyFault, FaultInjector, Schedule, SimulatedCluster, Simulation, run_with_restarts, run
+from shoal.simulator import (
+    AnyFault,
+    FaultInjector,
+    Schedule,
+    SimulatedCluster,
+    Simulation,
+    run,
+    run_with_restarts,
+)
 from tests.scheduler.scenes import Shoal, Stage, new_stage
 
 T = TypeVar("T")
@@ -40,7 +48,9 @@ def simulated(main: Callable[[Run], Coroutine[Any, Any, T]], *faults: AnyFault, 
         async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
             store.commit_observers.append(partial(no_node_has_too_much, store))
             stage = await new_stage(store, simulation.clock)
-            return await main(Run(simulation, store, stage, FaultInjector(Schedule(faults), simulation.clock)))
+            return await main(
+                Run(simulation, store, stage, FaultInjector(Schedule(faults), simulation.clock))
+            )
 
     return run(scene, seed=seed)
 
@@ -63,7 +73,9 @@ async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> Async
 
 def no_node_has_too_much(store: SimulatedCluster, _: Sequence[Change]) -> None:
     """Whatever happens, in whatever order: pods on a node fit it."""
-    has = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.list_now(NODES)}
+    has = {
+        node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.list_now(NODES)
+    }
     used: Counter[str] = Counter()
     for pod in store.list_now(PODS):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):

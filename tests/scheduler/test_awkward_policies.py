@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
-from shoal.cluster.resources import (PODS, Object, resource_of)
+from shoal.cluster.resources import PODS, Object, resource_of
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from shoal.policies.process import PolicyProcess

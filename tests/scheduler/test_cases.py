@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
+from shoal.cluster.kubernetes.connect import find_access
 from shoal.manager import running
 from shoal.simulator import SimulatedCluster, Simulation, run
 from tests.k8s.controlplane import ControlPlane

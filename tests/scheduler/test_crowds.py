@@ -7,8 +7,8 @@ from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import open_pool
 from tests.scheduler.cases import in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import told, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, no_node_has_too_much, simulated
 
 CROWD = 10_000

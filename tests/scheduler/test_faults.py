@@ -4,11 +4,11 @@ import asyncio
 
 from shoal.cluster.resources import PODS, Object
 from shoal.engine.config import SchedulerConfig
-from shoal.simulator import Refuse, Slow, Duplicate
+from shoal.simulator import Duplicate, Refuse, Slow
 from tests.builders import batch_job, open_pool, pod_of, template
 from tests.scheduler.cases import CLASSES, HIGH, LOW, A, B, in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import Act, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 LONG = 1000.0

@@ -9,8 +9,8 @@ from shoal.manager import running
 from shoal.scheduler.metrics import Metrics
 from tests.builders import open_pool
 from tests.scheduler.cases import CLASSES, HIGH, A, B, in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.scenes import Act, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 Samples = dict[tuple[str, ...], float]

@@ -13,9 +13,9 @@ from shoal.policies import JobInfo, NodeInfo
 from shoal.scheduler.policy_client import PolicyCall, call_inline
 from tests.builders import Object, dijob, template
 from tests.scheduler.cases import in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, Stage, new_stage, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 MINE = SchedulerConfig(elastic_policy="mine", cooldown="0s")

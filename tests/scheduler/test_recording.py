@@ -12,8 +12,8 @@ from shoal.manager import Manager
 from shoal.simulator import Slow
 from tests.builders import batch_job, budget, dijob, pod, template, trainingjob
 from tests.scheduler.cases import CLASSES, HIGH, LOW, ON_CPU, A, B, four, in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 OBJECTS = [

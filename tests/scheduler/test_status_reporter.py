@@ -8,14 +8,14 @@ from unittest import mock
 
 from shoal.apiserver.registry.records import Change
 from shoal.cluster.errors import ForbiddenError
-from shoal.cluster.resources import (EVENTS, NODES, PODS, Object, Resource, resource_of)
+from shoal.cluster.resources import EVENTS, NODES, PODS, Object, Resource, resource_of
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import pod
 from tests.scheduler.cases import CLASSES, HIGH, A, B, four, in_pool, small
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, Stage, told, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 

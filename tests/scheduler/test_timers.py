@@ -7,9 +7,9 @@ from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
 from tests.builders import dijob, pod, template
 from tests.scheduler.cases import A, in_pool
-from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.puppets import puppets
 from tests.scheduler.scenes import Act, until
+from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
 NEVER = "1000000s"

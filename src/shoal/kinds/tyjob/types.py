@@ -21,8 +21,7 @@ from shoal.api.meta import (
 )
 from shoal.api.names import DNS_LABEL, dns_label_errors, small_number
 from shoal.api.podspec import Template, template_errors
-
-BasicPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobAffinity", "JobAntiAffinity"]
+from shoal.engine.workload import PlacementPolicy
 
 
 class Leader(View, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class SchedulerPolicy(View, frozen=True, kw_only=True):
     """How the job is ordered among others and how its pods are placed."""
 
     job_queue_policy: Annotated[Literal["Priority", "DRF"], about("Order among jobs.")] = "Priority"
-    basic_policy: Annotated[BasicPolicy, about("Placement of the job's pods.")] = "BinPack"
+    basic_policy: Annotated[PlacementPolicy, about("Placement of the job's pods.")] = "BinPack"
 
 
 class TYJobSpec(View, frozen=True, kw_only=True):
