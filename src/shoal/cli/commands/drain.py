@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cli.input.completion import complete_names
 from shoal.cli.input.options import dry_run_option, grace_period_option, parse_duration, selector_option
 from shoal.cli.input.session import Failures, Session, session_option
@@ -25,7 +26,6 @@ from shoal.cluster.resources import NODES, PODS, Object
 
 _RETRY_SECONDS: Final = 5.0
 """Delay before an eviction that a disruption budget refused is retried."""
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 # --- commands ----------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _check_pod(pod: Object, options: DrainOptions) -> PodDecision:
     metadata = pod["metadata"]
     if "kubernetes.io/config.mirror" in (metadata.get("annotations") or {}):
         return PodDecision(evict=False)
-    if (pod.get("status") or {}).get("phase") in _FINISHED:
+    if (pod.get("status") or {}).get("phase") in FINISHED_PHASES:
         return PodDecision()
     owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
     if owner and owner["kind"] == "DaemonSet" and options.ignore_daemonsets:

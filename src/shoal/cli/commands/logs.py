@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cli.input.options import parse_duration, selector_option, targets_argument
 from shoal.cli.input.selection import (
     container_names,
@@ -228,7 +229,6 @@ class LinePrefixes:
 
 _QUEUE_SIZE: Final = 1024
 """Lines read ahead of printing: slow output blocks the streams instead of filling memory."""
-_FINISHED_PHASES: Final = ("Succeeded", "Failed")
 _FINISHED_CONDITIONS: Final = ("Complete", "Failed")
 
 Owner = tuple[Resource[Object], Object]
@@ -292,7 +292,7 @@ class LogFollower:
             return
         exists = change.type != "DELETED"
         phase = (pod.get("status") or {}).get("phase")
-        self._running_pods[pod["metadata"]["uid"]] = exists and phase not in _FINISHED_PHASES
+        self._running_pods[pod["metadata"]["uid"]] = exists and phase not in FINISHED_PHASES
         for source in log_sources(pod, self._options, quiet=True) if exists else ():
             restarts = restart_count(pod, source.container)
             if restarts is not None:
@@ -339,7 +339,7 @@ def _raise(problem: ClusterError) -> None:
 def is_finished(job: Object) -> bool:
     """Whether a job of any kind has succeeded or failed."""
     status = job.get("status") or {}
-    if status.get("phase") in _FINISHED_PHASES or status.get("stage") in _FINISHED_PHASES:
+    if status.get("phase") in FINISHED_PHASES or status.get("stage") in FINISHED_PHASES:
         return True
     return any(
         condition.get("type") in _FINISHED_CONDITIONS and condition.get("status") == "True"

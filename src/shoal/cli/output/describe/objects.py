@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.podspec import PodSpec, requests
 from shoal.api.quantity import NANO, format_bytes, format_decimal
 from shoal.cli.input.session import Session
@@ -112,7 +113,7 @@ def _write_pods(writer: DescriptionWriter, session: Session, node: Object) -> No
 
 
 def _is_finished(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return (pod.get("status") or {}).get("phase") in FINISHED_PHASES
 
 
 def _request_texts(pod: Object) -> list[str]:
