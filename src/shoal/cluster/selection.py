@@ -13,7 +13,7 @@ import msgspec
 from shoal.api import registry
 from shoal.api.fields import shown
 from shoal.api.names import label_value_errors, qualified_name_errors
-from shoal.api.selectors import compares
+from shoal.api.selectors import compare_integers
 from shoal.cluster.errors import BadRequestError
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import Resource, Text
@@ -42,7 +42,7 @@ class Requirement(NamedTuple):
                 return value is None
             case _:
                 (other,) = self.values
-                return value is not None and compares(value, self.operator.capitalize(), other)
+                return value is not None and compare_integers(value, self.operator.capitalize(), other)
 
 
 class FieldRequirement(NamedTuple):

@@ -13,6 +13,9 @@ from tests.cluster.local_server import serve_locally
 HANG: Final = "hang"
 """The response stops here, and the connection stays open."""
 
+STOP_READING: Final = "stop reading"
+"""Like HANG, and nothing that the client sends is read any more, not even the close of TLS."""
+
 ABORT: Final = "abort"
 """The connection is reset."""
 
@@ -96,6 +99,9 @@ class ScriptedServer:
 async def _send_part(part: Part, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     if part == HANG:
         await reader.readexactly(1)
+    elif part == STOP_READING:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # the transport of a stream can read too
+        await asyncio.Event().wait()
     elif part == ABORT:
         raise ConnectionResetError
     elif isinstance(part, bytes):

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,9 +17,11 @@ from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.transport import TransportLimits
 from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
 from shoal.cluster.resources import CONFIG_MAPS, PODS
+from tests.cluster.certificates import CertificateAuthority
 from tests.cluster.kubernetes.scripted_server import (
     ABORT,
     HANG,
+    STOP_READING,
     ResponseScript,
     ScriptedServer,
     chunked_response,
@@ -25,6 +29,7 @@ from tests.cluster.kubernetes.scripted_server import (
     response,
     response_head,
 )
+from tests.cluster.local_server import server_context
 
 Action = Callable[[Cluster], Awaitable[Any]]
 
@@ -304,3 +309,46 @@ async def test_closing_ends_requests() -> None:
         await cluster.close()
         with pytest.raises(errors.UnavailableError):
             await asking
+
+
+def sockets_to(url: str) -> int:
+    """Number of open sockets of this process to a server that only this process knows."""
+    remote = f":{urlsplit(url).port:04X}"
+    rows = map(str.split, Path("/proc/self/net/tcp").read_text().splitlines())
+    return sum(row[2].endswith(remote) and row[9] != "0" for row in rows)
+
+
+@pytest.mark.parametrize("action", [get, watch], ids=["requests", "watches"])
+async def test_closing_leaves_no_socket_of_cancelled_requests(action: Action) -> None:
+    """A TLS close waits for the server: with this one, a client that waited would keep all eight open."""
+    authority = CertificateAuthority("of the server")
+    script: ResponseScript = chunked_response(STOP_READING) if action is watch else [STOP_READING]
+    async with ScriptedServer([script]).serving(server_context(authority.server())) as server:
+        cluster = KubernetesCluster(token_access(server.url, "", authority.pem))
+        tasks = [asyncio.ensure_future(action(cluster)) for _ in range(8)]
+        await server.received(8)
+        assert sockets_to(server.url) == 8
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await cluster.close()
+        assert sockets_to(server.url) == 0
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_closing_leaves_no_socket_of_connections_in_progress(cancelled: bool) -> None:  # noqa: FBT001
+    """Whether the close comes before, during or just after the TLS handshake."""
+    authority = CertificateAuthority("of the server")
+    async with ScriptedServer([[STOP_READING]]).serving(server_context(authority.server())) as server:
+        for iterations in range(40):
+            cluster = KubernetesCluster(token_access(server.url, "", authority.pem))
+            task = asyncio.ensure_future(get(cluster))
+            for _ in range(iterations):
+                await asyncio.sleep(0)
+            if cancelled:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            await cluster.close()
+            await asyncio.gather(task, return_exceptions=True)
+            assert (iterations, sockets_to(server.url)) == (iterations, 0)
+        assert server.requests

@@ -146,7 +146,7 @@ def _read_yaml(text: str) -> object:
     from shoal.api import manifest  # noqa: PLC0415
 
     try:
-        return next(manifest.values(text))
+        return next(manifest.parse_yaml(text))
     except (StopIteration, yaml.YAMLError) as error:
         raise ValueError("not YAML") from error
 

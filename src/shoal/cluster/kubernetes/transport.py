@@ -20,6 +20,7 @@ import yarl
 import shoal
 from shoal.cluster.errors import ClusterError, InternalError, UnauthorizedError, UnavailableError, from_status
 from shoal.cluster.kubernetes.access import Access, AccessError, Credentials
+from shoal.cluster.kubernetes.connections import ConnectionTracker, TrackingConnector
 from shoal.cluster.kubernetes.wire import JSON, parse_retry_after, parse_status
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -99,6 +100,7 @@ class Transport:
         self._watch_timeout: Final = aiohttp.ClientTimeout(
             sock_connect=limits.connect, sock_read=limits.watch_idle
         )
+        self._connections: Final = ConnectionTracker()
         self._session: aiohttp.ClientSession | None = None
         self._open_responses: Final[set[aiohttp.ClientResponse]] = set()
         self._closed = False
@@ -125,6 +127,7 @@ class Transport:
             response.content.set_exception(aiohttp.ClientConnectionError("closed by the client"))
         if self._session is not None:
             await self._session.close()
+            await self._connections.abort()
 
     # --- retries ------------------------------------------------------------------------------------------
 
@@ -237,8 +240,7 @@ class Transport:
             raise UnavailableError("the connection was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # No limit here: watches are not limited, and other requests are by the semaphore.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_TIMEOUT),
+                connector=TrackingConnector(self._connections, keepalive=_KEEPALIVE_TIMEOUT),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=[*_HEADERS, *self._access.headers],
                 read_bufsize=_BUFFER,
