@@ -72,8 +72,8 @@ def _save_svg(name: str, title: str, fill: Callable[[Console], object]) -> None:
 
 
 def _draw_plan(console: Console) -> None:
-    intake = files.load([str(WORLD)])
-    steps = run_cycles(world_of(view for _, view in intake.views), SchedulerConfig())
+    loaded = files.load([str(WORLD)])
+    steps = run_cycles(world_of(view for _, view in loaded.views), SchedulerConfig())
     draw_plan(console, steps[-1], report(steps, SchedulerConfig()))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.api.decode import decode
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cli.commands.plan import explain_job
 from shoal.engine.config import SchedulerConfig
@@ -23,10 +23,10 @@ def explain(
     cycles: int = 1,
 ) -> Object:
     """The output of `shoal plan --explain JOB -o json` for these objects."""
-    intake = take(("test", raw) for raw in objects)
-    assert not intake.errors
+    loaded = load_objects(("test", raw) for raw in objects)
+    assert not loaded.errors
     now_seconds = None if now is None else msgspec.convert(now, type=datetime).timestamp()
-    views = [view for _, view in intake.views]
+    views = [view for _, view in loaded.views]
     scheduler_config = decode(SchedulerConfig, dict(config or {}))
     world = world_of(views, now_seconds)
     explanation = explain_job(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.api.decode import decode
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.cache.dry_run import run_cycles, world_of
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import report
@@ -27,12 +27,12 @@ def plan(
     policy: Policy | None = None,
 ) -> dict[str, Any]:
     """Return what `shoal plan -o json` prints for these objects."""
-    intake = take(("test", raw) for raw in objects)
-    if intake.errors:
-        raise BadInputError("\n".join(intake.errors))
+    loaded = load_objects(("test", raw) for raw in objects)
+    if loaded.errors:
+        raise BadInputError("\n".join(loaded.errors))
     settings = decode(SchedulerConfig, dict(config or {}))
     timestamp = None if now is None else msgspec.convert(now, type=datetime).timestamp()
-    views = [view for _, view in intake.views]
+    views = [view for _, view in loaded.views]
     steps = run_cycles(world_of(views, timestamp), settings, cycles=cycles, policy=policy)
     result: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(report(steps, settings)))
     return result

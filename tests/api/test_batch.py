@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.api import batch
-from shoal.api.batch import indices
+from shoal.api.batch import parse_indexes
 
 LISTS: list[tuple[str, str, int, set[int]]] = [
     ("none", "", 10, set()),
@@ -18,11 +18,11 @@ LISTS: list[tuple[str, str, int, set[int]]] = [
 
 @pytest.mark.parametrize("sentence, text, below, expected", LISTS, ids=[row[0] for row in LISTS])
 def test_lists(sentence: str, text: str, below: int, expected: set[int]) -> None:
-    assert indices(text, below) == expected, sentence
+    assert parse_indexes(text, below) == expected, sentence
 
 
 def test_a_job_has_no_more_than_a_hundred_thousand() -> None:
-    assert len(indices("0-9999999")) == 100_000
+    assert len(parse_indexes("0-9999999")) == 100_000
 
 
 def test_each_index_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,5 +33,5 @@ def test_each_index_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return range(start, end)
 
     monkeypatch.setattr(batch, "range", counted, raising=False)
-    indices("0-99," * 1000 + "0-9999999," * 1000, 200)
+    parse_indexes("0-99," * 1000 + "0-9999999," * 1000, 200)
     assert sorted(made) == list(range(200))

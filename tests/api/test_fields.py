@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from shoal.api.fields import FieldError, InvalidObjectError, many
+from shoal.api.fields import FieldError, InvalidObjectError, pluralize
 
 STANDING: list[tuple[str, str, set[str], bool]] = [
     ("nothing is wrong", "a.b", set(), True),
@@ -69,4 +69,4 @@ COUNTS = {
 
 @pytest.mark.parametrize("counted, text", COUNTS.items(), ids=COUNTS.values())
 def test_so_many(counted: tuple[int, str], text: str) -> None:
-    assert many(*counted) == text
+    assert pluralize(*counted) == text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 
 NUMBERS: dict[str, int | None] = {
     "0": 0,
@@ -23,4 +23,4 @@ NUMBERS: dict[str, int | None] = {
 
 @pytest.mark.parametrize("text, number", NUMBERS.items(), ids=map(repr, NUMBERS))
 def test_small_numbers(text: str, number: int | None) -> None:
-    assert small_number(text) == number
+    assert parse_small_int(text) == number

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.quantity import NANO, Quantity, format_bytes, format_decimal
+from shoal.api.quantity import NANO, Quantity, format_bytes, format_milli
 
 READ: list[tuple[object, int]] = [
     ("0", 0),
@@ -92,7 +92,7 @@ def test_equal_amounts_are_equal_whatever_their_spelling() -> None:
 
 @given(st.integers(0, 10**15))
 def test_decimal_form_reads_back(milli: int) -> None:
-    assert Quantity(format_decimal(milli)).nano == milli * 10**6
+    assert Quantity(format_milli(milli)).nano == milli * 10**6
 
 
 @given(st.integers(0, 2**60) | st.integers(0, 2**30).map(lambda n: n * 2**30))

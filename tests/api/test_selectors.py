@@ -9,7 +9,7 @@ from shoal.api.selectors import (
     LabelSelector,
     Taint,
     Toleration,
-    compares,
+    compare_integers,
     label_selector_errors,
     toleration_errors,
 )
@@ -88,7 +88,7 @@ COMPARISONS: list[tuple[str, str, str, str, bool]] = [
     "sentence, left, operator, right, holds", COMPARISONS, ids=[row[0] for row in COMPARISONS]
 )
 def test_comparisons(sentence: str, left: str, operator: str, right: str, *, holds: bool) -> None:
-    assert compares(left, operator, right) is holds, sentence
+    assert compare_integers(left, operator, right) is holds, sentence
 
 
 WITHOUT_SENSE: list[tuple[str, dict[str, Any], list[str]]] = [

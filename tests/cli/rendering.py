@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.cache.dry_run import run_cycles, world_of
 from shoal.cli.output import plan
 from shoal.engine.config import SchedulerConfig
@@ -23,9 +23,9 @@ class PlannedObjects(NamedTuple):
 def plan_objects(*objects: Object) -> PlannedObjects:
     """Plan objects for one cycle."""
     config = SchedulerConfig()
-    intake = take(("test", raw) for raw in objects)
-    assert not intake.errors, intake.errors
-    steps = run_cycles(world_of(view for _, view in intake.views), config)
+    loaded = load_objects(("test", raw) for raw in objects)
+    assert not loaded.errors, loaded.errors
+    steps = run_cycles(world_of(view for _, view in loaded.views), config)
     return PlannedObjects(steps[-1], report(steps, config))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from rich.console import Console
 
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.cache.dry_run import world_of
 from shoal.cache.snapshots import build_snapshot
 from shoal.cli.output.cluster_view import ClusterView, JobColours, build_view, render_view
@@ -24,9 +24,9 @@ TEAMS = [
 
 
 def view(objects: Sequence[Object]) -> ClusterView:
-    intake = take(("test", raw) for raw in objects)
-    assert not intake.errors, intake.errors
-    world, config = world_of(view for _, view in intake.views), SchedulerConfig()
+    loaded = load_objects(("test", raw) for raw in objects)
+    assert not loaded.errors, loaded.errors
+    world, config = world_of(view for _, view in loaded.views), SchedulerConfig()
     made = build_snapshot(world, config, world.now)
     return build_view(world, made, cycle(made.snapshot, config))
 

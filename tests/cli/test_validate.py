@@ -39,10 +39,10 @@ def test_all_errors_of_all_files(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["Node n: valid", "Pool odd: valid", "2 valid, 4 invalid, 1 skipped"]
     assert done.stderr.splitlines() == [
         "skipped: Deployment apps/v1 (1 object): unsupported kind",
-        "warning: c.yaml: Pool odd: spec.disableSharring: is not a field that is known",
+        "warning: c.yaml: Pool odd: spec.disableSharring: is not a known field",
         "error: a.yaml#2: Pod default/bad: spec.containers: must have at least 1 item",
         "error: a.yaml#2: Pod default/bad: spec.nodeSelector: must be a mapping, not 5",
-        "error: a.yaml#3: Node n: metadata.name: is taken: a.yaml#1 has one of this name",
+        "error: a.yaml#3: Node n: metadata.name: is a duplicate: a.yaml#1 has the same name",
         "error: missing.yaml: cannot be read: No such file or directory",
         "error: b.yaml#1: apiVersion: is required",
     ]

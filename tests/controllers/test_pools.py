@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.api.managed import ManagedMeta
 from shoal.api.pool import PoolStatus
 from shoal.cache.dry_run import run_cycles, world_of
@@ -35,7 +35,7 @@ A, B = {"pool": "a"}, {"pool": "b"}
 
 def cycle_of(objects: Iterable[Object]) -> CycleResult:
     """Run one cycle on these objects."""
-    views = [view for _, view in take(("test", raw) for raw in objects).views]
+    views = [view for _, view in load_objects(("test", raw) for raw in objects).views]
     return run_cycles(world_of(views, START_TIME), SchedulerConfig())[-1]
 
 

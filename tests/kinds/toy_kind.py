@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.managed import ManagedMeta, ManagedPod
-from shoal.api.meta import Conditions, Object, Positive, Time, View, about, metadata_errors
+from shoal.api.meta import Conditions, Object, Positive, Time, View, description, metadata_errors
 from shoal.api.podspec import Template, template_errors
 from shoal.cluster.object_store import Key
 from shoal.cluster.resources import PODS, resource_of
@@ -40,8 +40,8 @@ from shoal.kinds.workload_spec import Slot, WorkloadSpec, timestamp
 class ToyJobSpec(View, frozen=True, kw_only=True):
     """Spec of a ToyJob."""
 
-    template: Annotated[Template, about("Pod template of the workers.")]
-    size: Annotated[Positive, about("Number of workers.")] = 1
+    template: Annotated[Template, description("Pod template of the workers.")]
+    size: Annotated[Positive, description("Number of workers.")] = 1
 
 
 class ToyJobStatus(View, frozen=True, kw_only=True):

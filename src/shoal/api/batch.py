@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import Condition, Count, Int32, Object, Time, View, metadata_errors
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 from shoal.api.podspec import Template, template_errors
 
 _MOST_INDICES: Final = 1_000_000
@@ -68,7 +68,7 @@ def job_errors(job: Job) -> Iterator[FieldError]:
             yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")
 
 
-def indices(text: str, below: int = 100_000) -> set[int]:
+def parse_indexes(text: str, below: int = 100_000) -> set[int]:
     """The indices in a list such as `0-2,5`, as far as they are below a limit; each is made only once."""
     found: set[int] = set()
     end = 0
@@ -86,4 +86,4 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_index_list(text: str) -> bool:
     ends = (end for part in filter(None, text.split(",")) for end in part.split("-", 1))
-    return all(small_number(end) is not None for end in ends)
+    return all(parse_small_int(end) is not None for end in ends)

@@ -5,7 +5,7 @@ from typing import Final
 
 from shoal.api.fields import FieldError, described
 from shoal.api.meta import Condition, Int32, Object, Time, View, metadata_errors
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 from shoal.api.podspec import PodSpec, Resources, amount_errors, pod_spec_errors
 from shoal.api.selectors import LabelSelector, Taint, label_selector_errors
 
@@ -132,13 +132,13 @@ def budget_errors(budget: PodDisruptionBudget) -> Iterator[FieldError]:
 
 def _amount_errors(amount: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(amount, str):
-        good = amount.endswith("%") and small_number(amount[:-1]) is not None
+        good = amount.endswith("%") and parse_small_int(amount[:-1]) is not None
     else:
         good = amount is None or amount >= 0
     if not good:
         yield FieldError(path, f"must be a number of at least 0 or a percentage, not {described(amount)}")
 
 
-def plain_errors(thing: Object) -> Iterator[FieldError]:
+def object_errors(thing: Object) -> Iterator[FieldError]:
     """All that is wrong with an object that has nothing but metadata to check."""
     yield from metadata_errors(thing.metadata)

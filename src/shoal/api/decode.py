@@ -17,11 +17,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
-from shoal.api.fields import FieldError, InvalidObjectError, child, described, many
+from shoal.api.fields import FieldError, InvalidObjectError, child, described, pluralize
 from shoal.api.quantity import Quantity
 
 
-def custom(kind: type[Any], raw: object) -> object:
+def dec_hook(kind: type[Any], raw: object) -> object:
     """The hook of msgspec for the types that it does not know."""
     if kind is Quantity:
         return Quantity(raw)
@@ -79,7 +79,7 @@ class Repair:
             return self._mistyped(info, raw, path)
         least = info.min_length or 0
         if len(raw) < least:
-            return self._wrong(info, path, f"must have at least {many(least, 'item')}")
+            return self._wrong(info, path, f"must have at least {pluralize(least, 'item')}")
         return [self.value(info.item_type, item, child(path, i)) for i, item in enumerate(raw)]
 
     def _mapping(self, info: inspect.DictType, raw: object, path: str) -> object:
@@ -114,7 +114,7 @@ class Repair:
         if not isinstance(info, inspect.CustomType):
             return raw if _fits(info, raw) else self._mistyped(info, raw, path)
         try:
-            custom(info.cls, raw)
+            dec_hook(info.cls, raw)
         except ValueError as problem:
             return self._wrong(info, path, str(problem))
         return raw
@@ -243,7 +243,7 @@ def unknown_fields(kind: type[Any], raw: object, path: str = "") -> Iterator[str
 
 
 def _convert(kind: type[T], raw: object) -> T:
-    return msgspec.convert(raw, kind, dec_hook=custom)
+    return msgspec.convert(raw, kind, dec_hook=dec_hook)
 
 
 def _salvage(kind: type[T], raw: object, path: str) -> tuple[T, list[FieldError]]:

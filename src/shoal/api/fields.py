@@ -84,7 +84,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def many(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """So many of something: `1 pod`, `2 pods`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -67,8 +67,8 @@ def _core(group: str, kind: str, view: type[Object], errors: Callable[[Any], Ite
 _CORE_KINDS: Final = (
     _core("", "Node", core.Node, core.node_errors),
     _core("", "Pod", core.Pod, core.pod_errors),
-    _core("", "Namespace", core.Namespace, core.plain_errors),
-    _core("scheduling.k8s.io", "PriorityClass", core.PriorityClass, core.plain_errors),
+    _core("", "Namespace", core.Namespace, core.object_errors),
+    _core("scheduling.k8s.io", "PriorityClass", core.PriorityClass, core.object_errors),
     _core("policy", "PodDisruptionBudget", core.PodDisruptionBudget, core.budget_errors),
     _core("batch", "Job", batch.Job, batch.job_errors),
 )

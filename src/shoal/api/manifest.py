@@ -38,7 +38,7 @@ _Event: TypeAlias = Any
 """What the parser sees next; its attributes depend on its class."""
 
 
-def values(text: str) -> Iterator[object]:
+def parse_yaml(text: str) -> Iterator[object]:
     """The documents in a text, one by one; a YAMLError where it is not YAML, or too much."""
     return _Builder(text).documents()
 
@@ -345,7 +345,7 @@ def _yaml(data: bytes) -> Iterator[object]:
     except UnicodeDecodeError as problem:
         raise ManifestError(f"is not text in UTF-8 (byte {problem.start})") from None
     try:
-        yield from values(text)
+        yield from parse_yaml(text)
     except yaml.MarkedYAMLError as problem:
         line = f"line {problem.problem_mark.line + 1}: " if problem.problem_mark else ""
         raise ManifestError(f"is not YAML: {line}{problem.problem or problem.context}") from None

@@ -24,17 +24,17 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Deadline = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 """Seconds after which something is too late."""
 
-MOST_PODS: Final = 100_000
+MAX_PODS: Final = 100_000
 """How many pods a job may have; more is a slip of the keyboard."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_PODS)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_PODS)]
 """How many of something."""
 
-Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST_PODS)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_PODS)]
 """How many of something that must be there."""
 
 
-def about(text: str, limits: Mapping[str, Any] | None = None, **schema: Any) -> msgspec.Meta:  # noqa: ANN401 - as JSON has it
+def description(text: str, limits: Mapping[str, Any] | None = None, **schema: Any) -> msgspec.Meta:  # noqa: ANN401 - as JSON has it
     """A description of a field, which `kubectl explain` shows, and more for its schema in the CRD.
 
     `limits` are only for the API server; our own validation says the same with better words. In the names of
@@ -44,7 +44,7 @@ def about(text: str, limits: Mapping[str, Any] | None = None, **schema: Any) -> 
     return msgspec.Meta(description=text, extra_json_schema=extra | dict(limits or {}))
 
 
-def rule(expression: str, message: str) -> dict[str, str]:
+def cel_rule(expression: str, message: str) -> dict[str, str]:
     """One rule, in CEL, that the API server holds an object to."""
     return {"rule": expression, "message": message}
 
@@ -62,7 +62,7 @@ class OwnerReference(View, frozen=True, kw_only=True):
     controller: bool | None = None
 
 
-class Stamp(View, frozen=True, kw_only=True):
+class PartialObjectMeta(View, frozen=True, kw_only=True):
     """`metadata` without what people write on an object: who it is, whose, and since when."""
 
     name: str
@@ -73,7 +73,7 @@ class Stamp(View, frozen=True, kw_only=True):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class ObjectMeta(Stamp, frozen=True, kw_only=True):
+class ObjectMeta(PartialObjectMeta, frozen=True, kw_only=True):
     """`metadata` of any object."""
 
     labels: dict[str, str] = {}
@@ -83,11 +83,11 @@ class ObjectMeta(Stamp, frozen=True, kw_only=True):
 class Condition(View, frozen=True, kw_only=True):
     """One entry of `status.conditions`."""
 
-    type: Annotated[str, about("What the condition is about.")]
-    status: Annotated[str, about("True, False or Unknown.")]
-    reason: Annotated[str, about("Why, in one word.")] = ""
-    message: Annotated[str, about("Why, for people.")] = ""
-    last_transition_time: Annotated[Time | None, about("When the status changed last.")] = None
+    type: Annotated[str, description("What the condition is about.")]
+    status: Annotated[str, description("True, False or Unknown.")]
+    reason: Annotated[str, description("Why, in one word.")] = ""
+    message: Annotated[str, description("Why, for people.")] = ""
+    last_transition_time: Annotated[Time | None, description("When the status changed last.")] = None
 
 
 class ScaleRecord(View, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class Object(View, frozen=True, kw_only=True):
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    about("What is known about the object.", list_type="map", list_map_keys=["type"]),
+    description("What is known about the object.", list_type="map", list_map_keys=["type"]),
 ]
 
 

@@ -18,7 +18,7 @@ _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
 """A DNS label, as the schema in a CRD says it."""
 
-DNS_LABEL_OR_NOTHING: Final = DNS_LABEL | {"pattern": f"^({_LABEL.pattern})?$"}
+OPTIONAL_DNS_LABEL: Final = DNS_LABEL | {"pattern": f"^({_LABEL.pattern})?$"}
 """The same for a name that may be left out."""
 
 LABEL_VALUE: Final = {"maxLength": _MAX_LABEL, "pattern": f"^({_QUALIFIED.pattern})?$"}
@@ -31,7 +31,7 @@ QUALIFIED_NAME: Final = {
 """A resource name, as the schema says it; how long each part is it leaves to validation."""
 
 
-def small_number(text: str) -> int | None:
+def parse_small_int(text: str) -> int | None:
     """The number below ten million that a text of plain digits says; None for any other text."""
     return int(text) if _SMALL_NUMBER.fullmatch(text) else None
 

@@ -178,7 +178,7 @@ def _whole(spec: PodSpec, *, weak: Amounts, strong: Amounts) -> dict[str, int]:
     """
 
     def amounts(resources: ResourceRequirements) -> dict[str, int]:
-        return in_nano(weak(resources)) | in_nano(strong(resources))
+        return to_nano(weak(resources)) | to_nano(strong(resources))
 
     running = _sum(*(amounts(container.resources) for container in spec.containers))
     sidecars: Counter[str] = Counter()
@@ -189,8 +189,8 @@ def _whole(spec: PodSpec, *, weak: Amounts, strong: Amounts) -> dict[str, int]:
             sidecars, own = _sum(sidecars, own), {}
         peak |= _sum(sidecars, own)
     whole = spec.resources
-    total = in_nano(weak(whole)) | (_sum(running, sidecars) | peak) | in_nano(strong(whole))
-    return dict(_sum(total, in_nano(spec.overhead)))
+    total = to_nano(weak(whole)) | (_sum(running, sidecars) | peak) | to_nano(strong(whole))
+    return dict(_sum(total, to_nano(spec.overhead)))
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -299,7 +299,7 @@ def _affinity_errors(affinity: Affinity, path: str) -> Iterator[FieldError]:
                     yield from label_selector_errors(selector, f"{where}.{name}")
 
 
-def in_nano(amounts: Resources) -> dict[str, int]:
+def to_nano(amounts: Resources) -> dict[str, int]:
     """Amounts in nano-units; a resource given under two names counts once, at the larger amount."""
     nano: dict[str, int] = {}
     for name, amount in amounts.items():

@@ -63,7 +63,7 @@ class Quantity:
         return f"Quantity({self.nano}n)"
 
 
-def format_decimal(milli: int) -> str:
+def format_milli(milli: int) -> str:
     """Thousandths in Kubernetes form: 1500 → `1500m`, 2000 → `2`."""
     return f"{milli}m" if milli % 1000 else str(milli // 1000)
 
@@ -111,7 +111,7 @@ def _malformed(value: object) -> ValueError:
 _DURATION: Final = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?")
 
 
-def seconds(duration: str | float) -> float:
+def parse_duration(duration: str | float) -> float:
     """A duration such as `30s`, `1m30s`, `2h` or a plain number of seconds; ValueError otherwise."""
     if not isinstance(duration, str):
         return float(duration)

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from shoal.api.fields import FieldError, child, shown
-from shoal.api.meta import View, rule
+from shoal.api.meta import View, cel_rule
 from shoal.api.names import labels_errors, qualified_name_errors
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -23,7 +23,7 @@ class LabelRequirement(View, frozen=True, kw_only=True):
 
 _SENSE: Final = {
     "x-kubernetes-validations": [
-        rule(
+        cel_rule(
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
             "must have values when operator is In or NotIn, and none otherwise",
         )
@@ -102,7 +102,7 @@ class Toleration(View, frozen=True, kw_only=True):
         if not self.key:
             return False
         if self.operator in ("Lt", "Gt"):
-            return compares(taint.value, self.operator, self.value)
+            return compare_integers(taint.value, self.operator, self.value)
         return self.value == taint.value
 
 
@@ -167,7 +167,7 @@ def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str
     return (key in labels) == (operator == "Exists")
 
 
-def compares(left: str, operator: str, right: str) -> bool:
+def compare_integers(left: str, operator: str, right: str) -> bool:
     """Whether one whole number is `Gt` or `Lt` another; what is not a number compares with nothing."""
     a, b = _integer(left), _integer(right)
     return a is not None and b is not None and (a > b if operator == "Gt" else a < b)

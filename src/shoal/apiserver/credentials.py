@@ -275,7 +275,7 @@ class Credentials:
     def _last_url(self) -> str:
         """Return the URL in the last kubeconfig, which kubectl may have edited; empty without one."""
         try:
-            config: Any = next(manifest.values(self.kubeconfig.read_text()))
+            config: Any = next(manifest.parse_yaml(self.kubeconfig.read_text()))
             clusters = {entry["name"]: entry["cluster"] for entry in config["clusters"]}
             return str(clusters[_CONTEXT_NAME]["server"])
         except (OSError, ValueError, LookupError, TypeError, StopIteration, YAMLError):

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api import core, kinds
-from shoal.api.decode import custom
+from shoal.api.decode import dec_hook
 from shoal.api.kinds import Kind
 from shoal.api.meta import Object as View
 from shoal.cache.pod_reader import PodReader
@@ -51,7 +51,7 @@ def followed() -> tuple[Resource[Object], ...]:
 
 
 _DECODERS: Final[dict[type[View], msgspec.json.Decoder[Any]]] = {
-    view: msgspec.json.Decoder(view, dec_hook=custom) for view in (core.Pod, core.Node)
+    view: msgspec.json.Decoder(view, dec_hook=dec_hook) for view in (core.Pod, core.Node)
 }
 """Decoders for the kinds that are numerous and change often."""
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from shoal.api.core import Node
-from shoal.api.podspec import Resources, in_nano
+from shoal.api.podspec import Resources, to_nano
 from shoal.cache.budgets import DisruptionBudgets
 from shoal.cache.changes import Key
 from shoal.cache.pool_membership import PoolMembership
@@ -212,4 +212,4 @@ def _facts(node: Node, pool: str) -> NodeRecord:
 
 
 def _offered(amounts: Resources) -> dict[str, int]:
-    return capacity_units(in_nano(amounts))
+    return capacity_units(to_nano(amounts))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 from shoal.cache.changes import Key
 from shoal.kinds.workload_spec import Seniority, WorkloadKey
 
@@ -38,7 +38,7 @@ def numbered_prefixes(key: Key) -> Iterator[tuple[NumberedPrefix, int]]:
     """The prefix and the number of a name that ends in a number: `job-trainer-` and 3."""
     namespace, name = key
     prefix, dash, text = name.rpartition("-")
-    number = small_number(text)
+    number = parse_small_int(text)
     if dash and number is not None and str(number) == text:
         yield (namespace, f"{prefix}-"), number
 

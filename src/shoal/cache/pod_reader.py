@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api.core import Pod, PodStatus
-from shoal.api.meta import Stamp, View
+from shoal.api.meta import PartialObjectMeta, View
 from shoal.api.names import dns_subdomain_errors
 from shoal.api.podspec import PodSpec
 from shoal.cache.world import World
@@ -21,7 +21,7 @@ _KEPT: Final = 4096
 """Size of the decode cache: number of texts."""
 
 
-class _Metadata(Stamp, frozen=True, kw_only=True):
+class _Metadata(PartialObjectMeta, frozen=True, kw_only=True):
     labels: msgspec.Raw = msgspec.Raw()
     annotations: msgspec.Raw = msgspec.Raw()
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 import shoal
-from shoal.api.fields import many
+from shoal.api.fields import pluralize
 from shoal.apiserver.credentials import Credentials, certificate_hosts
 from shoal.apiserver.http.server import serving
 from shoal.apiserver.strategies.table import strategies
@@ -166,7 +166,7 @@ async def _stop_pods(agent: Agent, stop_request: StopRequest, echo: Callable[[st
     runs = agent.active_runs() if stop_request.requested.is_set() and not stop_request.keep_pods else []
     if not runs:
         return
-    echo(f"Stopping {many(len(runs), 'container')}; interrupt again to kill.")
+    echo(f"Stopping {pluralize(len(runs), 'container')}; interrupt again to kill.")
     stop_request.requested.clear()
     await agent.mark_pods_disrupted()
     for run in runs:

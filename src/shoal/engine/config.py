@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from shoal.api.fields import FieldError
-from shoal.api.quantity import seconds
+from shoal.api.quantity import parse_duration
 from shoal.engine.workload import QueuePolicy
 
 FULFILMENT: Final = "fulfilment"
@@ -44,6 +44,6 @@ def config_errors(config: SchedulerConfig) -> Iterator[FieldError]:
     """Errors in a configuration whose field types are already valid."""
     for field, duration in (("cooldown", config.cooldown), ("optimisePeriod", config.optimise_period)):
         try:
-            seconds(duration)
+            parse_duration(duration)
         except ValueError as problem:
             yield FieldError(field, str(problem))

@@ -14,7 +14,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from shoal.api.selectors import NodeRequirement, NodeSelector, NodeSelectorTerm, Taint, Toleration, compares
+from shoal.api.selectors import (
+    NodeRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+    compare_integers,
+)
 from shoal.engine.resources import PODS, UNLIMITED, Amounts, ResourceLayout
 from shoal.engine.workload import NodeRules
 
@@ -186,7 +193,7 @@ class Nodes:
             present: Mask = codes != _ABSENT
             return present if operator == "Exists" else ~present
         if operator in ("Gt", "Lt"):
-            matching = [code for value, code in code_of.items() if compares(value, operator, values[0])]
+            matching = [code for value, code in code_of.items() if compare_integers(value, operator, values[0])]
         else:
             matching = [code_of[value] for value in values if value in code_of]
         mask: Mask = codes == matching[0] if len(matching) == 1 else np.isin(codes, matching)

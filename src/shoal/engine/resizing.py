@@ -6,7 +6,7 @@ every minimum has been served, and rebalancing is last, in pools where no worklo
 
 from collections.abc import Collection, Iterable, Mapping
 
-from shoal.api.quantity import seconds
+from shoal.api.quantity import parse_duration
 from shoal.engine.allocator import Allocator, ServeResult
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.elastic import ElasticState, growth_ranks, varying_tasks
@@ -38,7 +38,7 @@ class Resizing:
         """Place by the filters; evict and reserve through the allocator."""
         self._snapshot, self._filters, self._allocator, self._config = snapshot, filters, allocator, config
         self._releasing, self.answers = allocator.releasing, answers
-        self._cooldown = seconds(config.cooldown)
+        self._cooldown = parse_duration(config.cooldown)
         self.states: dict[Workload, ElasticState] = {}
         self.placements: list[Placement] = []
         self.cooling_down: set[Workload] = set()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.api.podspec import is_extended
-from shoal.api.quantity import NANO, Quantity, format_bytes, format_decimal
+from shoal.api.quantity import NANO, Quantity, format_bytes, format_milli
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -53,7 +53,7 @@ def capacity_units(nanos: Mapping[str, int]) -> dict[str, int]:
 
 def format_amount(resource: str, amount: int) -> str:
     """Format an amount as a Kubernetes quantity."""
-    return format_decimal(amount) if resource == CPU else format_bytes(amount)
+    return format_milli(amount) if resource == CPU else format_bytes(amount)
 
 
 class ResourceLayout:

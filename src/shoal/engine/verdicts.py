@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from shoal.api.fields import many
+from shoal.api.fields import pluralize
 from shoal.engine.allocator import ServeResult, distinct_results
 from shoal.engine.elastic import ElasticState
 from shoal.engine.feasibility import Feasibility
@@ -105,7 +105,7 @@ def _elastic_verdict(state: ElasticState, verdict: Verdict | None, *, cooling_do
         reasons += (Reason("Held", "it was resized a short while ago, and rests before it may grow"),)
     if not state.nominated:
         return Verdict(state="ScheduledSucceed", reasons=reasons)
-    more = many(len(state.nominated), "pod")
+    more = pluralize(len(state.nominated), "pod")
     waits = Reason("WaitingForRoom", f"{more} more when others have left; the room is kept")
     return Verdict(state="ScheduledPartly", reasons=(*reasons, waits))
 

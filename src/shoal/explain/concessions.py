@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from shoal.api.core import PriorityClass
-from shoal.api.fields import many
-from shoal.cache.pool_membership import Membership
+from shoal.api.fields import pluralize
+from shoal.cache.pool_membership import PoolMembership
 from shoal.explain import edits
 from shoal.explain.reductions import Reduction, reductions
 from shoal.explain.trials import Case, Change, Success, consequences, outcome, smallest
@@ -34,7 +34,7 @@ def _smaller(reduction: Reduction, less: int, success: Success) -> Change:
     written = ", ".join(f"{path}: {number}" for path, number in fields.items())
     return Change(
         dimension="fewer",
-        text=f"with {count} of {many(reduction.size, reduction.role)} ({written}){consequences(success)}",
+        text=f"with {count} of {pluralize(reduction.size, reduction.role)} ({written}){consequences(success)}",
         role=reduction.role,
         count=count,
         of=reduction.size,
@@ -75,7 +75,7 @@ def pool(case: Case) -> Change | None:
 
 def _other_pools(case: Case) -> list[str]:
     """Pools that may be its home, those with room for it first."""
-    membership, meta = Membership(case.world.pools), case.workload
+    membership, meta = PoolMembership(case.world.pools), case.workload
     namespace = case.world.namespaces.get(meta.namespace)
     labels = namespace.metadata.labels if namespace else {}
     open_ = [

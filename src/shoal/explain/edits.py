@@ -11,18 +11,18 @@ from msgspec.structs import replace
 
 from shoal.api.core import Node, NodeStatus, PriorityClass
 from shoal.api.meta import Object, ObjectMeta
-from shoal.api.podspec import Resources, Template, in_nano
+from shoal.api.podspec import Resources, Template, to_nano
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.api.quantity import Quantity
 from shoal.cache.changes import Key
-from shoal.cache.pod_index import everybody
+from shoal.cache.pod_index import all_pods
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.resources import nanos_per_unit
 from shoal.engine.workload import Workload
 from shoal.kinds.base import job_kinds
 from shoal.kinds.pod_classes import GANG_MIN, PodClass
-from shoal.kinds.pods import owned_by
+from shoal.kinds.pods import is_owned_by
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _STATE: Final = "node.kubernetes.io/"
@@ -117,7 +117,7 @@ def without(world: World, keys: Iterable[str]) -> World:
     for kind, namespace, name in (key.split("/", 2) for key in keys):
         job = changed.jobs[kind].pop((namespace, name)) if kind in changed.jobs else None
         for key, pod in world.pods.items():
-            if job and owned_by(pod, kind, job.metadata):
+            if job and is_owned_by(pod, kind, job.metadata):
                 del changed.pods[key]
             elif not job and _is_of(kind, namespace, name, key, pod.pod_class.gang):
                 changed.pods[key] = replace(pod, phase="Succeeded")
@@ -134,7 +134,7 @@ class LoosePods:
 
     def __init__(self, world: World, config: SchedulerConfig, now: float) -> None:
         """Find out which pods there are, or are to be."""
-        self._world, self.pods = world, everybody(world, config, now)
+        self._world, self.pods = world, all_pods(world, config, now)
 
     def exist(self, workload: Workload) -> bool:
         """Whether all pods of a workload exist."""
@@ -178,7 +178,7 @@ def _annotated(template: Template, key: str, value: str) -> Template:
 
 
 def _sum(amounts: Resources, more: Mapping[str, int]) -> Resources:
-    there = in_nano(amounts)
+    there = to_nano(amounts)
     added = {resource: Quantity(f"{there.get(resource, 0) + nano}n") for resource, nano in more.items()}
     return {**amounts, **added}
 

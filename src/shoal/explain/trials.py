@@ -9,9 +9,9 @@ from typing import Final, Literal, TypedDict
 
 import msgspec
 
-from shoal.api.fields import many
-from shoal.cache.policy_questions import ask
-from shoal.cache.snapshots import Assembler
+from shoal.api.fields import pluralize
+from shoal.cache.policy_questions import ask_policy
+from shoal.cache.snapshots import SnapshotBuilder
 from shoal.cache.world import World
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
@@ -63,7 +63,7 @@ class Trials:
         self._terms, self._job, self._whole = terms, job, whole
         self._left = _MOST
         self._stage = World(0.0)
-        self._assembler = Assembler(self._stage, terms.config)
+        self._assembler = SnapshotBuilder(self._stage, terms.config)
 
     def run(self, world: World) -> Success | None:
         """What the job gets in a world; None if it does not run there."""
@@ -77,8 +77,8 @@ class Trials:
         self._left -= 1
         terms = self._terms
         self._stage.become(world)
-        snapshot = self._assembler.assemble(terms.now).snapshot
-        advice = ask(terms.policy, world, snapshot) if terms.policy else NO_ANSWERS
+        snapshot = self._assembler.build(terms.now).snapshot
+        advice = ask_policy(terms.policy, world, snapshot) if terms.policy else NO_ANSWERS
         return CycleResult(snapshot, cycle(snapshot, terms.config, advice))
 
     def success(self, step: CycleResult) -> Success | None:
@@ -199,7 +199,7 @@ def consequences(success: Success) -> str:
     if success.evicts:
         jobs = list(dict.fromkeys(departure.job for departure in success.evicts))
         whose = ", ".join(jobs[:_FEW]) + (
-            f" and {many(len(jobs) - _FEW, 'other')}" if len(jobs) > _FEW else ""
+            f" and {pluralize(len(jobs) - _FEW, 'other')}" if len(jobs) > _FEW else ""
         )
-        return f"; {many(len(success.evicts), 'pod')} of {whose} would have to leave"
+        return f"; {pluralize(len(success.evicts), 'pod')} of {whose} would have to leave"
     return "; once pods that are terminating are gone" if success.nominated else ""

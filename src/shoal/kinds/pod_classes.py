@@ -11,7 +11,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 from shoal.api.podspec import (
     PodAffinityTerm,
     PodSpec,
@@ -261,7 +261,7 @@ def _narrowed(
 
 
 def _gang_min(text: str) -> tuple[int, Reason | None]:
-    number = small_number(text or "0")
+    number = parse_small_int(text or "0")
     if number is not None:
         return number, None
     return 0, Reason("Held", f"annotation {GANG_MIN} must be a whole number, not '{text[:20]}'")

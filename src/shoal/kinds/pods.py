@@ -10,8 +10,8 @@ from shoal.api import registry
 from shoal.api.batch import INDEX_KEY
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.core import Pod, PodStatus
-from shoal.api.meta import ObjectMeta, OwnerReference, Stamp, Time
-from shoal.api.names import small_number
+from shoal.api.meta import ObjectMeta, OwnerReference, PartialObjectMeta, Time
+from shoal.api.names import parse_small_int
 from shoal.kinds.pod_classes import PodClass, PodClassCache
 
 DISRUPTION: Final = "DisruptionTarget"
@@ -113,7 +113,7 @@ def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
     return build_record(pod.metadata, pod.spec.node_name, pod.status, traits_of(pod, classes), now)
 
 
-def build_record(stamp: Stamp, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
+def build_record(stamp: PartialObjectMeta, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
     """The record of a pod from its parts. Strings that many pods share are interned."""
     deleted = stamp.deletion_timestamp is not None
     eviction = traits.eviction if not deleted and _is_disrupted(status) else None
@@ -139,12 +139,12 @@ def _is_disrupted(status: PodStatus) -> bool:
     return any(condition.type == DISRUPTION and condition.status == "True" for condition in status.conditions)
 
 
-def created_at(meta: Stamp, now: float) -> float:
+def created_at(meta: PartialObjectMeta, now: float) -> float:
     """Creation time in seconds since 1970."""
     return now if meta.creation_timestamp is None else meta.creation_timestamp.timestamp()
 
 
-def controller_of(meta: Stamp) -> OwnerReference | None:
+def controller_of(meta: PartialObjectMeta) -> OwnerReference | None:
     """The controller owner reference of an object; else its first owner reference."""
     possible = [ref for ref in meta.owner_references if ref.controller is not False]
     return next((ref for ref in possible if ref.controller), next(iter(possible), None))
@@ -162,7 +162,7 @@ def _rank(meta: ObjectMeta) -> int | None:
     for label in _index_labels():
         text = meta.labels.get(label) or meta.annotations.get(label)
         if text:
-            return small_number(text)
+            return parse_small_int(text)
     return None
 
 

@@ -11,7 +11,7 @@ from itertools import count, islice
 import msgspec
 
 from shoal.api.meta import ObjectMeta, OwnerReference, ScaleRecord
-from shoal.api.names import small_number
+from shoal.api.names import parse_small_int
 from shoal.engine.workload import (
     NO_NODE,
     FollowingRole,
@@ -69,7 +69,7 @@ class SlotSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def number_of(self, name: str) -> int | None:
         """The number of a pod by its name; None if the name is not of this series."""
         text = name.removeprefix(self.prefix)
-        number = small_number(text) if name.startswith(self.prefix) else None
+        number = parse_small_int(text) if name.startswith(self.prefix) else None
         return number if number is not None and str(number) == text else None
 
     def wanted_slots(self, occupied: set[int], least: int, nominated: Iterable[str]) -> list[Slot]:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from shoal import __version__
-from shoal.api.quantity import NANO, Quantity, format_bytes, format_decimal
+from shoal.api.quantity import NANO, Quantity, format_bytes, format_milli
 from shoal.cluster.node_status import ready_node
 from shoal.cluster.resources import Object
 from shoal.cluster.schemas.core import KUBERNETES_VERSION
@@ -55,7 +55,7 @@ class LocalNode(msgspec.Struct, frozen=True, kw_only=True):
     def capacity(self) -> dict[str, str]:
         """The capacity as in a node's status."""
         amounts = {
-            "cpu": format_decimal(self.cpu),
+            "cpu": format_milli(self.cpu),
             "memory": format_bytes(self.memory),
             "pods": str(MAX_PODS),
         }

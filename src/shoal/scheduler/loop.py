@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from shoal.api.quantity import seconds
+from shoal.api.quantity import parse_duration
 from shoal.cache.changes import Key
 from shoal.cache.live import LiveWorld
 from shoal.cache.pod_index import silent_since
@@ -54,7 +54,7 @@ class PlanTimers:
 
     def __init__(self, world: World, config: SchedulerConfig) -> None:
         self._world, self._config = world, config
-        self._cooldown: Final = seconds(config.cooldown)
+        self._cooldown: Final = parse_duration(config.cooldown)
         self._silent: dict[str, float] = {}
 
     def next(self, changes: Mapping[str, set[Key]], snapshot: Snapshot, plan: Plan) -> float | None:
@@ -184,7 +184,7 @@ class Scheduler:
     # --- when ---------------------------------------------------------------------------------------------
 
     async def _cycles(self) -> None:
-        loop, period = asyncio.get_running_loop(), seconds(self._config.optimise_period)
+        loop, period = asyncio.get_running_loop(), parse_duration(self._config.optimise_period)
         while True:
             begun = loop.time()
             due = self.cycle()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.batch import INDEX_KEY, indices
+from shoal.api.batch import INDEX_KEY, parse_indexes
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time, to_datetime
@@ -116,7 +116,7 @@ def test_indexes_are_formatted_as_in_kubernetes(indexes: list[int], text: str) -
 
 @given(st.sets(st.integers(0, 200)))
 def test_formatted_indexes_are_parsed_back(indexes: set[int]) -> None:
-    assert indices(format_indexes(indexes)) == indexes
+    assert parse_indexes(format_indexes(indexes)) == indexes
 
 
 # --- decisions ---------------------------------------------------------------------------------------------

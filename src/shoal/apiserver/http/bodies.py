@@ -143,7 +143,7 @@ def _from_protobuf(text: bytes) -> Object:
 
 def _from_yaml(text: bytes) -> object:
     try:
-        documents = list(manifest.values(text.decode()))
+        documents = list(manifest.parse_yaml(text.decode()))
         value = msgspec.json.decode(msgspec.json.encode(documents[0] if documents else None))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, ValueError, RecursionError) as error:
         raise BadRequestError(f"the body of the request is not YAML: {shown(str(error))}") from None

@@ -16,7 +16,7 @@ from shoal.cache.world import World
 from shoal.cli.input import files
 from shoal.cli.input.connection import cluster_options, resolve_access
 from shoal.cli.input.job_names import JobNameError, find_job
-from shoal.cli.input.options import config_option, filename_options, parse_duration
+from shoal.cli.input.options import config_option, duration_callback, filename_options
 from shoal.cli.input.planning import open_policy, plan_output_option, read_cluster, read_config
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import CycleResult, report
@@ -100,7 +100,7 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> flo
 )
 @click.option(
     "--step",
-    callback=parse_duration,
+    callback=duration_callback,
     metavar="DURATION",
     default="30s",
     show_default=True,
@@ -147,9 +147,9 @@ def plan(  # noqa: PLR0913 - one parameter an option
       kubectl get nodes,pods,namespaces,pools,dijobs,tyjobs,trainingjobs,jobs,pdb,priorityclasses \
         -A -o yaml | shoal plan -f -
     """
-    intake = files.load(filenames, recursive=recursive)
-    files.report(intake)
-    objects = [obj for _, obj in intake.views]
+    loaded = files.load(filenames, recursive=recursive)
+    files.report(loaded)
+    objects = [obj for _, obj in loaded.views]
     if filenames and not kubeconfig and not context:
         world, scheduler_config = world_of(objects, now), read_config(config)
     else:

@@ -10,8 +10,8 @@ from shoal.api import registry
 from shoal.cli.input.options import filename_options
 
 if TYPE_CHECKING:
-    from shoal.api.intake import Intake
     from shoal.api.kinds import Kind
+    from shoal.api.loader import LoadResult
 
 
 @click.command()
@@ -23,23 +23,23 @@ def validate(filenames: Sequence[str], *, recursive: bool, quiet: bool) -> None:
     All errors of all objects are printed on standard error, with file, object and field. Exits with 2 if
     there is one. Kinds that Shoal does not support are skipped.
     """
-    from shoal.api.intake import title
+    from shoal.api.loader import display_name
     from shoal.cli.input import files
 
-    intake = files.load(filenames, recursive=recursive)
+    loaded = files.load(filenames, recursive=recursive)
     if not quiet:
-        for kind, view in intake.views:
-            click.echo(f"{title(kind, view.metadata.namespace, view.metadata.name)}: valid")
-        click.echo(_summary(intake))
-    files.report(intake)
+        for kind, view in loaded.views:
+            click.echo(f"{display_name(kind, view.metadata.namespace, view.metadata.name)}: valid")
+        click.echo(_summary(loaded))
+    files.report(loaded)
 
 
-def _summary(intake: "Intake") -> str:
-    parts = [f"{len(intake.views)} valid"]
-    if intake.invalid:
-        parts.append(f"{intake.invalid} invalid")
-    if intake.unknown:
-        parts.append(f"{intake.unknown.total()} skipped")
+def _summary(loaded: "LoadResult") -> str:
+    parts = [f"{len(loaded.views)} valid"]
+    if loaded.invalid:
+        parts.append(f"{loaded.invalid} invalid")
+    if loaded.unknown:
+        parts.append(f"{loaded.unknown.total()} skipped")
     return ", ".join(parts)
 
 

@@ -34,10 +34,10 @@ def _parse_for(_: click.Context, __: click.Parameter, value: str) -> WaitConditi
 
 def _parse_timeout(_: click.Context, __: click.Parameter, value: str) -> float:
     """Parse a timeout into seconds; a negative one means a week, as in kubectl."""
-    from shoal.api.quantity import seconds
+    from shoal.api.quantity import parse_duration
 
     try:
-        return _WEEK_SECONDS if value.startswith("-") else seconds(value)
+        return _WEEK_SECONDS if value.startswith("-") else parse_duration(value)
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from None
 

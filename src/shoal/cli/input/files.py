@@ -13,17 +13,17 @@ from typing import BinaryIO, Final
 import click
 
 from shoal.api import manifest
-from shoal.api.fields import many
-from shoal.api.intake import Intake, Unreadable, take
+from shoal.api.fields import pluralize
+from shoal.api.loader import LoadResult, UnreadableSource, load_objects
 
 STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _PEEK: Final = 4096
 
 
-def load(filenames: Sequence[str], *, recursive: bool = False) -> Intake:
+def load(filenames: Sequence[str], *, recursive: bool = False) -> LoadResult:
     """Read and validate all objects in the files."""
-    return take(read(filenames, recursive=recursive))
+    return load_objects(read(filenames, recursive=recursive))
 
 
 def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple[str, object]]:
@@ -32,25 +32,25 @@ def read(filenames: Sequence[str], *, recursive: bool = False) -> Iterator[tuple
         if filename == STDIN:
             yield from _read_stream("standard input", sys.stdin.buffer)
         elif not filename:
-            yield "-f ''", Unreadable("the file name is empty")
+            yield "-f ''", UnreadableSource("the file name is empty")
         else:
             yield from _read_path(Path(filename), recursive=recursive)
 
 
-def report(intake: Intake) -> None:
+def report(loaded: LoadResult) -> None:
     """Print skipped kinds, warnings and errors on standard error; exit with 2 if there is an error."""
-    for name, count in sorted(intake.unknown.items()):
-        click.echo(f"skipped: {name} ({many(count, 'object')}): unsupported kind", err=True)
-    report_problems(intake)
+    for name, count in sorted(loaded.unknown.items()):
+        click.echo(f"skipped: {name} ({pluralize(count, 'object')}): unsupported kind", err=True)
+    report_problems(loaded)
 
 
-def report_problems(intake: Intake) -> None:
+def report_problems(loaded: LoadResult) -> None:
     """Print warnings and errors on standard error; exit with 2 if there is an error."""
-    for warning in intake.warnings:
+    for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    for error in intake.errors:
+    for error in loaded.errors:
         click.echo(f"error: {error}", err=True)
-    if intake.errors:
+    if loaded.errors:
         raise click.exceptions.Exit(2)
 
 
@@ -63,16 +63,16 @@ def _read_path(path: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
             with path.open("rb") as stream:
                 yield from _read_stream(str(path), stream)
         else:
-            yield str(path), Unreadable("is not a regular file; use - to read from a pipe")
+            yield str(path), UnreadableSource("is not a regular file; use - to read from a pipe")
     except OSError as problem:
-        yield str(path), Unreadable(_reason(problem))
+        yield str(path), UnreadableSource(_reason(problem))
 
 
 def _read_directory(directory: Path, *, recursive: bool) -> Iterator[tuple[str, object]]:
     found = directory.rglob("*") if recursive else directory.iterdir()
     files = sorted(path for path in found if path.suffix in _SUFFIXES and not path.is_dir())
     if not files:
-        yield str(directory), Unreadable(f"has no files that end in {', '.join(_SUFFIXES)}")
+        yield str(directory), UnreadableSource(f"has no files that end in {', '.join(_SUFFIXES)}")
     for path in files:
         yield from _read_path(path, recursive=False)
 
@@ -83,7 +83,7 @@ def _read_stream(source: str, stream: BinaryIO) -> Iterator[tuple[str, object]]:
         for place, raw in manifest.read(_read_limited(stream)):
             yield f"{source}{place}", raw
     except (manifest.ManifestError, OSError) as problem:
-        yield source, Unreadable(_reason(problem))
+        yield source, UnreadableSource(_reason(problem))
 
 
 def _read_limited(stream: BinaryIO) -> bytes:

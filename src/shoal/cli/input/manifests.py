@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from shoal.api.intake import take
+from shoal.api.loader import load_objects
 from shoal.cli.input import files
 from shoal.cli.input.session import CommandError, Failures, Session
 from shoal.cli.output.printing import dry_run_suffix, print_objects, typed_name
@@ -31,8 +31,8 @@ class Manifest(msgspec.Struct, frozen=True):
 def read(session: Session, filenames: Sequence[str], *, recursive: bool) -> list[Manifest]:
     """Read all objects in the files. If any is invalid, all errors are printed and the command exits."""
     documents = [*files.read(filenames, recursive=recursive)]
-    intake = take((source, _with_name(document)) for source, document in documents)
-    files.report_problems(intake)
+    loaded = load_objects((source, _with_name(document)) for source, document in documents)
+    files.report_problems(loaded)
     failures, found = Failures(), list[Manifest]()
     for source, document in documents:
         try:

@@ -77,11 +77,11 @@ def config_option(command: _F) -> _F:
     )(command)
 
 
-def parse_duration(_: click.Context, __: click.Parameter, value: str) -> float:
-    """Parse a duration such as 30s or 5m into seconds."""
-    from shoal.api.quantity import seconds
+def duration_callback(_: click.Context, __: click.Parameter, value: str) -> float:
+    """Click callback that parses a duration such as 30s or 5m into seconds."""
+    from shoal.api.quantity import parse_duration
 
     try:
-        return seconds(value)
+        return parse_duration(value)
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError
-from shoal.api.intake import Unreadable
+from shoal.api.loader import UnreadableSource
 from shoal.cache.world import World
 from shoal.cli.input import files
 from shoal.engine.config import FULFILMENT, SchedulerConfig, config_errors
@@ -46,7 +46,7 @@ def _errors(config: SchedulerConfig) -> Iterator[FieldError]:
 
 def _read_mapping(path: Path) -> Mapping[str, Any]:
     documents = [document for _, document in files.read([str(path)])]
-    problems = [document.problem for document in documents if isinstance(document, Unreadable)]
+    problems = [document.problem for document in documents if isinstance(document, UnreadableSource)]
     if not problems and len(documents) == 1 and isinstance(documents[0], Mapping):
         return documents[0]
     problems = problems or ["must contain exactly one mapping"]

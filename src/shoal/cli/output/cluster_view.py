@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shoal.api.fields import many, printable
+from shoal.api.fields import pluralize, printable
 from shoal.api.podspec import is_gpu
 from shoal.api.pool import DEFAULT_POOL
 from shoal.cache.snapshots import BuiltSnapshot
@@ -252,7 +252,7 @@ def _visible(rows: Sequence[R], limit: int, idle: Callable[[R], bool]) -> list[R
 
 
 def _more(hidden: int, what: str) -> Text:
-    return Text(f"… and {many(hidden, f'other {what}')}" if hidden else "", style="dim")
+    return Text(f"… and {pluralize(hidden, f'other {what}')}" if hidden else "", style="dim")
 
 
 def _node_table(nodes: Iterable[NodeRow], colours: JobColours) -> Table:

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from shoal.api.fields import many, printable
+from shoal.api.fields import pluralize, printable
 from shoal.api.meta import Time
 from shoal.cache.live import LiveWorld
 from shoal.cache.snapshots import SnapshotBuilder
@@ -157,4 +157,4 @@ async def _views(
 def view_title(view: ClusterView) -> str:
     """Title line: numbers of nodes, running pods and waiting pods."""
     running, waiting = sum(job.running for job in view.jobs), sum(job.waiting for job in view.jobs)
-    return f"{many(len(view.nodes), 'node')}, {many(running, 'pod')} at work, {waiting} waiting"
+    return f"{pluralize(len(view.nodes), 'node')}, {pluralize(running, 'pod')} at work, {waiting} waiting"

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shoal.api.fields import many, printable
-from shoal.api.names import small_number
+from shoal.api.fields import pluralize, printable
+from shoal.api.names import parse_small_int
 from shoal.api.podspec import is_gpu
 from shoal.cli.output.pool_table import (
     POOL_LEGEND,
@@ -108,7 +108,7 @@ def compact_names(names: Iterable[str]) -> list[str]:
 def _split_number(name: str) -> tuple[str, int]:
     """Split a name into its stem and its number; -1 if it has none. `007` is no number."""
     stem, _, tail = name.rpartition("-")
-    number = small_number(tail)
+    number = parse_small_int(tail)
     return (stem, number) if stem and number is not None and str(number) == tail else (name, -1)
 
 
@@ -137,12 +137,12 @@ def draw_plan(console: Console, last: CycleResult, report: Report, *, wide: bool
 def _headline(report: Report) -> Text:
     states = Counter(job.state for job in report.jobs)
     waiting, failed = states["Unscheduled"] + states["ScheduledPartly"], states["ScheduledFailed"]
-    parts = [f"{many(len(report.placements), 'pod')} placed"]
-    parts += [f"{many(len(report.evictions), 'pod')} evicted"] if report.evictions else []
-    parts += [f"{many(waiting, 'job')} waiting"] if waiting else []
-    parts += [f"{many(failed, 'job')} that can never run"] if failed else []
+    parts = [f"{pluralize(len(report.placements), 'pod')} placed"]
+    parts += [f"{pluralize(len(report.evictions), 'pod')} evicted"] if report.evictions else []
+    parts += [f"{pluralize(waiting, 'job')} waiting"] if waiting else []
+    parts += [f"{pluralize(failed, 'job')} that can never run"] if failed else []
     outcome = "stable" if report.stable else "not stable yet"
-    return Text(f"Plan: {', '.join(parts)} ({many(report.cycles, 'cycle')}, {outcome})", style="bold")
+    return Text(f"Plan: {', '.join(parts)} ({pluralize(report.cycles, 'cycle')}, {outcome})", style="bold")
 
 
 def _busiest(report: Report) -> list[PoolEntry]:
@@ -165,7 +165,7 @@ def _draw_pools(
     visible = [block for block in blocks if block.name in names]
     console.print(render_pools([*visible, total_block(blocks)] if len(blocks) > 1 else visible))
     hidden = len(blocks) - len(visible)
-    more = f"Total includes {many(hidden, 'other pool')} (-o wide shows all). " if hidden else ""
+    more = f"Total includes {pluralize(hidden, 'other pool')} (-o wide shows all). " if hidden else ""
     console.print(Text(more + POOL_LEGEND, style="dim"))
 
 
@@ -187,7 +187,7 @@ def _draw_nodes(
     if nodes:
         console.print(table)
     if len(nodes) < len(pool.nodes):
-        others = many(len(pool.nodes) - len(nodes), "other node")
+        others = pluralize(len(pool.nodes) - len(nodes), "other node")
         console.print(Text(f"… and {others} (-o wide shows all)", style="dim"))
 
 
@@ -283,7 +283,7 @@ def draw_explanation(console: Console, explanation: "Explanation", *, wide: bool
 
 def _explanation_headline(explanation: "Explanation") -> list[Text]:
     where = f" in pool {explanation.pool}, priority {explanation.priority}"
-    after = f", after {many(explanation.cycles, 'cycle')}"
+    after = f", after {pluralize(explanation.cycles, 'cycle')}"
     state = (explanation.state, _STATE_COLOURS[explanation.state])
     first = Text.assemble((printable(explanation.job), "bold"), ": ", state, where, after)
     reasons = (f"{reason.code}: {reason.message}" for reason in explanation.reasons)
@@ -300,7 +300,7 @@ def _draw_task(console: Console, entry: "TaskEntry", *, wide: bool) -> None:
     console.print(_node_table(entry, [row for row, _ in visible]))
     hidden = sum(count for _, count in rows[len(visible) :])
     if hidden:
-        console.print(Text(f"… and {many(hidden, 'other node')} (-o wide shows all)", style="dim"))
+        console.print(Text(f"… and {pluralize(hidden, 'other node')} (-o wide shows all)", style="dim"))
 
 
 def _task_title(entry: "TaskEntry") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from shoal.api.batch import indices
+from shoal.api.batch import parse_indexes
 from shoal.api.managed import JobCondition, ManagedJob, ManagedPod, SuccessRule
 from shoal.cluster.times import to_datetime, to_seconds
 from shoal.kinds.batchjob.pods import has_failed, has_stopped, has_tracking_finalizer
@@ -119,6 +119,6 @@ def match_success_policy(job: ManagedJob, completed: AbstractSet[int]) -> str:
 
 def _is_met(rule: SuccessRule, completed: AbstractSet[int], completions: int) -> bool:
     named = rule.succeeded_indexes
-    wanted = set(range(completions)) if named is None else indices(named, completions)
+    wanted = set(range(completions)) if named is None else parse_indexes(named, completions)
     needed = len(wanted) if rule.succeeded_count is None else rule.succeeded_count
     return len(wanted & completed) >= needed

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import chain, count, islice
 
-from shoal.api.batch import Job, indices
+from shoal.api.batch import Job, parse_indexes
 from shoal.api.meta import OwnerReference
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord, created_at
@@ -35,7 +35,7 @@ def _indexed(job: Job, pods: list[PodRecord]) -> Iterator[tuple[Iterator[str], i
     spec, name = job.spec, job.metadata.name
     completions = spec.completions or 0
     active = {pod.rank for pod in pods if _is_active(pod)}
-    closed = indices(job.status.completed_indexes, completions) | indices(
+    closed = parse_indexes(job.status.completed_indexes, completions) | parse_indexes(
         job.status.failed_indexes or "", completions
     )
     closed |= {pod.rank for pod in pods if pod.phase == "Succeeded" and pod.rank is not None}

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shoal.api.batch import indices
+from shoal.api.batch import parse_indexes
 from shoal.api.managed import ContainerStatus, ExitCodes, FailureRule, ManagedJob, ManagedPod, UncountedPods
 from shoal.kinds.batchjob.pods import (
     completion_index,
@@ -113,7 +113,7 @@ def count_pods(job: ManagedJob, pods: Sequence[ManagedPod], kept: frozenset[str]
     uids = {pod.metadata.uid for pod in tracked}
     old = job.status.uncounted_terminated_pods
     recorded = {*old.succeeded, *old.failed}
-    completed = indices(job.status.completed_indexes, job.completions) if job.indexed else set[int]()
+    completed = parse_indexes(job.status.completed_indexes, job.completions) if job.indexed else set[int]()
     succeeded = [uid for uid in old.succeeded if uid in uids]
     failed = [uid for uid in old.failed if uid in uids]
     released = (len(old.succeeded) - len(succeeded), len(old.failed) - len(failed))
@@ -173,7 +173,7 @@ def failed_indexes(job: ManagedJob, pods: Iterable[ManagedPod]) -> frozenset[int
     limit = job.spec.backoff_limit_per_index
     if limit is None:
         return frozenset()
-    failed = indices(job.status.failed_indexes or "", job.completions)
+    failed = parse_indexes(job.status.failed_indexes or "", job.completions)
     for pod in pods:
         index = completion_index(pod)
         if has_tracking_finalizer(pod) and has_failed(pod) and index is not None and index < job.completions:

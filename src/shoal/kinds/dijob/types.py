@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import (
-    MOST_PODS,
+    MAX_PODS,
     Conditions,
     Count,
     Deadline,
@@ -18,11 +18,11 @@ from shoal.api.meta import (
     Seconds,
     Time,
     View,
-    about,
+    cel_rule,
+    description,
     metadata_errors,
-    rule,
 )
-from shoal.api.names import DNS_LABEL_OR_NOTHING, LABEL_VALUE, dns_label_errors, label_value_errors
+from shoal.api.names import LABEL_VALUE, OPTIONAL_DNS_LABEL, dns_label_errors, label_value_errors
 from shoal.api.podspec import Template, template_errors
 
 PRIORITIES: Final = {"normal": 5, "high": 10}
@@ -31,21 +31,21 @@ PRIORITIES: Final = {"normal": 5, "high": 10}
 class EngineFields(View, frozen=True, kw_only=True):
     """How the workers talk to each other."""
 
-    topology: Annotated[Literal["star", "alone", "mesh"], about("Who attaches to whom.")] = "star"
-    parallel_workers: Annotated[Positive, about("Processes in each worker.")] = 1
+    topology: Annotated[Literal["star", "alone", "mesh"], description("Who attaches to whom.")] = "star"
+    parallel_workers: Annotated[Positive, description("Processes in each worker.")] = 1
 
 
 class Task(View, frozen=True, kw_only=True):
     """Replicas that do one thing."""
 
-    template: Annotated[Template, about("Pod template of the task.")]
-    type: Annotated[Literal["learner", "collector", "evaluator", "none"], about("What the task does.")] = (
+    template: Annotated[Template, description("Pod template of the task.")]
+    type: Annotated[Literal["learner", "collector", "evaluator", "none"], description("What the task does.")] = (
         "none"
     )
     name: Annotated[
-        str, about("Name of the task; a typed task without one takes its type.", DNS_LABEL_OR_NOTHING)
+        str, description("Name of the task; a typed task without one takes its type.", OPTIONAL_DNS_LABEL)
     ] = ""
-    replicas: Annotated[Positive, about("Number of pods.")] = 1
+    replicas: Annotated[Positive, description("Number of pods.")] = 1
 
     @property
     def title(self) -> str:
@@ -53,7 +53,7 @@ class Task(View, frozen=True, kw_only=True):
         return self.name or self.type
 
 
-_NAMED: Final = rule(
+_NAMED: Final = cel_rule(
     "self.type != 'none' || (has(self.name) && self.name != '')", "a task of type none must have a name"
 )
 
@@ -61,32 +61,32 @@ _NAMED: Final = rule(
 class DIJobSpec(View, frozen=True, kw_only=True):
     """`spec` of a DIJob."""
 
-    template: Annotated[Template | None, about("Pod template of all replicas; or give tasks.")] = None
+    template: Annotated[Template | None, description("Pod template of all replicas; or give tasks.")] = None
     tasks: Annotated[
         tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})], ...],
-        about("Tasks with templates of their own; or give a template."),
+        description("Tasks with templates of their own; or give a template."),
     ] = ()
-    group: Annotated[str, about("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
-    priority: Annotated[Literal["normal", "high"], about("Place in the queue; causes no evictions.")] = (
+    group: Annotated[str, description("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
+    priority: Annotated[Literal["normal", "high"], description("Place in the queue; causes no evictions.")] = (
         "normal"
     )
-    engine_fields: Annotated[EngineFields, about("Features of DI-engine.")] = EngineFields()
+    engine_fields: Annotated[EngineFields, description("Features of DI-engine.")] = EngineFields()
     clean_pod_policy: Annotated[
-        Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.")
+        Literal["Running", "All", "None"], description("Which pods are deleted when the job has finished.")
     ] = "Running"
-    preemptible: Annotated[bool, about("May be resized, moved and evicted.")] = False
-    min_replicas: Annotated[Count, about("Replicas needed to start.")] = 1
-    max_replicas: Annotated[Positive | None, about("Replicas at the most; by default minReplicas.")] = None
-    backoff_limit: Annotated[Count | None, about("Failures before the job fails; 0, with tasks 3.")] = None
-    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    preemptible: Annotated[bool, description("May be resized, moved and evicted.")] = False
+    min_replicas: Annotated[Count, description("Replicas needed to start.")] = 1
+    max_replicas: Annotated[Positive | None, description("Replicas at the most; by default minReplicas.")] = None
+    backoff_limit: Annotated[Count | None, description("Failures before the job fails; 0, with tasks 3.")] = None
+    volumes: Annotated[tuple[dict[str, Any], ...], description("Volumes added to every pod.")] = ()
     starting_deadline_seconds: Annotated[
-        Deadline | None, about("Seconds in which all workers must be ready.")
+        Deadline | None, description("Seconds in which all workers must be ready.")
     ] = None
-    active_deadline_seconds: Annotated[Deadline | None, about("Seconds in which the job must finish.")] = None
+    active_deadline_seconds: Annotated[Deadline | None, description("Seconds in which the job must finish.")] = None
     ttl_seconds_after_finished: Annotated[
-        Seconds | None, about("Seconds until a finished job is deleted.")
+        Seconds | None, description("Seconds until a finished job is deleted.")
     ] = None
-    suspend: Annotated[bool, about("Stop all pods until set to false.")] = False
+    suspend: Annotated[bool, description("Stop all pods until set to false.")] = False
 
     @property
     def maximum(self) -> int:
@@ -102,8 +102,8 @@ class Worker(View, frozen=True, kw_only=True):
     node: str = ""
     phase: str = ""
     ip: str = ""
-    restarts: Annotated[Int32, about("How often the rank was recreated.")] = 0
-    reason: Annotated[str, about("Why it is not running.")] = ""
+    restarts: Annotated[Int32, description("How often the rank was recreated.")] = 0
+    reason: Annotated[str, description("Why it is not running.")] = ""
 
 
 class DIJobStatus(View, frozen=True, kw_only=True):
@@ -111,33 +111,33 @@ class DIJobStatus(View, frozen=True, kw_only=True):
 
     phase: Annotated[
         Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"],
-        about("Phase of the job."),
+        description("Phase of the job."),
     ] = "Pending"
-    replicas: Annotated[Count | None, about("Size decided.")] = None
-    ready_replicas: Annotated[Count, about("Workers that are ready.")] = 0
-    requested_replicas: Annotated[Count | None, about("Size requested through the server.")] = None
-    allocation: Annotated[tuple[str, ...], about("Node of each rank.")] = ()
-    profilings: Annotated[dict[str, Any], about("What the workers reported.")] = {}
-    generation: Annotated[Count, about("Number of restarts of ranks.")] = 0
-    workers: Annotated[tuple[Worker, ...], about("The workers, by rank.")] = ()
-    scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
-    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
-    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    replicas: Annotated[Count | None, description("Size decided.")] = None
+    ready_replicas: Annotated[Count, description("Workers that are ready.")] = 0
+    requested_replicas: Annotated[Count | None, description("Size requested through the server.")] = None
+    allocation: Annotated[tuple[str, ...], description("Node of each rank.")] = ()
+    profilings: Annotated[dict[str, Any], description("What the workers reported.")] = {}
+    generation: Annotated[Count, description("Number of restarts of ranks.")] = 0
+    workers: Annotated[tuple[Worker, ...], description("The workers, by rank.")] = ()
+    scale_records: Annotated[tuple[ScaleRecord, ...], description("The last changes of size.")] = ()
+    nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
+    broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
-    start_time: Annotated[Time | None, about("When the first worker was created.")] = None
-    completion_timestamp: Annotated[Time | None, about("When the job ended.")] = None
+    start_time: Annotated[Time | None, description("When the first worker was created.")] = None
+    completion_timestamp: Annotated[Time | None, description("When the job ended.")] = None
 
 
 _RULES: Final = [
-    rule(
+    cel_rule(
         "has(self.template) != (has(self.tasks) && size(self.tasks) > 0)",
         "must have exactly one of template and tasks",
     ),
-    rule(
+    cel_rule(
         "!has(self.maxReplicas) || !has(self.minReplicas) || self.maxReplicas >= self.minReplicas",
         "maxReplicas must be at least minReplicas",
     ),
-    rule(
+    cel_rule(
         "!has(self.tasks) || ['learner', 'collector', 'evaluator']"
         ".all(type, self.tasks.filter(task, task.type == type).size() <= 1)",
         "must have at most one learner, one collector and one evaluator",
@@ -148,8 +148,8 @@ _RULES: Final = [
 class DIJob(Object, frozen=True, kw_only=True):
     """A DI-engine job."""
 
-    spec: Annotated[DIJobSpec, about("Desired state.", validations=_RULES)]
-    status: Annotated[DIJobStatus, about("Observed state.")] = DIJobStatus()
+    spec: Annotated[DIJobSpec, description("Desired state.", validations=_RULES)]
+    status: Annotated[DIJobStatus, description("Observed state.")] = DIJobStatus()
 
 
 def dijob_errors(job: DIJob) -> Iterator[FieldError]:
@@ -165,8 +165,8 @@ def dijob_errors(job: DIJob) -> Iterator[FieldError]:
         yield FieldError("spec.maxReplicas", f"must be at least minReplicas, {spec.min_replicas}", needs)
     yield from label_value_errors(spec.group, "spec.group")
     pods = sum(task.replicas for task in spec.tasks)
-    if pods > MOST_PODS:
-        yield FieldError("spec.tasks", f"must have at most {MOST_PODS} replicas in all, not {pods}")
+    if pods > MAX_PODS:
+        yield FieldError("spec.tasks", f"must have at most {MAX_PODS} replicas in all, not {pods}")
     for i, task in enumerate(spec.tasks):
         yield from _task_errors(task, f"spec.tasks[{i}]")
     yield from _repetition_errors(spec.tasks)

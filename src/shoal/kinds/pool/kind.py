@@ -7,11 +7,11 @@ import msgspec
 
 from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column, Kind
-from shoal.api.meta import rule
-from shoal.api.pool import SELECTS_NOTHING_SAID, Pool, PoolStatus, pool_errors
+from shoal.api.meta import cel_rule
+from shoal.api.pool import EMPTY_SELECTOR_MESSAGE, Pool, PoolStatus, pool_errors
 from shoal.kinds.pool import TYPE
 
-_NO_SELECTOR: Final = rule(
+_NO_SELECTOR: Final = cel_rule(
     "self.metadata.name != 'default' || !has(self.spec) || (!has(self.spec.nodeSelector) && "
     "(!has(self.spec.nodeResources) || size(self.spec.nodeResources) == 0))",
     "the default pool has all nodes of no other pool: nodeSelector and nodeResources must be absent",
@@ -23,7 +23,7 @@ def _emptied_selector_errors(pool: Mapping[str, Any]) -> Iterator[FieldError]:
     spec = pool.get("spec")
     for field in ("nodeSelector", "namespaceSelector"):
         if isinstance(spec, dict) and spec.get(field) == {}:
-            yield FieldError(f"spec.{field}", SELECTS_NOTHING_SAID)
+            yield FieldError(f"spec.{field}", EMPTY_SELECTOR_MESSAGE)
 
 
 KIND: Final = Kind(

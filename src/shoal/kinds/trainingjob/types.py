@@ -14,19 +14,19 @@ from shoal.api.meta import (
     ScaleRecord,
     Time,
     View,
-    about,
+    cel_rule,
+    description,
     metadata_errors,
-    rule,
 )
 from shoal.api.names import labels_errors
 from shoal.api.podspec import ResourceRequirements, resource_errors
 
 OTHER_SPELLINGS: Final = {"VolumeMounts": "volumeMounts", "NodeSelector": "nodeSelector"}
 _SIZES: Final = [
-    rule("self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance")
+    cel_rule("self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance")
 ]
 _LAST_PORT: Final = 65535
-_PORTS: Final = rule(
+_PORTS: Final = cel_rule(
     f"self.port + self.ports_num + self.ports_num_for_sparse - 1 <= {_LAST_PORT}",
     f"port must leave room for all ports, of which the last is {_LAST_PORT}",
 )
@@ -39,9 +39,9 @@ class Snake(View, frozen=True, kw_only=True, rename=None):
 class Role(Snake, frozen=True, kw_only=True):
     """What the pods of one role run and need."""
 
-    entrypoint: Annotated[str, about("Command line, run by sh -c.")] = ""
-    workspace: Annotated[str, about("Directory the command runs in.")] = ""
-    resources: Annotated[ResourceRequirements, about("Requests and limits of one instance.")] = (
+    entrypoint: Annotated[str, description("Command line, run by sh -c.")] = ""
+    workspace: Annotated[str, description("Directory the command runs in.")] = ""
+    resources: Annotated[ResourceRequirements, description("Requests and limits of one instance.")] = (
         ResourceRequirements()
     )
 
@@ -49,7 +49,7 @@ class Role(Snake, frozen=True, kw_only=True):
 class Master(Role, frozen=True, kw_only=True):
     """The master, only where it is configured."""
 
-    etcd_endpoint: Annotated[str, about("Where etcd is, for fault tolerance.")] = msgspec.field(
+    etcd_endpoint: Annotated[str, description("Where etcd is, for fault tolerance.")] = msgspec.field(
         default="", name="etcd-endpoint"
     )
 
@@ -57,9 +57,9 @@ class Master(Role, frozen=True, kw_only=True):
 class Trainer(Role, frozen=True, kw_only=True):
     """The trainers."""
 
-    min_instance: Annotated[Positive, about("Trainers needed to start.")] = msgspec.field(name="min-instance")
-    max_instance: Annotated[Positive, about("Trainers at the most.")] = msgspec.field(name="max-instance")
-    etcd_endpoint: Annotated[str, about("Where etcd is, for fault tolerance.")] = msgspec.field(
+    min_instance: Annotated[Positive, description("Trainers needed to start.")] = msgspec.field(name="min-instance")
+    max_instance: Annotated[Positive, description("Trainers at the most.")] = msgspec.field(name="max-instance")
+    etcd_endpoint: Annotated[str, description("Where etcd is, for fault tolerance.")] = msgspec.field(
         default="", name="etcd-endpoint"
     )
 
@@ -67,13 +67,13 @@ class Trainer(Role, frozen=True, kw_only=True):
 class Pserver(Role, frozen=True, kw_only=True):
     """The parameter servers."""
 
-    min_instance: Annotated[Positive, about("Parameter servers of the smallest job.")] = msgspec.field(
+    min_instance: Annotated[Positive, description("Parameter servers of the smallest job.")] = msgspec.field(
         name="min-instance"
     )
-    max_instance: Annotated[Positive, about("Parameter servers of the largest job.")] = msgspec.field(
+    max_instance: Annotated[Positive, description("Parameter servers of the largest job.")] = msgspec.field(
         name="max-instance"
     )
-    scale_with_trainers: Annotated[bool, about("Scale with the fulfilment of the trainers.")] = msgspec.field(
+    scale_with_trainers: Annotated[bool, description("Scale with the fulfilment of the trainers.")] = msgspec.field(
         default=False, name="scaleWithTrainers"
     )
 
@@ -81,29 +81,29 @@ class Pserver(Role, frozen=True, kw_only=True):
 class TrainingJobSpec(Snake, frozen=True, kw_only=True):
     """`spec` of a TrainingJob."""
 
-    trainer: Annotated[Trainer, about("The trainers.", validations=_SIZES)]
-    pserver: Annotated[Pserver | None, about("The parameter servers.", validations=_SIZES)] = None
-    master: Annotated[Master | None, about("The master; created only if configured.")] = None
-    image: Annotated[str, about("Image of all pods.")] = "paddlepaddle/paddlecloud-job"
-    host_network: Annotated[bool, about("Use the network of the nodes.")] = False
-    port: Annotated[int, msgspec.Meta(ge=1, le=_LAST_PORT), about("First port of the pods.")] = 7164
-    ports_num: Annotated[int, msgspec.Meta(ge=1, le=1000), about("Ports for dense parameters.")] = 1
+    trainer: Annotated[Trainer, description("The trainers.", validations=_SIZES)]
+    pserver: Annotated[Pserver | None, description("The parameter servers.", validations=_SIZES)] = None
+    master: Annotated[Master | None, description("The master; created only if configured.")] = None
+    image: Annotated[str, description("Image of all pods.")] = "paddlepaddle/paddlecloud-job"
+    host_network: Annotated[bool, description("Use the network of the nodes.")] = False
+    port: Annotated[int, msgspec.Meta(ge=1, le=_LAST_PORT), description("First port of the pods.")] = 7164
+    ports_num: Annotated[int, msgspec.Meta(ge=1, le=1000), description("Ports for dense parameters.")] = 1
     ports_num_for_sparse: Annotated[
-        int, msgspec.Meta(ge=0, le=1000), about("Ports for sparse parameters.")
+        int, msgspec.Meta(ge=0, le=1000), description("Ports for sparse parameters.")
     ] = 1
-    fault_tolerant: Annotated[bool, about("Go on when a trainer fails.")] = False
-    passes: Annotated[Positive, about("Passes over the data.")] = 1
-    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
-    volume_mounts: Annotated[tuple[dict[str, Any], ...], about("Where every container has the volumes.")] = (
+    fault_tolerant: Annotated[bool, description("Go on when a trainer fails.")] = False
+    passes: Annotated[Positive, description("Passes over the data.")] = 1
+    volumes: Annotated[tuple[dict[str, Any], ...], description("Volumes added to every pod.")] = ()
+    volume_mounts: Annotated[tuple[dict[str, Any], ...], description("Where every container has the volumes.")] = (
         msgspec.field(default=(), name="volumeMounts")
     )
-    node_selector: Annotated[dict[str, str], about("Labels that nodes must have.")] = msgspec.field(
+    node_selector: Annotated[dict[str, str], description("Labels that nodes must have.")] = msgspec.field(
         default={}, name="nodeSelector"
     )
-    image_pull_secrets: Annotated[tuple[dict[str, Any], ...], about("Secrets to pull the image with.")] = (
+    image_pull_secrets: Annotated[tuple[dict[str, Any], ...], description("Secrets to pull the image with.")] = (
         msgspec.field(default=(), name="imagePullSecrets")
     )
-    priority_class_name: Annotated[str, about("PriorityClass of all pods.")] = msgspec.field(
+    priority_class_name: Annotated[str, description("PriorityClass of all pods.")] = msgspec.field(
         default="", name="priorityClassName"
     )
 
@@ -111,10 +111,10 @@ class TrainingJobSpec(Snake, frozen=True, kw_only=True):
 class RoleStatus(View, frozen=True, kw_only=True):
     """How many instances of a role there are to be, and how they are."""
 
-    desired: Annotated[Count, about("Instances decided.")] = 0
-    ready: Annotated[Count, about("Instances that are ready.")] = 0
-    succeeded: Annotated[Count, about("Instances that ended well.")] = 0
-    failed: Annotated[Count, about("Instances that failed.")] = 0
+    desired: Annotated[Count, description("Instances decided.")] = 0
+    ready: Annotated[Count, description("Instances that are ready.")] = 0
+    succeeded: Annotated[Count, description("Instances that ended well.")] = 0
+    failed: Annotated[Count, description("Instances that failed.")] = 0
 
 
 class TrainingJobStatus(View, frozen=True, kw_only=True):
@@ -122,21 +122,21 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
 
     phase: Annotated[
         Literal["Pending", "Creating", "Running", "Scaling", "Succeeded", "Failed"],
-        about("Phase of the job."),
+        description("Phase of the job."),
     ] = "Pending"
-    replicas: Annotated[dict[str, RoleStatus], about("Instances of trainer, pserver and master.")] = {}
-    score: Annotated[float | None, about("Fulfilment: 0 at the minimum, 1 at the maximum.")] = None
-    scale_records: Annotated[tuple[ScaleRecord, ...], about("The last changes of size.")] = ()
-    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
-    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    replicas: Annotated[dict[str, RoleStatus], description("Instances of trainer, pserver and master.")] = {}
+    score: Annotated[float | None, description("Fulfilment: 0 at the minimum, 1 at the maximum.")] = None
+    scale_records: Annotated[tuple[ScaleRecord, ...], description("The last changes of size.")] = ()
+    nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
+    broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
 
 
 class TrainingJob(Object, frozen=True, kw_only=True):
     """A job of trainers, parameter servers and a master."""
 
-    spec: Annotated[TrainingJobSpec, about("Desired state.", validations=[_PORTS])]
-    status: Annotated[TrainingJobStatus, about("Observed state.")] = TrainingJobStatus()
+    spec: Annotated[TrainingJobSpec, description("Desired state.", validations=[_PORTS])]
+    status: Annotated[TrainingJobStatus, description("Observed state.")] = TrainingJobStatus()
 
 
 def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.meta import (
-    MOST_PODS,
+    MAX_PODS,
     Conditions,
     Count,
     Int32,
@@ -15,11 +15,11 @@ from shoal.api.meta import (
     Positive,
     Time,
     View,
-    about,
+    cel_rule,
+    description,
     metadata_errors,
-    rule,
 )
-from shoal.api.names import DNS_LABEL, dns_label_errors, small_number
+from shoal.api.names import DNS_LABEL, dns_label_errors, parse_small_int
 from shoal.api.podspec import Template, template_errors
 from shoal.engine.workload import PlacementPolicy
 
@@ -27,45 +27,45 @@ from shoal.engine.workload import PlacementPolicy
 class Leader(View, frozen=True, kw_only=True):
     """The learner."""
 
-    name: Annotated[str, about("Name of the leader; a DNS label.", DNS_LABEL)]
-    template: Annotated[Template, about("Pod template of the leader.")]
+    name: Annotated[str, description("Name of the leader; a DNS label.", DNS_LABEL)]
+    template: Annotated[Template, description("Pod template of the leader.")]
 
 
 class WorkerSet(View, frozen=True, kw_only=True):
     """Actors that are started alike."""
 
-    name: Annotated[str, about("Name of the set; a DNS label.", DNS_LABEL)]
-    template: Annotated[Template, about("Pod template of the workers.")]
-    counts: Annotated[Positive, about("Number of workers.")] = 1
+    name: Annotated[str, description("Name of the set; a DNS label.", DNS_LABEL)]
+    template: Annotated[Template, description("Pod template of the workers.")]
+    counts: Annotated[Positive, description("Number of workers.")] = 1
 
 
 class SchedulerPolicy(View, frozen=True, kw_only=True):
     """How the job is ordered among others and how its pods are placed."""
 
-    job_queue_policy: Annotated[Literal["Priority", "DRF"], about("Order among jobs.")] = "Priority"
-    basic_policy: Annotated[PlacementPolicy, about("Placement of the job's pods.")] = "BinPack"
+    job_queue_policy: Annotated[Literal["Priority", "DRF"], description("Order among jobs.")] = "Priority"
+    basic_policy: Annotated[PlacementPolicy, description("Placement of the job's pods.")] = "BinPack"
 
 
 class TYJobSpec(View, frozen=True, kw_only=True):
     """`spec` of a TYJob."""
 
-    leader: Annotated[Leader, about("The learner.")]
+    leader: Annotated[Leader, description("The learner.")]
     worker_sets: Annotated[
         tuple[WorkerSet, ...],
         msgspec.Meta(min_length=1),
-        about("The actors.", list_type="map", list_map_keys=["name"]),
+        description("The actors.", list_type="map", list_map_keys=["name"]),
     ]
-    restart_limit: Annotated[Count, about("How often the leader or a worker may be restarted.")] = 3
-    volumes: Annotated[tuple[dict[str, Any], ...], about("Volumes added to every pod.")] = ()
+    restart_limit: Annotated[Count, description("How often the leader or a worker may be restarted.")] = 3
+    volumes: Annotated[tuple[dict[str, Any], ...], description("Volumes added to every pod.")] = ()
     clean_pod_policy: Annotated[
-        Literal["Running", "All", "None"], about("Which pods are deleted when the job has finished.")
+        Literal["Running", "All", "None"], description("Which pods are deleted when the job has finished.")
     ] = "All"
-    terminating: Annotated[bool, about("End the job now, as succeeded.")] = False
-    min_workers_num: Annotated[Positive, about("Workers needed to start.")] = 1
+    terminating: Annotated[bool, description("End the job now, as succeeded.")] = False
+    min_workers_num: Annotated[Positive, description("Workers needed to start.")] = 1
     priority: Annotated[
-        int, msgspec.Meta(ge=1, le=10), about("Place in the queue, larger first; causes no evictions.")
+        int, msgspec.Meta(ge=1, le=10), description("Place in the queue, larger first; causes no evictions.")
     ] = 5
-    scheduler_policy: Annotated[SchedulerPolicy, about("How the job is scheduled.")] = SchedulerPolicy()
+    scheduler_policy: Annotated[SchedulerPolicy, description("How the job is scheduled.")] = SchedulerPolicy()
 
 
 class TYJobStatus(View, frozen=True, kw_only=True):
@@ -73,26 +73,26 @@ class TYJobStatus(View, frozen=True, kw_only=True):
 
     stage: Annotated[
         Literal["Pending", "Starting", "Running", "Rescheduling", "Succeeded", "Failed"],
-        about("Phase of the job."),
+        description("Phase of the job."),
     ] = "Pending"
     schedule_state: Annotated[
         Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
-        about("How many of its pods have nodes."),
+        description("How many of its pods have nodes."),
     ] = "Unscheduled"
-    restarts: Annotated[dict[str, Int32], about("How often each role's pods were restarted.")] = {}
-    leader_address: Annotated[str, about("Where workers find the leader.")] = ""
-    total_workers: Annotated[Int32, about("Workers of all sets.")] = 0
-    ready_workers: Annotated[Int32, about("Workers that are ready.")] = 0
-    ready: Annotated[str, about("Ready workers of all workers.")] = ""
-    allocations: Annotated[dict[str, str], about("Node of each pod, by the pod's name.")] = {}
-    nominations: Annotated[dict[str, str], about("Node on which room is reserved for each pod.")] = {}
-    broken_since: Annotated[Time | None, about("When the job lost part of its minimum.")] = None
+    restarts: Annotated[dict[str, Int32], description("How often each role's pods were restarted.")] = {}
+    leader_address: Annotated[str, description("Where workers find the leader.")] = ""
+    total_workers: Annotated[Int32, description("Workers of all sets.")] = 0
+    ready_workers: Annotated[Int32, description("Workers that are ready.")] = 0
+    ready: Annotated[str, description("Ready workers of all workers.")] = ""
+    allocations: Annotated[dict[str, str], description("Node of each pod, by the pod's name.")] = {}
+    nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
+    broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
     conditions: Conditions = ()
 
 
 _RULES: Final = [
-    rule("self.workerSets.all(w, w.name != self.leader.name)", "no worker set may be named as the leader"),
-    rule(
+    cel_rule("self.workerSets.all(w, w.name != self.leader.name)", "no worker set may be named as the leader"),
+    cel_rule(
         "self.minWorkersNum <= self.workerSets.map(w, w.counts).sum()",
         "minWorkersNum must be at most the number of workers",
     ),
@@ -102,8 +102,8 @@ _RULES: Final = [
 class TYJob(Object, frozen=True, kw_only=True):
     """A job of a leader and workers."""
 
-    spec: Annotated[TYJobSpec, about("Desired state.", validations=_RULES)]
-    status: Annotated[TYJobStatus, about("Observed state.")] = TYJobStatus()
+    spec: Annotated[TYJobSpec, description("Desired state.", validations=_RULES)]
+    status: Annotated[TYJobStatus, description("Observed state.")] = TYJobStatus()
 
     @property
     def workers(self) -> int:
@@ -135,16 +135,16 @@ def _member_errors(member: Leader | WorkerSet, path: str) -> Iterator[FieldError
 def _clash_errors(leader: Leader, workers: WorkerSet, path: str) -> Iterator[FieldError]:
     """Complain when the leader's pod would be named as a worker's: a set `w` has `w-0`, `w-1` and so on."""
     name, _, text = leader.name.rpartition("-")
-    index = small_number(text)
+    index = parse_small_int(text)
     if name == workers.name and index is not None and index < workers.counts and str(index) == text:
         message = f"must not be '{shown(leader.name)}', which is worker {index} of {path}"
         yield FieldError("spec.leader.name", message, ("spec.leader.name", f"{path}.name", f"{path}.counts"))
 
 
 def _minimum_errors(job: TYJob) -> Iterator[FieldError]:
-    if job.workers > MOST_PODS:
+    if job.workers > MAX_PODS:
         yield FieldError(
-            "spec.workerSets", f"must have at most {MOST_PODS} workers in all, not {job.workers}"
+            "spec.workerSets", f"must have at most {MAX_PODS} workers in all, not {job.workers}"
         )
     if job.spec.min_workers_num > job.workers:
         counts = (f"spec.workerSets[{i}].counts" for i in range(len(job.spec.worker_sets)))

@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.podspec import PodSpec, requests
-from shoal.api.quantity import NANO, format_bytes, format_decimal
+from shoal.api.quantity import NANO, format_bytes, format_milli
 from shoal.cli.input.session import Session
 from shoal.cli.output.describe.common import NONE, DescriptionWriter, write_conditions, write_fields
 from shoal.cluster.port import Selector
@@ -120,7 +120,7 @@ def _request_texts(pod: Object) -> list[str]:
     """The requests of a pod as quantities."""
     amounts = requests(msgspec.convert(pod["spec"], PodSpec))
     return [
-        f"{name} {format_decimal(nano * 1000 // NANO) if name == 'cpu' else format_bytes(nano // NANO)}"
+        f"{name} {format_milli(nano * 1000 // NANO) if name == 'cpu' else format_bytes(nano // NANO)}"
         for name, nano in sorted(amounts.items())
     ]
 

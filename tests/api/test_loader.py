@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError, child
-from shoal.api.intake import Intake, Unreadable, take
 from shoal.api.kinds import Kind, by_name, read
+from shoal.api.loader import LoadResult, UnreadableSource, load_objects
 from shoal.api.manifest import ManifestError
 from shoal.api.manifest import read as read_text
 from tests import builders
@@ -57,7 +57,7 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
     (
         "the same twice",
         [POD, NODE, POD],
-        ["f2: Pod default/p: metadata.name: is taken: f0 has one of this name"],
+        ["f2: Pod default/p: metadata.name: is a duplicate: f0 has the same name"],
     ),
     ("the same name in other namespaces", [POD, builders.pod("p", namespace="other")], []),
     (
@@ -86,26 +86,26 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
     (
         "nodes have no namespace, whatever is written",
         [NODE, NODE | {"metadata": {"name": "n", "namespace": "a"}}],
-        ["f1: Node n: metadata.name: is taken: f0 has one of this name"],
+        ["f1: Node n: metadata.name: is a duplicate: f0 has the same name"],
     ),
     ("the same name of other kinds", [builders.pool("p"), POD], []),
     (
         "no namespace is the namespace default",
         [POD, POD | {"metadata": {"name": "p"}}],
-        ["f1: Pod default/p: metadata.name: is taken: f0 has one of this name"],
+        ["f1: Pod default/p: metadata.name: is a duplicate: f0 has the same name"],
     ),
     (
         "broken and repeated",
         [POD, POD | {"spec": 5}, NODE | {"status": 5}],
         [
-            "f1: Pod default/p: metadata.name: is taken: f0 has one of this name",
+            "f1: Pod default/p: metadata.name: is a duplicate: f0 has the same name",
             "f1: Pod default/p: spec: must be a mapping, not 5",
             "f2: Node n: status: must be a mapping, not 5",
         ],
     ),
     (
         "a text that could not be read",
-        [Unreadable("is not\nYAML"), 5],
+        [UnreadableSource("is not\nYAML"), 5],
         [
             r"f0: is not\nYAML",
             "f1: must be an object (a mapping), not 5",
@@ -121,23 +121,23 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
 ]
 
 
-def _take(raws: list[Any]) -> Intake:
-    return take((f"f{i}", raw) for i, raw in enumerate(raws))
+def _load(raws: list[Any]) -> LoadResult:
+    return load_objects((f"f{i}", raw) for i, raw in enumerate(raws))
 
 
 @pytest.mark.parametrize("sentence, raws, errors", ROWS, ids=[row[0] for row in ROWS])
 def test_errors(sentence: str, raws: list[Any], errors: list[str]) -> None:
-    intake = _take(raws)
-    assert intake.errors == errors, sentence
-    assert len(intake.views) + intake.invalid == len(raws)
+    result = _load(raws)
+    assert result.errors == errors, sentence
+    assert len(result.views) + result.invalid == len(raws)
 
 
 def test_kinds_that_are_not_read_are_counted() -> None:
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": 5}
-    intake = _take([other, NODE, other, {"apiVersion": "v1", "kind": "Pool"}])
-    assert intake.unknown == {"Deployment apps/v1": 2, "Pool v1": 1}
-    assert [(kind.kind, view.metadata.name) for kind, view in intake.views] == [("Node", "n")]
-    assert not intake.errors
+    result = _load([other, NODE, other, {"apiVersion": "v1", "kind": "Pool"}])
+    assert result.unknown == {"Deployment apps/v1": 2, "Pool v1": 1}
+    assert [(kind.kind, view.metadata.name) for kind, view in result.views] == [("Node", "n")]
+    assert not result.errors
 
 
 def test_unknown_fields_of_our_own_kinds_are_doubtful() -> None:
@@ -146,18 +146,18 @@ def test_unknown_fields_of_our_own_kinds_are_doubtful() -> None:
     odd["spec"]["workerSets"][0]["count"] = 5
     odd["spec"]["a\nb"] = 5
     odd["spec"]["leader"]["template"]["spec"]["anything"] = 5
-    intake = _take([odd, POD | {"spec": {**POD["spec"], "anything": 5}}])
-    assert not intake.errors
-    assert intake.warnings == [
-        "f0: TYJob default/t: spec.workerSets[0].count: is not a field that is known",
-        "f0: TYJob default/t: spec.prioritty: is not a field that is known",
-        r"f0: TYJob default/t: spec[a\nb]: is not a field that is known",
+    result = _load([odd, POD | {"spec": {**POD["spec"], "anything": 5}}])
+    assert not result.errors
+    assert result.warnings == [
+        "f0: TYJob default/t: spec.workerSets[0].count: is not a known field",
+        "f0: TYJob default/t: spec.prioritty: is not a known field",
+        r"f0: TYJob default/t: spec[a\nb]: is not a known field",
     ]
 
 
 def test_an_intake_starts_empty() -> None:
-    _take([5])
-    assert _take([]) == Intake()
+    _load([5])
+    assert _load([]) == LoadResult()
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -201,8 +201,8 @@ GOOD = {
 }
 
 
-def _one_line_each(intake: Intake) -> None:
-    assert all(line.isprintable() for line in [*intake.errors, *intake.warnings, *intake.unknown])
+def _one_line_each(result: LoadResult) -> None:
+    assert all(line.isprintable() for line in [*result.errors, *result.warnings, *result.unknown])
 
 
 @given(st.sampled_from(ALL), VALUES, VALUES, VALUES)
@@ -216,7 +216,7 @@ def test_any_values_at_all_are_taken_or_refused(
         "spec": spec,
         "status": status,
     }
-    _one_line_each(_take([raw, metadata]))
+    _one_line_each(_load([raw, metadata]))
 
 
 def _places(raw: Any, path: str = "") -> list[tuple[Any, Any, str]]:  # noqa: ANN401 - any JSON value
@@ -258,7 +258,7 @@ def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
         raws = list(read_text(data))
     except ManifestError:
         return
-    _one_line_each(take(raws))
+    _one_line_each(load_objects(raws))
 
 
 @given(
@@ -273,4 +273,4 @@ def test_any_pieces_of_yaml_are_read_or_refused(pieces: list[str]) -> None:
         raws = list(read_text("".join(pieces).encode()))
     except ManifestError:
         return
-    _one_line_each(take(raws))
+    _one_line_each(load_objects(raws))
