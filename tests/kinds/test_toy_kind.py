@@ -28,7 +28,7 @@ from shoal.cluster.resources import PODS, Object, resource_of
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import report
 from shoal.explain.explanation import explain
-from shoal.explain.trials import Terms
+from shoal.explain.trials import PlanOptions
 from tests.builders import node
 from tests.kinds.toy_kind import KIND
 from tests.scheduler.scenes import Act, until
@@ -89,7 +89,7 @@ def test_it_is_planned_and_explained() -> None:
     assert planned["ToyJob/default/fits"].allocation == {f"fits-{i}": "n1" for i in range(3)}
     assert planned["ToyJob/default/waits"].state == "Unscheduled"
     waiting = next(workload for workload in steps[-1].snapshot.workloads if workload.name == "waits")
-    explained = explain(world_of(views, now=0), Terms(SchedulerConfig(), 0), steps, waiting)
+    explained = explain(world_of(views, now=0), PlanOptions(SchedulerConfig(), 0), steps, waiting)
     changes = {change.dimension: change for change in explained.changes}
     assert changes["fewer"].set == {"spec.size": 1}
 
@@ -155,7 +155,7 @@ def test_it_finishes_when_its_pods_have_succeeded() -> None:
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(registry.KindError, match="ToyJob.*taken"):
+    with pytest.raises(registry.KindError, match=r"ToyJob.*taken"):
         registry.register(KIND)
 
 

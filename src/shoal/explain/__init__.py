@@ -1,4 +1,4 @@
 """Explaining a plan: why a job got no node, and which changes would let it run.
 
-What is proposed is planned before it is said: a changed world goes through the same cycle.
+Every proposed change is verified: the changed world was planned by the same cycle, and the job ran.
 """

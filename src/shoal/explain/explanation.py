@@ -1,9 +1,8 @@
-"""Proposals: the smallest changes that would let a job run now, one of each dimension, each of them planned.
+"""The explanation of one job after a plan: each node, and changes that would let the job run.
 
-Where to look is found with cheap questions to the room that is left; what is proposed was planned anew in a
-world with just that change, by the same cycle, and the job ran.
-
-Explanation: one job after a plan, node by node, and what would let it run (`docs/explain.md`).
+Of each dimension the smallest change is proposed. Estimates over the remaining room find candidates; every
+proposed change was applied to a copy of the world and planned by the same cycle, and the job ran. The keys of
+the JSON object are documented in `docs/explain.md`.
 """
 
 from collections.abc import Sequence
@@ -14,29 +13,15 @@ from shoal.cache.world import World
 from shoal.engine.plan import State
 from shoal.engine.report import CycleResult
 from shoal.engine.workload import Reason, Workload
-from shoal.explain.aftermath import Aftermath
-from shoal.explain.concessions import fewer, pool, priority
-from shoal.explain.nodes import TaskEntry, explain_tasks
-from shoal.explain.openings import end, resource
-from shoal.explain.trials import Case, Change, Terms
-
-
-def propose(world: World, terms: Terms, step: CycleResult, workload: Workload) -> tuple[Change, ...]:
-    """What would let a workload run, or complete it if it runs in part.
-
-    Nothing for one that is complete, or has room kept for it, or that no room would help.
-    """
-    verdict = step.plan.verdict(workload)
-    nominated = any(nomination.workload is workload for nomination in step.plan.nominations)
-    if workload.held or nominated or verdict.state == "ScheduledSucceed":
-        return ()
-    case = Case(world, terms, step, workload, whole=verdict.state == "ScheduledPartly")
-    found = (fewer(case), pool(case), priority(case), resource(case), end(case))
-    return tuple(change for change in found if change)
+from shoal.explain.cluster_changes import find_ending_jobs, find_resources
+from shoal.explain.job_changes import find_fewer_pods, find_pool, find_priority
+from shoal.explain.node_entries import TaskEntry, explain_tasks
+from shoal.explain.planned_cluster import PlannedCluster
+from shoal.explain.trials import Change, ChangeSearch, PlanOptions
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a job stands, why, and what would help."""
+    """The state of a job after a plan, the reasons, and changes that would let it run."""
 
     job: str
     state: State
@@ -49,35 +34,60 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     changes: tuple[Change, ...]
 
 
-def explain(world: World, terms: Terms, steps: Sequence[CycleResult], workload: Workload) -> Explanation:
-    """Explain a workload of the last step; the world must be as that step saw it."""
-    step = steps[-1]
-    verdict = step.plan.verdict(workload)
-    aftermath = Aftermath(step, workload)
-    changes = propose(world, terms, step, workload)
+def explain(
+    world: World, options: PlanOptions, cycle_results: Sequence[CycleResult], workload: Workload
+) -> Explanation:
+    """Explain a workload of the last cycle; the world must be the one that this cycle planned."""
+    last = cycle_results[-1]
+    verdict = last.plan.verdict(workload)
+    planned = PlannedCluster(last, workload)
+    changes = propose_changes(world, options, last, workload)
     return Explanation(
         job=workload.key,
         state=verdict.state,
-        pool=step.snapshot.pools[workload.pool].name,
+        pool=last.snapshot.pools[workload.pool].name,
         priority=workload.priority,
-        cycles=len(steps),
+        cycles=len(cycle_results),
         reasons=verdict.reasons,
-        summary=_summary(aftermath, verdict.state, changes),
-        tasks=explain_tasks(aftermath),
+        summary=_summary(planned, verdict.state, changes),
+        tasks=explain_tasks(planned),
         changes=changes,
     )
 
 
-def _summary(aftermath: Aftermath, state: State, changes: tuple[Change, ...]) -> str:
-    """What there is to do about it, in one line."""
-    if aftermath.workload.held:
+def propose_changes(
+    world: World, options: PlanOptions, cycle_result: CycleResult, workload: Workload
+) -> tuple[Change, ...]:
+    """Changes that would let a workload run, or complete it if it runs in part.
+
+    There are none for a workload that is complete, is nominated, or is held, as no room would help it.
+    """
+    verdict = cycle_result.plan.verdict(workload)
+    nominated = any(nomination.workload is workload for nomination in cycle_result.plan.nominations)
+    if workload.held or nominated or verdict.state == "ScheduledSucceed":
+        return ()
+    whole = verdict.state == "ScheduledPartly"
+    search = ChangeSearch(world, options, cycle_result, workload, whole=whole)
+    found = (
+        find_fewer_pods(search),
+        find_pool(search),
+        find_priority(search),
+        find_resources(search),
+        find_ending_jobs(search),
+    )
+    return tuple(change for change in found if change)
+
+
+def _summary(planned: PlannedCluster, state: State, changes: tuple[Change, ...]) -> str:
+    """The result in one line: whether something should be changed, and what that would achieve."""
+    if planned.workload.held:
         return "it is held, and no room would help; do as the reason says"
-    if state == "ScheduledSucceed" and aftermath.size < aftermath.workload.ceiling:
-        size, most = aftermath.size, aftermath.workload.ceiling
+    if state == "ScheduledSucceed" and planned.size < planned.workload.ceiling:
+        size, most = planned.size, planned.workload.ceiling
         return f"it has its minimum, {size} of up to {most}; it grows as room comes free and its turn comes"
     if state == "ScheduledSucceed":
         return "it has all that it asks for; there is nothing to change"
-    if aftermath.nominated:
+    if planned.nominated:
         return "room is kept for it, and it runs once those in it are gone; there is nothing to change"
     wanted = "complete it" if state == "ScheduledPartly" else "let it run now"
     if not changes:

@@ -1,6 +1,6 @@
-"""Trials: a changed world is planned, by the same cycle, to see whether one job then runs.
+"""Trials: a changed world is planned by the same cycle, to see whether one job runs then.
 
-Change: something that would let a job run if it were different, and the case that it is looked for in.
+Estimates (`shoal.explain.estimates`) select what to try. A change is proposed only if its trial succeeded.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,31 @@ from shoal.engine.cycle import cycle
 from shoal.engine.policy_answers import NO_ANSWERS
 from shoal.engine.report import CycleResult
 from shoal.engine.workload import Workload
-from shoal.explain.aftermath import Aftermath
 from shoal.explain.edits import LoosePods
-from shoal.explain.what_if import WhatIf
+from shoal.explain.estimates import FitEstimator
+from shoal.explain.planned_cluster import PlannedCluster
 from shoal.policies.contract import Policy
 
-_MOST: Final = 60
-"""Plans made for one explanation: in a large cluster each takes seconds."""
+Dimension = Literal["fewer", "pool", "priority", "resource", "end"]
+"""What is changed: number of pods, home pool, priority, resources of nodes, or the end of other jobs."""
+
+_MAX_TRIALS: Final = 60
+"""Plans per explanation: in a large cluster each takes seconds."""
+
+_MAX_LISTED_JOBS: Final = 3
+"""Jobs that a text lists by name."""
 
 
-class Terms(msgspec.Struct, frozen=True, eq=False):
-    """What a plan depends on besides the world."""
+class PlanOptions(msgspec.Struct, frozen=True, eq=False):
+    """Everything that a plan depends on except the world; `now` in seconds since the epoch."""
 
     config: SchedulerConfig
     now: float
     policy: Policy | None = None
 
 
-class Departure(msgspec.Struct, frozen=True):
-    """A pod that would have to leave."""
+class EvictedPod(msgspec.Struct, frozen=True):
+    """A pod that a change would evict."""
 
     pod: str
     job: str
@@ -44,103 +50,24 @@ class Departure(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Success(msgspec.Struct, frozen=True):
-    """What the job got: nodes at once, or room that is kept until others have left it."""
+class TrialResult(msgspec.Struct, frozen=True):
+    """What the job gets in a successful trial: nodes, or nominations to room that others are leaving."""
 
     placed: dict[str, str]
     nominated: dict[str, str]
-    evicts: tuple[Departure, ...]
+    evicts: tuple[EvictedPod, ...]
 
 
-class Trials:
-    """Plans changed worlds for one job: for its minimum, or `whole`, for all of it.
+class ResultFields(TypedDict):
+    """The fields that a Change has in common with a TrialResult."""
 
-    Worlds that are tried are much alike: each costs what is different from the one before.
-    """
-
-    def __init__(self, terms: Terms, job: str, *, whole: bool) -> None:
-        """Plan on the terms of the plan that is explained."""
-        self._terms, self._job, self._whole = terms, job, whole
-        self._left = _MOST
-        self._stage = World(0.0)
-        self._assembler = SnapshotBuilder(self._stage, terms.config)
-
-    def run(self, world: World) -> Success | None:
-        """What the job gets in a world; None if it does not run there."""
-        step = self.plan(world)
-        return self.success(step) if step else None
-
-    def plan(self, world: World) -> CycleResult | None:
-        """The plan of a world; None if too many were made."""
-        if not self._left:
-            return None
-        self._left -= 1
-        terms = self._terms
-        self._stage.become(world)
-        snapshot = self._assembler.build(terms.now).snapshot
-        advice = ask_policy(terms.policy, world, snapshot) if terms.policy else NO_ANSWERS
-        return CycleResult(snapshot, cycle(snapshot, terms.config, advice))
-
-    def success(self, step: CycleResult) -> Success | None:
-        """What the job gets by a plan; None if it does not run."""
-        workload = self.workload(step)
-        if workload is None:
-            return None
-        state = step.plan.verdict(workload).state
-        nominated = any(nomination.workload is workload for nomination in step.plan.nominations)
-        in_part = not self._whole and (state == "ScheduledPartly" or nominated)
-        return _success(step, workload) if in_part or state == "ScheduledSucceed" else None
-
-    def workload(self, step: CycleResult) -> Workload | None:
-        """The job in another plan."""
-        return next((one for one in step.snapshot.workloads if one.key == self._job), None)
-
-
-def smallest(
-    works: Callable[[int], Success | None], low: int, high: int, guess: int
-) -> tuple[int, Success] | None:
-    """The smallest number that works, if all above one that works do too; what is told works in any case.
-
-    It begins at a guess, since a good one leaves little to search for.
-    """
-    tried = cache(works)
-    if low > high:
-        return None
-    guess = min(max(guess, low), high)
-    if tried(guess):
-        low, high = (low, guess) if guess == low or tried(guess - 1) else (guess, guess)
-    else:
-        low = guess + 1
-    if not tried(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tried(middle) else (middle + 1, high)
-    success = tried(high)
-    return (high, success) if success else None
-
-
-def _success(step: CycleResult, workload: Workload) -> Success:
-    names, plan = step.snapshot.nodes.names, step.plan
-    return Success(
-        placed={p.task.name: names[p.column] for p in plan.placements if p.workload is workload},
-        nominated={n.task.name: names[n.column] for n in plan.nominations if n.workload is workload},
-        evicts=tuple(
-            Departure(f"{e.workload.namespace}/{e.task.name}", e.workload.key, names[e.task.column], e.reason)
-            for e in plan.evictions
-            if e.beneficiary is workload
-        ),
-    )
-
-
-Dimension = Literal["fewer", "pool", "priority", "resource", "end"]
-
-_FEW: Final = 3
-"""How many jobs are named in a sentence."""
+    placed: dict[str, str]
+    nominated: dict[str, str]
+    evicts: tuple[EvictedPod, ...]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A change that lets the job run, and what it then gets; each dimension has fields of its own."""
+    """A change that lets the job run, and what the job gets then; each dimension uses fields of its own."""
 
     dimension: Dimension
     text: str
@@ -159,47 +86,130 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     jobs: tuple[str, ...] | None = None
     placed: dict[str, str]
     nominated: dict[str, str]
-    evicts: tuple[Departure, ...]
+    evicts: tuple[EvictedPod, ...]
 
 
-class Case:
-    """A workload of a world that lacks something, as it stood in a step."""
+class TrialPlanner:
+    """Plans changed worlds for one job: a trial succeeds if its minimum runs, or, if `whole`, all of it.
+
+    The worlds differ little: a trial costs what has changed since the previous one.
+    """
+
+    def __init__(self, options: PlanOptions, job: str, *, whole: bool) -> None:
+        """Use the options of the plan that is explained."""
+        self._options, self._job, self._whole = options, job, whole
+        self._remaining = _MAX_TRIALS
+        self._world = World(0.0)
+        self._builder = SnapshotBuilder(self._world, options.config)
+
+    def run(self, world: World) -> TrialResult | None:
+        """What the job gets in a world; None if it does not run there, or if all trials are used up."""
+        cycle_result = self.plan(world)
+        return self.result(cycle_result) if cycle_result else None
+
+    def plan(self, world: World) -> CycleResult | None:
+        """The plan of a world; None if all trials are used up."""
+        if not self._remaining:
+            return None
+        self._remaining -= 1
+        options = self._options
+        self._world.become(world)
+        snapshot = self._builder.build(options.now).snapshot
+        answers = ask_policy(options.policy, world, snapshot) if options.policy else NO_ANSWERS
+        return CycleResult(snapshot, cycle(snapshot, options.config, answers))
+
+    def result(self, cycle_result: CycleResult) -> TrialResult | None:
+        """What the job gets by a plan; None if it does not run."""
+        workload = self.workload(cycle_result)
+        if workload is None:
+            return None
+        plan = cycle_result.plan
+        state = plan.verdict(workload).state
+        nominated = any(nomination.workload is workload for nomination in plan.nominations)
+        has_minimum = not self._whole and (state == "ScheduledPartly" or nominated)
+        return _trial_result(cycle_result, workload) if has_minimum or state == "ScheduledSucceed" else None
+
+    def workload(self, cycle_result: CycleResult) -> Workload | None:
+        """The job's workload in another plan."""
+        return next((one for one in cycle_result.snapshot.workloads if one.key == self._job), None)
+
+
+class ChangeSearch:
+    """The search for changes that let one workload run: its state after a plan, estimates and trials."""
 
     def __init__(
-        self, world: World, terms: Terms, step: CycleResult, workload: Workload, *, whole: bool
+        self,
+        world: World,
+        options: PlanOptions,
+        cycle_result: CycleResult,
+        workload: Workload,
+        *,
+        whole: bool,
     ) -> None:
-        """Look for what completes its minimum; or, if `whole`, for what completes all of it."""
-        self.world, self.snapshot, self.workload, self.whole = world, step.snapshot, workload, whole
-        self.aftermath = Aftermath(step, workload)
-        self.whatif = WhatIf(self.aftermath, whole=whole)
-        self.loose = LoosePods(world, terms.config, terms.now)
-        self.trials = Trials(terms, workload.key, whole=whole)
+        """Search for what completes the minimum of the workload, or, if `whole`, all of it."""
+        self.world, self.snapshot, self.workload, self.whole = world, cycle_result.snapshot, workload, whole
+        self.planned = PlannedCluster(cycle_result, workload)
+        self.estimator = FitEstimator(self.planned, whole=whole)
+        self.loose_pods = LoosePods(world, options.config, options.now)
+        self.planner = TrialPlanner(options, workload.key, whole=whole)
 
-    def after(self, step: CycleResult) -> WhatIf | None:
-        """The room that another plan leaves, as the workload sees it there."""
-        workload = self.trials.workload(step)
-        return WhatIf(Aftermath(step, workload), whole=self.whole) if workload else None
-
-
-class Outcome(TypedDict):
-    """The fields of a Change that tell what the job gets."""
-
-    placed: dict[str, str]
-    nominated: dict[str, str]
-    evicts: tuple[Departure, ...]
+    def estimator_after(self, cycle_result: CycleResult) -> FitEstimator | None:
+        """An estimator for the workload after another plan; None if that plan does not know the workload."""
+        workload = self.planner.workload(cycle_result)
+        return FitEstimator(PlannedCluster(cycle_result, workload), whole=self.whole) if workload else None
 
 
-def outcome(success: Success) -> Outcome:
-    """What a job gets, as the fields that a Change has for it."""
-    return {"placed": success.placed, "nominated": success.nominated, "evicts": success.evicts}
+def find_smallest(
+    trial: Callable[[int], TrialResult | None], low: int, high: int, guess: int
+) -> tuple[int, TrialResult] | None:
+    """The smallest number whose trial succeeds, by bisection; None if no trial succeeds.
+
+    It is the smallest only if every larger number succeeds too; the returned number succeeds in any case. The
+    search starts at `guess`: a good one saves most trials.
+    """
+    run = cache(trial)
+    if low > high:
+        return None
+    guess = min(max(guess, low), high)
+    if run(guess):
+        low, high = (low, guess) if guess == low or run(guess - 1) else (guess, guess)
+    else:
+        low = guess + 1
+    if not run(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if run(middle) else (middle + 1, high)
+    result = run(high)
+    return (high, result) if result else None
 
 
-def consequences(success: Success) -> str:
-    """What else must happen before the job runs, in words."""
-    if success.evicts:
-        jobs = list(dict.fromkeys(departure.job for departure in success.evicts))
-        whose = ", ".join(jobs[:_FEW]) + (
-            f" and {pluralize(len(jobs) - _FEW, 'other')}" if len(jobs) > _FEW else ""
-        )
-        return f"; {pluralize(len(success.evicts), 'pod')} of {whose} would have to leave"
-    return "; once pods that are terminating are gone" if success.nominated else ""
+def result_fields(result: TrialResult) -> ResultFields:
+    """The fields of a Change that say what the job gets."""
+    return {"placed": result.placed, "nominated": result.nominated, "evicts": result.evicts}
+
+
+def describe_effects(result: TrialResult) -> str:
+    """What else has to happen before the job runs, as the end of a sentence; "" if nothing."""
+    if result.evicts:
+        jobs = list(dict.fromkeys(evicted.job for evicted in result.evicts))
+        listed = ", ".join(jobs[:_MAX_LISTED_JOBS])
+        if len(jobs) > _MAX_LISTED_JOBS:
+            listed += f" and {pluralize(len(jobs) - _MAX_LISTED_JOBS, 'other')}"
+        return f"; {pluralize(len(result.evicts), 'pod')} of {listed} would have to leave"
+    return "; once pods that are terminating are gone" if result.nominated else ""
+
+
+def _trial_result(cycle_result: CycleResult, workload: Workload) -> TrialResult:
+    names, plan = cycle_result.snapshot.nodes.names, cycle_result.plan
+    return TrialResult(
+        placed={p.task.name: names[p.column] for p in plan.placements if p.workload is workload},
+        nominated={n.task.name: names[n.column] for n in plan.nominations if n.workload is workload},
+        evicts=tuple(
+            EvictedPod(
+                f"{e.workload.namespace}/{e.task.name}", e.workload.key, names[e.task.column], e.reason
+            )
+            for e in plan.evictions
+            if e.beneficiary is workload
+        ),
+    )

@@ -23,7 +23,7 @@ from shoal.engine.report import CycleResult, report
 from shoal.engine.workload import Task, Workload
 from shoal.explain.explanation import Explanation
 from shoal.explain.explanation import explain as build_explanation
-from shoal.explain.trials import Terms
+from shoal.explain.trials import PlanOptions
 from shoal.kinds.pods import PodRecord
 from shoal.policies.contract import Policy
 
@@ -32,23 +32,23 @@ def explain_job(
     job: str, world: World, steps: Sequence[CycleResult], config: SchedulerConfig, policy: Policy | None
 ) -> Explanation:
     """Explain a job in the last of several cycles; exits with 2 if the name matches no job, or several."""
-    terms = Terms(config, steps[-1].snapshot.now, policy)
+    options = PlanOptions(config, steps[-1].snapshot.now, policy)
     try:
-        workload = _find_workload(job, world, steps[-1], terms)
+        workload = _find_workload(job, world, steps[-1], options)
     except JobNameError as problem:
         click.echo(f"error: {printable(str(problem))}", err=True)
         raise click.exceptions.Exit(2) from None
-    return build_explanation(world, terms, steps, workload)
+    return build_explanation(world, options, steps, workload)
 
 
-def _find_workload(job: str, world: World, step: CycleResult, terms: Terms) -> Workload:
+def _find_workload(job: str, world: World, step: CycleResult, options: PlanOptions) -> Workload:
     """The workload of a job; for a batch Job the first of its pods that is not scheduled, if there is one."""
     workloads = {workload.key: workload for workload in step.snapshot.workloads}
     batch = {f"Job/{'/'.join(key)}" for key in world.batch_jobs}
     key = find_job(job, workloads.keys() | batch)
     if key in workloads:
         return workloads[key]
-    pods = all_pods(world, terms.config, terms.now)
+    pods = all_pods(world, options.config, options.now)
     owned = [
         each for each in workloads.values() if key in {_owner_key(pods, each, task) for task in each.tasks}
     ]

@@ -29,7 +29,7 @@ from shoal.engine.resources import CPU, MEMORY, PODS, format_short
 
 if TYPE_CHECKING:
     from shoal.explain.explanation import Explanation
-    from shoal.explain.nodes import NodeEntry, TaskEntry
+    from shoal.explain.node_entries import NodeEntry, TaskEntry
     from shoal.explain.trials import Change
 
 _BAR_LENGTH, _SHORT_BAR_LENGTH = 10, 5
