@@ -26,8 +26,8 @@ STANDING: list[tuple[str, str, set[str], bool]] = [
 def test_what_is_said_needs_fields_that_are_right(
     sentence: str, path: str, wrong: set[str], *, stands: bool
 ) -> None:
-    assert FieldError(path, "is bad").stands_without(wrong) is stands, sentence
-    assert FieldError("x", "is bad", ("y", path)).stands_without(wrong - {""}) is (stands or "" in wrong)
+    assert FieldError(path, "is bad").is_independent_of(wrong) is stands, sentence
+    assert FieldError("x", "is bad", ("y", path)).is_independent_of(wrong - {""}) is (stands or "" in wrong)
 
 
 class LookedUp(AbstractSet[str]):
@@ -49,7 +49,7 @@ class LookedUp(AbstractSet[str]):
 
 def test_what_is_wrong_is_looked_up_however_much_it_is() -> None:
     wrong = LookedUp()
-    assert FieldError("a.b[0].c", "is bad").stands_without(wrong)
+    assert FieldError("a.b[0].c", "is bad").is_independent_of(wrong)
     assert sorted(map(str, wrong.asked)) == ["", "a", "a.b", "a.b[0]", "a.b[0].c"]
 
 

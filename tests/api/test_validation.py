@@ -477,7 +477,7 @@ ROWS: list[Row] = [
         "a default pool that selects",
         "pool",
         {"metadata.name": "default"},
-        ["spec.nodeSelector: must be absent: the default pool has all nodes of no other pool"],
+        ["spec.nodeSelector: must be absent: the default pool has all nodes that are in no other pool"],
     ),
     (
         "text instead of truth",

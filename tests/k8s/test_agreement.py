@@ -24,7 +24,7 @@ WORLDS = sorted((Path(__file__).parents[2] / "examples" / "worlds").glob("*.yaml
 CPU = "spec.trainer.resources.requests"
 EXISTS = {"key": "a", "operator": "Exists", "values": ["b"]}
 
-EVERYTHING = "to select everything, say so with matchLabels: {}"
+EVERYTHING = "to select everything, write matchLabels: {}"
 
 MORE: list[tuple[str, str, Object]] = [
     # --- nulls and defaults --------------------------------------------------------------------------------

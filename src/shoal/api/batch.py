@@ -1,4 +1,4 @@
-"""batch/v1 Job: which of its pods are still to be made."""
+"""batch/v1 Job: the fields that scheduling reads, validation, and lists of completion indexes."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
@@ -10,8 +10,8 @@ from shoal.api.meta import Condition, Count, Int32, Object, Time, View, metadata
 from shoal.api.names import parse_small_int
 from shoal.api.podspec import Template, template_errors
 
-_MOST_INDICES: Final = 1_000_000
-_LAST_CONDITIONS: Final = ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget")
+_MAX_INDEXES: Final = 1_000_000
+_TERMINAL_CONDITIONS: Final = ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget")
 INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
 
 
@@ -44,21 +44,21 @@ class Job(Object, frozen=True, kw_only=True):
 
     @property
     def finished(self) -> bool:
-        """Whether no more pods will be made."""
-        return any(c.type in _LAST_CONDITIONS and c.status == "True" for c in self.status.conditions)
+        """Whether the Job creates no more pods."""
+        return any(c.type in _TERMINAL_CONDITIONS and c.status == "True" for c in self.status.conditions)
 
 
 def job_errors(job: Job) -> Iterator[FieldError]:
-    """All that is wrong with a batch Job."""
+    """Yield all errors of a batch Job."""
     yield from metadata_errors(job.metadata)
     yield from template_errors(job.spec.template, "spec.template")
     if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
-        needs = ("spec.completions", "spec.completionMode")
-        yield FieldError("spec.completions", "is required when completionMode is Indexed", needs)
-    if job.spec.completion_mode == "Indexed" and (job.spec.completions or 0) > _MOST_INDICES:
-        needs = ("spec.completions", "spec.completionMode")
+        depends_on = ("spec.completions", "spec.completionMode")
+        yield FieldError("spec.completions", "is required when completionMode is Indexed", depends_on)
+    if job.spec.completion_mode == "Indexed" and (job.spec.completions or 0) > _MAX_INDEXES:
+        depends_on = ("spec.completions", "spec.completionMode")
         yield FieldError(
-            "spec.completions", f"must be at most {_MOST_INDICES} when completionMode is Indexed", needs
+            "spec.completions", f"must be at most {_MAX_INDEXES} when completionMode is Indexed", depends_on
         )
     for field, text in (
         ("completedIndexes", job.status.completed_indexes),
@@ -69,7 +69,10 @@ def job_errors(job: Job) -> Iterator[FieldError]:
 
 
 def parse_indexes(text: str, below: int = 100_000) -> set[int]:
-    """The indices in a list such as `0-2,5`, as far as they are below a limit; each is made only once."""
+    """Parse a list of indexes such as `0-2,5`; only those below a limit.
+
+    Overlapping ranges are merged first, so that the cost is bound by the limit and not by the text.
+    """
     found: set[int] = set()
     end = 0
     for first, last in sorted(_ranges(text)):

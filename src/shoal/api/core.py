@@ -1,4 +1,4 @@
-"""The core objects that scheduling reads: Node, Pod, Namespace, PriorityClass, PodDisruptionBudget."""
+"""Core kinds that scheduling reads: Node, Pod, Namespace, PriorityClass, PodDisruptionBudget."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ BUILT_IN_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-
 
 
 class NodeCondition(Condition, frozen=True, kw_only=True, omit_defaults=True):
-    """A condition of a Node, which is confirmed from time to time."""
+    """A condition of a Node, with the time of its last heartbeat."""
 
     last_heartbeat_time: Time | None = None
 
@@ -34,14 +34,14 @@ class NodeStatus(View, frozen=True, kw_only=True):
 
 
 class Node(Object, frozen=True, kw_only=True):
-    """A machine."""
+    """A node."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
     @property
     def allocatable(self) -> Resources:
-        """What pods may use; all of it where the node does not say."""
+        """Resources that pods may use; the whole capacity if the node has no `allocatable`."""
         return self.status.capacity if self.status.allocatable is None else self.status.allocatable
 
     @property
@@ -71,7 +71,7 @@ class Namespace(Object, frozen=True, kw_only=True):
 
 
 class PriorityClass(Object, frozen=True, kw_only=True):
-    """A named priority."""
+    """A PriorityClass."""
 
     value: Int32
     global_default: bool = False
@@ -94,14 +94,14 @@ class PodDisruptionBudgetStatus(View, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(Object, frozen=True, kw_only=True):
-    """How many pods of a set may be taken away at once."""
+    """A PodDisruptionBudget: how many of the selected pods may be unavailable at the same time."""
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
 def node_errors(node: Node) -> Iterator[FieldError]:
-    """All that is wrong with a Node."""
+    """Yield all errors of a Node."""
     yield from metadata_errors(node.metadata)
     for field, amounts in (
         ("capacity", node.status.capacity),
@@ -111,13 +111,13 @@ def node_errors(node: Node) -> Iterator[FieldError]:
 
 
 def pod_errors(pod: Pod) -> Iterator[FieldError]:
-    """All that is wrong with a Pod."""
+    """Yield all errors of a Pod."""
     yield from metadata_errors(pod.metadata)
     yield from pod_spec_errors(pod.spec, "spec")
 
 
 def budget_errors(budget: PodDisruptionBudget) -> Iterator[FieldError]:
-    """All that is wrong with a PodDisruptionBudget."""
+    """Yield all errors of a PodDisruptionBudget."""
     yield from metadata_errors(budget.metadata)
     if budget.spec.selector:
         yield from label_selector_errors(budget.spec.selector, "spec.selector")
@@ -125,20 +125,20 @@ def budget_errors(budget: PodDisruptionBudget) -> Iterator[FieldError]:
         ("minAvailable", budget.spec.min_available),
         ("maxUnavailable", budget.spec.max_unavailable),
     ):
-        yield from _amount_errors(amount, f"spec.{field}")
+        yield from _int_or_percent_errors(amount, f"spec.{field}")
     if budget.spec.min_available is not None and budget.spec.max_unavailable is not None:
         yield FieldError("spec", "must have only one of minAvailable and maxUnavailable")
 
 
-def _amount_errors(amount: int | str | None, path: str) -> Iterator[FieldError]:
+def _int_or_percent_errors(amount: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(amount, str):
-        good = amount.endswith("%") and parse_small_int(amount[:-1]) is not None
+        valid = amount.endswith("%") and parse_small_int(amount[:-1]) is not None
     else:
-        good = amount is None or amount >= 0
-    if not good:
+        valid = amount is None or amount >= 0
+    if not valid:
         yield FieldError(path, f"must be a number of at least 0 or a percentage, not {described(amount)}")
 
 
-def object_errors(thing: Object) -> Iterator[FieldError]:
-    """All that is wrong with an object that has nothing but metadata to check."""
-    yield from metadata_errors(thing.metadata)
+def object_errors(view: Object) -> Iterator[FieldError]:
+    """Yield all errors of an object of which only the metadata is validated."""
+    yield from metadata_errors(view.metadata)

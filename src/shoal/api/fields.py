@@ -1,7 +1,7 @@
-"""Errors that name the field they are about.
+"""Validation errors with field paths, and the formatting of values in messages.
 
-Validation never stops at the first problem: it gathers every `FieldError`, each with the path of its field
-written as people write it (`spec.workerSets[0].counts`), so that one look at the message is enough.
+Validation does not stop at the first error: it collects every `FieldError`, each with the path of its field
+(`spec.workerSets[0].counts`), so that a user can correct all of them at once.
 """
 
 import re
@@ -12,43 +12,43 @@ from typing import Final
 import msgspec
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_STEP: Final = re.compile(r"[.\[]")
-_PARTS: Final = re.compile(r"[0-9]+|[^0-9]+")
-_WIDTH: Final = 60
+_PATH_SEPARATOR: Final = re.compile(r"[.\[]")
+_NUMBERS_AND_TEXT: Final = re.compile(r"[0-9]+|[^0-9]+")
+_MAX_SHOWN: Final = 60
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One thing that is wrong with one field.
+    """One error of one field.
 
-    `needs` are the fields whose values led to the complaint; by default the field itself. A complaint that
-    needs a field of the wrong type is not made: it would be about a value nobody wrote.
+    `depends_on` are the paths of the fields whose values led to the error; by default the field itself. An
+    error that depends on a field of the wrong type is dropped: it would be about the placeholder value.
     """
 
     path: str
     message: str
-    needs: tuple[str, ...] | None = None
+    depends_on: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
-    def stands_without(self, wrong: AbstractSet[str]) -> bool:
-        """Whether the complaint holds although nothing is known of the fields in `wrong`."""
-        needs = (self.path,) if self.needs is None else self.needs
-        return not any(path in wrong for need in needs for path in _at_or_above(need))
+    def is_independent_of(self, invalid: AbstractSet[str]) -> bool:
+        """Whether the error holds whatever the values of the `invalid` paths are."""
+        paths = (self.path,) if self.depends_on is None else self.depends_on
+        return not any(ancestor in invalid for path in paths for ancestor in _with_ancestors(path))
 
 
 class InvalidObjectError(ValueError):
-    """Raised when an object cannot be accepted; `errors` has everything that is wrong with it."""
+    """Raised when an object is invalid; `errors` has all its errors."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
-        """Keep the errors, each once, in the order of their paths."""
-        plain = dict.fromkeys(FieldError(error.path, error.message) for error in errors)
-        self.errors = sorted(plain, key=lambda error: (_in_order(error.path), error.path, error.message))
+        """Remove duplicate errors and sort the others by path."""
+        unique = dict.fromkeys(FieldError(error.path, error.message) for error in errors)
+        self.errors = sorted(unique, key=lambda error: (_sort_key(error.path), error.path, error.message))
         super().__init__("; ".join(map(str, self.errors)))
 
 
 def child(path: str, key: str | int) -> str:
-    """The path of a key or an index below `path`."""
+    """Return the path of a key or an index below `path`."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     if not _PLAIN_KEY.fullmatch(key):
@@ -57,13 +57,13 @@ def child(path: str, key: str | int) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as it may stand in a message: on one line and short."""
+    """Format a value for a message: on one line, and shortened to 60 characters."""
     text = value if isinstance(value, str) else repr(value)
-    return printable(text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…")
+    return printable(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…")
 
 
 def described(value: object) -> str:
-    """A value as an error speaks of it."""
+    """Describe a value for an error message: `a list`, `'text'`, `null`, `5`."""
     match value:
         case Mapping():
             return "a mapping"
@@ -78,29 +78,29 @@ def described(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """A text on one line, without anything that would drive a terminal."""
+    """Escape line breaks and control characters: the text is one line, and safe to print to a terminal."""
     if text.isprintable():  # nearly always
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def pluralize(count: int, noun: str) -> str:
-    """So many of something: `1 pod`, `2 pods`."""
+    """Format a count with its noun: `1 pod`, `2 pods`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _at_or_above(path: str) -> Iterator[str]:
-    """A path, and the paths of all that it is part of, up to the whole object."""
+def _with_ancestors(path: str) -> Iterator[str]:
+    """Yield a path and the paths of all its ancestors, up to the object itself (the empty path)."""
     yield path
-    yield from (path[: end.start()] for end in _STEP.finditer(path))
+    yield from (path[: end.start()] for end in _PATH_SEPARATOR.finditer(path))
     yield ""
 
 
-def _in_order(path: str) -> list[tuple[int, str]]:
-    """Numbers in a path count as numbers, however long they are: `[9]` comes before `[10]`."""
-    return [_weight(part) for part in _PARTS.findall(path)]
+def _sort_key(path: str) -> list[tuple[int, str]]:
+    """Natural sort order: numbers in a path of any length compare as numbers, so `[9]` is before `[10]`."""
+    return [_part_key(part) for part in _NUMBERS_AND_TEXT.findall(path)]
 
 
-def _weight(part: str) -> tuple[int, str]:
+def _part_key(part: str) -> tuple[int, str]:
     digits = part.lstrip("0")
     return (len(digits), digits) if part[0] in "0123456789" else (-1, part)

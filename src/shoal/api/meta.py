@@ -1,7 +1,7 @@
-"""What every object has: a type, metadata, owners.
+"""Metadata, owner references, conditions and field types that all kinds share.
 
-The structs of `shoal.api` are typed, read-only *views*: they hold what Shoal reads, and nothing is ever
-written back from them. The object itself stays the mapping it came as, so no field is lost on the way.
+The structs of `shoal.api` are typed, read-only *views*: they have only the fields that Shoal reads, and are
+never written back. The object itself stays the mapping that it was read as, so no field is lost.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,45 +16,46 @@ from shoal.api.names import dns_label_errors, dns_subdomain_errors, labels_error
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-"""Any number, as wide as Kubernetes has it."""
+"""A 32-bit integer, as in Kubernetes."""
 
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
-"""A length of time of up to thirty years."""
+"""A duration in seconds, of at most about thirty years."""
 
 Deadline = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
-"""Seconds after which something is too late."""
+"""A deadline in seconds after a start; at least 1."""
 
 MAX_PODS: Final = 100_000
-"""How many pods a job may have; more is a slip of the keyboard."""
+"""Maximum number of pods of a job; a larger number is taken for a typing error."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_PODS)]
-"""How many of something."""
+"""A number of pods; may be 0."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_PODS)]
-"""How many of something that must be there."""
+"""A number of pods; at least 1."""
 
 
 def description(text: str, limits: Mapping[str, Any] | None = None, **schema: Any) -> msgspec.Meta:  # noqa: ANN401 - as JSON has it
-    """A description of a field, which `kubectl explain` shows, and more for its schema in the CRD.
+    """Description of a field for `kubectl explain`, and additions to its schema in the CRD.
 
-    `limits` are only for the API server; our own validation says the same with better words. In the names of
-    what is more, `_` stands for `-`, and `x-kubernetes-` is left out.
+    `limits` are schema keywords for the API server only; Shoal's own validation checks the same with clearer
+    messages. `schema` are `x-kubernetes-` extensions, without this prefix and with `_` for `-`:
+    `list_type="map"` becomes `x-kubernetes-list-type: map`.
     """
     extra = {f"x-kubernetes-{name.replace('_', '-')}": value for name, value in schema.items()}
     return msgspec.Meta(description=text, extra_json_schema=extra | dict(limits or {}))
 
 
 def cel_rule(expression: str, message: str) -> dict[str, str]:
-    """One rule, in CEL, that the API server holds an object to."""
+    """Validation rule in CEL, which the API server evaluates for every write (`x-kubernetes-validations`)."""
     return {"rule": expression, "message": message}
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all views: immutable, keys in camel case as in YAML."""
+    """Base of all typed views: immutable; fields are in camel case in YAML and JSON."""
 
 
 class OwnerReference(View, frozen=True, kw_only=True):
-    """Who made an object."""
+    """Reference to an owner of an object, such as the job of a pod."""
 
     kind: str
     name: str
@@ -63,7 +64,7 @@ class OwnerReference(View, frozen=True, kw_only=True):
 
 
 class PartialObjectMeta(View, frozen=True, kw_only=True):
-    """`metadata` without what people write on an object: who it is, whose, and since when."""
+    """`metadata` without labels and annotations: identity, timestamps and owners."""
 
     name: str
     namespace: str = ""
@@ -83,15 +84,15 @@ class ObjectMeta(PartialObjectMeta, frozen=True, kw_only=True):
 class Condition(View, frozen=True, kw_only=True):
     """One entry of `status.conditions`."""
 
-    type: Annotated[str, description("What the condition is about.")]
+    type: Annotated[str, description("Type of the condition.")]
     status: Annotated[str, description("True, False or Unknown.")]
-    reason: Annotated[str, description("Why, in one word.")] = ""
-    message: Annotated[str, description("Why, for people.")] = ""
-    last_transition_time: Annotated[Time | None, description("When the status changed last.")] = None
+    reason: Annotated[str, description("Reason of the last change, in one CamelCase word.")] = ""
+    message: Annotated[str, description("Explanation in plain text.")] = ""
+    last_transition_time: Annotated[Time | None, description("Time of the last change of the status.")] = None
 
 
 class ScaleRecord(View, frozen=True, kw_only=True):
-    """One change of a job's size."""
+    """One change of the number of a job's replicas."""
 
     time: Time
     from_: Int32 = msgspec.field(name="from")
@@ -100,19 +101,19 @@ class ScaleRecord(View, frozen=True, kw_only=True):
 
 
 class Object(View, frozen=True, kw_only=True):
-    """Base of the views of whole objects."""
+    """Base of the views of complete objects."""
 
     metadata: ObjectMeta
 
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    description("What is known about the object.", list_type="map", list_map_keys=["type"]),
+    description("Conditions of the object.", list_type="map", list_map_keys=["type"]),
 ]
 
 
 def metadata_errors(metadata: ObjectMeta) -> Iterator[FieldError]:
-    """Complain about names and labels that Kubernetes would refuse."""
+    """Yield errors for names and labels that Kubernetes rejects."""
     yield from dns_subdomain_errors(metadata.name, "metadata.name")
     if metadata.namespace:
         yield from dns_label_errors(metadata.namespace, "metadata.namespace")

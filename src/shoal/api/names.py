@@ -1,4 +1,4 @@
-"""The rules that Kubernetes has for names, label keys and label values, and numbers in such texts."""
+"""Kubernetes' rules for names, label keys and label values; numbers in names."""
 
 import functools
 import re
@@ -16,28 +16,28 @@ _MAX_QUALIFIED: Final = _MAX_SUBDOMAIN + 1 + _MAX_LABEL
 _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 
 DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
-"""A DNS label, as the schema in a CRD says it."""
+"""Schema of a DNS label in a CRD."""
 
 OPTIONAL_DNS_LABEL: Final = DNS_LABEL | {"pattern": f"^({_LABEL.pattern})?$"}
-"""The same for a name that may be left out."""
+"""Schema of a DNS label that may be empty."""
 
 LABEL_VALUE: Final = {"maxLength": _MAX_LABEL, "pattern": f"^({_QUALIFIED.pattern})?$"}
-"""The value of a label, as the schema says it."""
+"""Schema of a label value."""
 
 QUALIFIED_NAME: Final = {
     "maxLength": _MAX_QUALIFIED,
     "pattern": f"^({_SUBDOMAIN.pattern}/)?{_QUALIFIED.pattern}$",
 }
-"""A resource name, as the schema says it; how long each part is it leaves to validation."""
+"""Schema of a resource name. The lengths of its two parts are left to validation."""
 
 
 def parse_small_int(text: str) -> int | None:
-    """The number below ten million that a text of plain digits says; None for any other text."""
+    """Parse one to seven ASCII digits; None for any other text, also for signs and spaces."""
     return int(text) if _SMALL_NUMBER.fullmatch(text) else None
 
 
 def dns_label_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Complain unless `name` is a DNS label (lower case letters, digits and `-`, at most 63)."""
+    """Yield an error unless `name` is a DNS label (lower case letters, digits and `-`, at most 63)."""
     if len(name) > _MAX_LABEL or not _LABEL.fullmatch(name):
         yield FieldError(
             path,
@@ -46,7 +46,7 @@ def dns_label_errors(name: str, path: str) -> Iterator[FieldError]:
 
 
 def dns_subdomain_errors(name: str, path: str) -> Iterator[FieldError]:
-    """Complain unless `name` is a DNS subdomain (labels joined by dots, at most 253)."""
+    """Yield an error unless `name` is a DNS subdomain (labels joined by dots, at most 253)."""
     if len(name) > _MAX_SUBDOMAIN or not _SUBDOMAIN.fullmatch(name):
         yield FieldError(
             path,
@@ -55,26 +55,28 @@ def dns_subdomain_errors(name: str, path: str) -> Iterator[FieldError]:
         )
 
 
-def qualified_name_errors(key: str, path: str, needs: tuple[str, ...] | None = None) -> Iterator[FieldError]:
-    """Complain unless `key` is a label, annotation or resource name: `[prefix/]name`."""
+def qualified_name_errors(
+    key: str, path: str, depends_on: tuple[str, ...] | None = None
+) -> Iterator[FieldError]:
+    """Yield an error unless `key` is a label key, annotation key or resource name: `[prefix/]name`."""
     if len(key) > _MAX_QUALIFIED or not _is_qualified(key):
         message = (
             "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . "
             f"(at most {_MAX_LABEL}), not '{shown(key)}'"
         )
-        yield FieldError(path, message, needs)
+        yield FieldError(path, message, depends_on)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_qualified(key: str) -> bool:
-    """Whether it is one; objects have the same few in them, again and again."""
+    """Whether a key is a qualified name. Cached: most objects have the same few keys."""
     prefix, slash, name = key.rpartition("/")
-    prefix_is_good = not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix))
-    return bool(prefix_is_good and len(name) <= _MAX_LABEL and _QUALIFIED.fullmatch(name))
+    valid_prefix = not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix))
+    return bool(valid_prefix and len(name) <= _MAX_LABEL and _QUALIFIED.fullmatch(name))
 
 
 def label_value_errors(value: str, path: str) -> Iterator[FieldError]:
-    """Complain unless `value` may be the value of a label."""
+    """Yield an error unless `value` is a valid label value."""
     if value and (len(value) > _MAX_LABEL or not _QUALIFIED.fullmatch(value)):
         yield FieldError(
             path,
@@ -83,8 +85,8 @@ def label_value_errors(value: str, path: str) -> Iterator[FieldError]:
 
 
 def labels_errors(labels: Mapping[str, str], path: str) -> Iterator[FieldError]:
-    """Complain about label keys and values that Kubernetes would refuse."""
+    """Yield errors for label keys and values that Kubernetes rejects."""
     for key, value in labels.items():
         where = child(path, key)
-        yield from qualified_name_errors(key, where, needs=(path,))
+        yield from qualified_name_errors(key, where, depends_on=(path,))
         yield from label_value_errors(value, where)

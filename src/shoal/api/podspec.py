@@ -1,7 +1,7 @@
-"""What a pod asks of a node: the part of a pod spec that scheduling reads, and its arithmetic.
+"""Pod specs and pod templates: the fields that scheduling reads, resource requests, host ports, validation.
 
-The same view reads a pod's own spec and the template of any job. Everything else in a template is carried
-along untouched by whoever holds the template.
+The same view decodes the spec of a pod and the template of any job. A job keeps its template as the mapping
+that it was written as, so fields that are not read here reach the pods unchanged.
 """
 
 from collections import Counter
@@ -28,24 +28,24 @@ Resources = dict[str, Quantity]
 """Amounts by resource name."""
 
 Template = dict[str, Any]
-"""A pod template as it was written; `decode_template` gives the view of it."""
+"""A pod template as it was written; `decode_template` decodes it to a view."""
 
-_OTHER_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
+_LEGACY_NAMES: Final = {"alpha.kubernetes.io/nvidia-gpu": "nvidia.com/gpu"}
 
-# What no node has: above it an amount is a slip of the keyboard. Sums are kept in bounds by the engine.
-_MOST_CPU: Final = 10**12
-_MOST: Final = 2**50
+# Maximum amounts, far above any node: more is taken for a typing error. The engine keeps sums in bounds.
+_MAX_CPU: Final = 10**12
+_MAX_AMOUNT: Final = 2**50
 
 
 class ResourceRequirements(View, frozen=True, kw_only=True):
-    """Requests and limits."""
+    """Requests and limits of a container or pod."""
 
     requests: Resources = {}
     limits: Resources = {}
 
 
-Amounts = Callable[[ResourceRequirements], Resources]
-"""Which of a container's amounts count."""
+_AmountGetter = Callable[[ResourceRequirements], Resources]
+"""Returns the requests or the limits."""
 
 
 class ContainerPort(View, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class ContainerPort(View, frozen=True, kw_only=True):
 
 
 class Container(View, frozen=True, kw_only=True):
-    """A container, as far as it takes room."""
+    """A container: its resources and ports."""
 
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
@@ -66,7 +66,7 @@ class Container(View, frozen=True, kw_only=True):
 
 
 class PodAffinityTerm(View, frozen=True, kw_only=True):
-    """Pods that this pod must (or must not) share a topology domain with."""
+    """A pod (anti-)affinity term: pods that must (or must not) be in the same topology domain."""
 
     topology_key: str
     label_selector: LabelSelector | None = None
@@ -77,7 +77,7 @@ class PodAffinityTerm(View, frozen=True, kw_only=True):
 
 
 class PodAffinity(View, frozen=True, kw_only=True):
-    """Required terms; preferred ones do not filter and are not read."""
+    """Required pod affinity terms; preferred ones do not filter nodes and are ignored."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -85,7 +85,7 @@ class PodAffinity(View, frozen=True, kw_only=True):
 
 
 class NodeAffinity(View, frozen=True, kw_only=True):
-    """The required node selector; preferences do not filter and are not read."""
+    """Required node affinity; preferences do not filter nodes and are ignored."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -93,7 +93,7 @@ class NodeAffinity(View, frozen=True, kw_only=True):
 
 
 class Affinity(View, frozen=True, kw_only=True):
-    """Where a pod must be, by nodes and by other pods."""
+    """Required affinity of a pod to nodes, to other pods and against other pods."""
 
     node_affinity: NodeAffinity = NodeAffinity()
     pod_affinity: PodAffinity = PodAffinity()
@@ -101,7 +101,7 @@ class Affinity(View, frozen=True, kw_only=True):
 
 
 class TopologySpreadConstraint(View, frozen=True, kw_only=True):
-    """How evenly pods must lie over topology domains."""
+    """A topology spread constraint: how evenly pods are distributed over topology domains."""
 
     max_skew: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     topology_key: str
@@ -114,7 +114,7 @@ class TopologySpreadConstraint(View, frozen=True, kw_only=True):
 
 
 class PodSpec(View, frozen=True, kw_only=True):
-    """What scheduling reads of a pod spec."""
+    """The fields of a pod spec that scheduling reads."""
 
     containers: Annotated[tuple[Container, ...], msgspec.Meta(min_length=1)]
     init_containers: tuple[Container, ...] = ()
@@ -135,50 +135,58 @@ class PodSpec(View, frozen=True, kw_only=True):
 
 
 class TemplateMeta(View, frozen=True, kw_only=True):
-    """Metadata that a template gives its pods."""
+    """`metadata` of a pod template."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
 class PodTemplate(View, frozen=True, kw_only=True):
-    """The view of a pod template; the template itself stays the mapping it came as."""
+    """The view of a pod template. Pods are built from the mapping, not from this view."""
 
     spec: PodSpec
     metadata: TemplateMeta = TemplateMeta()
 
 
 class HostPort(View, frozen=True, kw_only=True, order=True):
-    """A port taken on the node itself."""
+    """A port that a pod occupies on its node."""
 
     port: int
     protocol: str = "TCP"
     ip: str = ""
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Whether both cannot be taken on one node; an empty address means all addresses."""
+        """Whether the two ports cannot be on the same node; an empty address means all addresses."""
         same = self.port == other.port and self.protocol == other.protocol
         return same and (self.ip == other.ip or "" in (self.ip, other.ip))
 
 
 def requests(spec: PodSpec) -> dict[str, int]:
-    """The room a pod takes, in nano-units, by Kubernetes' rule; limits stand in for missing requests."""
-    return _whole(spec, weak=lambda r: r.limits, strong=lambda r: r.requests)
+    """Effective resource requests of a pod in nano-units, as Kubernetes computes them.
+
+    A missing request defaults to the limit.
+    """
+    return _pod_total(spec, preferred=lambda r: r.requests, fallback=lambda r: r.limits)
 
 
 def limits(spec: PodSpec) -> dict[str, int]:
-    """The most a pod may use, in nano-units, by the same rule; requests stand in for missing limits."""
-    return _whole(spec, weak=lambda r: r.requests, strong=lambda r: r.limits)
+    """Effective resource limits of a pod in nano-units, by the same rule.
+
+    A missing limit defaults to the request.
+    """
+    return _pod_total(spec, preferred=lambda r: r.limits, fallback=lambda r: r.requests)
 
 
-def _whole(spec: PodSpec, *, weak: Amounts, strong: Amounts) -> dict[str, int]:
-    """What a pod comes to, if `strong` amounts of a container count before its `weak` ones.
+def _pod_total(spec: PodSpec, *, preferred: _AmountGetter, fallback: _AmountGetter) -> dict[str, int]:
+    """Total of a pod; a container's `fallback` amounts count where it has no `preferred` ones.
 
-    All containers at once, or the hungriest moment of the start; what the whole pod says; the overhead.
+    It is the larger of all containers together with the sidecars, and of any step of the initialisation.
+    Preferred pod-level amounts override it; fallback ones count for resources that no container names. The
+    overhead is added.
     """
 
     def amounts(resources: ResourceRequirements) -> dict[str, int]:
-        return to_nano(weak(resources)) | to_nano(strong(resources))
+        return to_nano(fallback(resources)) | to_nano(preferred(resources))
 
     running = _sum(*(amounts(container.resources) for container in spec.containers))
     sidecars: Counter[str] = Counter()
@@ -188,13 +196,13 @@ def _whole(spec: PodSpec, *, weak: Amounts, strong: Amounts) -> dict[str, int]:
         if container.restart_policy == "Always":
             sidecars, own = _sum(sidecars, own), {}
         peak |= _sum(sidecars, own)
-    whole = spec.resources
-    total = to_nano(weak(whole)) | (_sum(running, sidecars) | peak) | to_nano(strong(whole))
+    pod_level = spec.resources
+    total = to_nano(fallback(pod_level)) | (_sum(running, sidecars) | peak) | to_nano(preferred(pod_level))
     return dict(_sum(total, to_nano(spec.overhead)))
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Ports taken on the node; on the host's network that is every port of the containers."""
+    """Ports that a pod occupies on its node; with hostNetwork, all ports of its containers."""
     found = set()
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
     for container in (*spec.containers, *sidecars):
@@ -207,27 +215,27 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def canonical_name(resource: str) -> str:
-    """One name for each resource, whatever it used to be called."""
-    return _OTHER_NAMES.get(resource, resource)
+    """Return the current name of a resource that may be given by a legacy name."""
+    return _LEGACY_NAMES.get(resource, resource)
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource is countable hardware that a cluster defines, such as `nvidia.com/gpu`."""
+    """Whether a resource is an extended resource, such as `nvidia.com/gpu`; its amounts are integers."""
     return "/" in resource
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is GPUs, of any vendor."""
+    """Whether a resource is GPUs of any vendor."""
     return resource.endswith("/gpu")
 
 
 def decode_template(raw: Mapping[str, Any], path: str) -> PodTemplate:
-    """The view of a template, checked; InvalidObjectError with all errors otherwise."""
-    return decode(PodTemplate, raw, path, lambda template: _view_errors(template, path))
+    """Decode and validate a template; InvalidObjectError has all errors."""
+    return decode(PodTemplate, raw, path, lambda template: _template_view_errors(template, path))
 
 
 def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
-    """All that is wrong with a template."""
+    """Return all errors of a template."""
     try:
         decode_template(raw, path)
     except InvalidObjectError as problem:
@@ -235,13 +243,13 @@ def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
     return []
 
 
-def _view_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
+def _template_view_errors(template: PodTemplate, path: str) -> Iterator[FieldError]:
     yield from labels_errors(template.metadata.labels, f"{path}.metadata.labels")
     yield from pod_spec_errors(template.spec, f"{path}.spec")
 
 
 def pod_spec_errors(spec: PodSpec, path: str) -> Iterator[FieldError]:
-    """Complain about what has the right type but cannot be."""
+    """Yield errors of values that have the right type."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             yield from resource_errors(container.resources, f"{path}.{field}[{i}].resources")
@@ -257,7 +265,7 @@ def pod_spec_errors(spec: PodSpec, path: str) -> Iterator[FieldError]:
 
 
 def resource_errors(resources: ResourceRequirements, path: str) -> Iterator[FieldError]:
-    """Complain about impossible amounts, and about requests above their limits."""
+    """Yield errors for invalid amounts and for requests above their limits."""
     yield from amount_errors(resources.requests, f"{path}.requests")
     yield from amount_errors(resources.limits, f"{path}.limits")
     for name, amount in resources.requests.items():
@@ -268,15 +276,17 @@ def resource_errors(resources: ResourceRequirements, path: str) -> Iterator[Fiel
 
 
 def amount_errors(amounts: Resources, path: str) -> Iterator[FieldError]:
-    """Complain about names that no resource has and about amounts that no node can have."""
+    """Yield errors for invalid resource names and for amounts that no node can have."""
     for name, amount in amounts.items():
         where = child(path, name)
-        yield from qualified_name_errors(name, where, needs=(path,))
+        yield from qualified_name_errors(name, where, depends_on=(path,))
         if is_extended(name) and amount.nano % NANO:
             yield FieldError(where, "must be a whole number")
-        most = _MOST_CPU if name == "cpu" else _MOST
-        if amount.nano > most * NANO:
-            yield FieldError(where, f"must be at most {format_bytes(most)}, which is more than any node has")
+        maximum = _MAX_CPU if name == "cpu" else _MAX_AMOUNT
+        if amount.nano > maximum * NANO:
+            yield FieldError(
+                where, f"must be at most {format_bytes(maximum)}, which is more than any node has"
+            )
 
 
 def _affinity_errors(affinity: Affinity, path: str) -> Iterator[FieldError]:
@@ -300,7 +310,7 @@ def _affinity_errors(affinity: Affinity, path: str) -> Iterator[FieldError]:
 
 
 def to_nano(amounts: Resources) -> dict[str, int]:
-    """Amounts in nano-units; a resource given under two names counts once, at the larger amount."""
+    """Convert amounts to nano-units; of a resource given by two names, the larger amount counts."""
     nano: dict[str, int] = {}
     for name, amount in amounts.items():
         nano[canonical_name(name)] = max(nano.get(canonical_name(name), 0), amount.nano)

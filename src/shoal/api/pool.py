@@ -1,4 +1,4 @@
-"""Pool: a set of nodes that somebody owns, and on which terms others may use it."""
+"""Pool: a set of nodes with an owner, and the terms on which jobs of other pools may use them."""
 
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
@@ -13,11 +13,11 @@ from shoal.api.selectors import LabelSelector, label_selector_errors
 POOL_ANNOTATION: Final = "resource.aibee.cn/pool"
 DEFAULT_POOL: Final = "default"
 EMPTY_SELECTOR_MESSAGE: Final = (
-    "must have matchLabels or matchExpressions; to select everything, say so with matchLabels: {}"
+    "must have matchLabels or matchExpressions; to select everything, write matchLabels: {}"
 )
-_NOT_EMPTY: Final = [
-    # The API server drops what it does not know before it looks: of labels that stand beside `matchLabels`
-    # instead of in it nothing is left, and nothing selects everything.
+_NOT_EMPTY_RULES: Final = [
+    # The API server drops unknown fields before it evaluates rules: with labels beside `matchLabels` instead
+    # of in it, the selector becomes empty, and an empty selector selects everything.
     cel_rule(
         "has(self.matchLabels) || has(self.matchExpressions)",
         EMPTY_SELECTOR_MESSAGE,
@@ -26,58 +26,62 @@ _NOT_EMPTY: Final = [
 
 
 class PoolSpec(View, frozen=True, kw_only=True):
-    """Which nodes a pool has and what it shares."""
+    """`spec` of a Pool."""
 
     node_selector: Annotated[
-        LabelSelector | None, description("Nodes of the pool; absent: no node.", validations=_NOT_EMPTY)
+        LabelSelector | None,
+        description("Label selector of the pool's nodes; if absent, no node.", validations=_NOT_EMPTY_RULES),
     ] = None
     node_resources: Annotated[
         tuple[Annotated[str, msgspec.Meta(extra_json_schema=QUALIFIED_NAME)], ...],
-        description("Only nodes that have these resources; with or without a selector."),
+        description("Resources that the pool's nodes must have; with or without a selector."),
     ] = ()
     namespace_selector: Annotated[
         LabelSelector | None,
-        description("Namespaces that may call this pool home; absent: all.", validations=_NOT_EMPTY),
+        description(
+            "Namespaces whose jobs may use this pool as their own; if absent, all.",
+            validations=_NOT_EMPTY_RULES,
+        ),
     ] = None
-    disable_preemption: Annotated[bool, description("Evict nobody to make room in this pool.")] = False
-    disable_borrowing: Annotated[bool, description("Do not borrow room from other pools.")] = False
-    disable_sharing: Annotated[bool, description("Lend no room to other pools.")] = False
+    disable_preemption: Annotated[bool, description("Evict no pods to make room in this pool.")] = False
+    disable_borrowing: Annotated[bool, description("Do not borrow resources from other pools.")] = False
+    disable_sharing: Annotated[bool, description("Do not lend resources to other pools.")] = False
     borrowing_pools: Annotated[
-        tuple[str, ...], description("Pools this pool may borrow from; empty: every sharing pool.")
+        tuple[str, ...], description("Pools that this pool may borrow from; if empty, all pools that share.")
     ] = ()
     queue_policy: Annotated[
         Literal["Priority", "DRF"] | None,
-        description("Order of the queue; absent: the scheduler's, else the jobs' own."),
+        description("Queue order; if absent, the scheduler's, otherwise that of the jobs."),
     ] = None
     order: Annotated[
         Literal["PreemptFirst", "BorrowFirst"] | None,
-        description("What is tried first when the pool is full."),
+        description("Whether to preempt or to borrow first when the pool is full."),
     ] = None
 
 
 Amounts = dict[str, str]
-"""Quantities by resource name, as Kubernetes writes them."""
+"""Kubernetes quantities by resource name."""
 
 
 class PoolStatus(View, frozen=True, kw_only=True):
-    """What a pool has and how it is used."""
+    """`status` of a Pool: its resources and their use."""
 
-    capacity: Annotated[Amounts, description("What its nodes have.")] = {}
-    allocatable: Annotated[Amounts, description("What pods may use of it.")] = {}
-    used: Annotated[Amounts, description("What pods use, shared and system included.")] = {}
-    shared: Annotated[Amounts, description("What pods of other pools use here.")] = {}
-    system: Annotated[Amounts, description("What pods of other schedulers use here.")] = {}
-    borrowed: Annotated[Amounts, description("What this pool's pods use elsewhere.")] = {}
-    pending: Annotated[Amounts, description("What waiting pods ask for.")] = {}
-    free: Annotated[Amounts, description("What nobody uses.")] = {}
+    capacity: Annotated[Amounts, description("Capacity of the pool's nodes.")] = {}
+    allocatable: Annotated[Amounts, description("Resources of the nodes that pods may use.")] = {}
+    used: Annotated[Amounts, description("Requests of pods on the nodes, including shared and system.")] = {}
+    shared: Annotated[Amounts, description("Requests of other pools' pods on the nodes.")] = {}
+    system: Annotated[Amounts, description("Requests of other schedulers' pods on the nodes.")] = {}
+    borrowed: Annotated[Amounts, description("Requests of this pool's pods on nodes of other pools.")] = {}
+    pending: Annotated[Amounts, description("Requests of pending pods.")] = {}
+    free: Annotated[Amounts, description("Allocatable resources that are not used.")] = {}
     nodes: Annotated[Int32, description("Number of nodes.")] = 0
-    pending_pods: Annotated[Int32, description("Number of waiting pods.")] = 0
-    cpu: Annotated[str, description("CPUs used of those allocatable, for people.")] = ""
-    gpu: Annotated[str, description("GPUs used of those allocatable, for people.")] = ""
-    memory: Annotated[str, description("Memory used of that allocatable, for people.")] = ""
-    preemption: Annotated[bool, description("Whether pods are evicted to make room.")] = True
-    borrowing: Annotated[bool, description("Whether it borrows room.")] = True
-    sharing: Annotated[bool, description("Whether it lends room.")] = True
+    pending_pods: Annotated[Int32, description("Number of pending pods.")] = 0
+    cpu: Annotated[str, description("CPUs used and allocatable, as text.")] = ""
+    gpu: Annotated[str, description("GPUs used and allocatable, as text.")] = ""
+    memory: Annotated[str, description("Memory used and allocatable, as text.")] = ""
+    preemption: Annotated[bool, description("Whether pods may be evicted to make room.")] = True
+    borrowing: Annotated[bool, description("Whether the pool borrows resources.")] = True
+    sharing: Annotated[bool, description("Whether the pool lends resources.")] = True
     conditions: Conditions = ()
 
 
@@ -85,12 +89,12 @@ class Pool(Object, frozen=True, kw_only=True):
     """A pool of nodes."""
 
     spec: Annotated[
-        PoolSpec, description("Which nodes it has and what it shares.", preserve_unknown_fields=True)
+        PoolSpec, description("Nodes of the pool, and how it shares them.", preserve_unknown_fields=True)
     ] = PoolSpec()
 
 
 def pool_errors(pool: Pool) -> Iterator[FieldError]:
-    """All that is wrong with a Pool."""
+    """Yield all errors of a Pool."""
     yield from metadata_errors(pool.metadata)
     spec = pool.spec
     if spec.node_selector:
@@ -102,5 +106,5 @@ def pool_errors(pool: Pool) -> Iterator[FieldError]:
     if pool.metadata.name == DEFAULT_POOL:
         for field, value in (("nodeSelector", spec.node_selector), ("nodeResources", spec.node_resources)):
             if value is not None and value != ():
-                message = "must be absent: the default pool has all nodes of no other pool"
+                message = "must be absent: the default pool has all nodes that are in no other pool"
                 yield FieldError(f"spec.{field}", message, ("metadata.name",))

@@ -1,14 +1,13 @@
-"""Kubernetes quantities, exactly.
+"""Exact Kubernetes quantities, and durations.
 
-A quantity is a decimal number with an optional suffix: `100m`, `1.5Gi`, `1e3`, `0.1`. It is kept as a
-whole number of nano-units, the finest step Kubernetes knows (anything finer is rounded up, as the API
-server does), so that sums are sums of integers and no float ever takes part.
+A quantity is a decimal number with an optional suffix: `100m`, `1.5Gi`, `1e3`, `0.1`. It is stored as an
+integer number of nano-units, the smallest unit of Kubernetes (anything finer is rounded up, as the API server
+does), so that sums are exact and no float is involved.
 
-The engine counts in coarser whole steps: thousandths for CPU, ones for everything else. What a pod asks
-for is rounded up to them and what a node has is rounded down, so rounding never gives away room that is
-not there.
+The engine uses larger integer units: thousandths for CPU, ones for all other resources. Requests of pods are
+rounded up and capacities of nodes are rounded down, so that rounding never overcommits a node.
 
-Lengths of time, as people write them.
+A duration is written as `30s`, `1m30s` or `2h`.
 """
 
 import functools
@@ -18,7 +17,7 @@ from typing import Final
 from shoal.api.fields import described, shown
 
 NANO: Final = 10**9
-_LIMIT: Final = 2**60
+_MAX_VALUE: Final = 2**60
 _SUFFIXES: Final = {
     "n": (1, NANO),
     "u": (1, 10**6),
@@ -37,11 +36,11 @@ _SUFFIXES: Final = {
     "Pi": (2**50, 1),
     "Ei": (2**60, 1),
 }
-_FORM: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<whole>\d*)(?:\.(?P<part>\d*))?(?:[eE](?P<exponent>[+-]?\d{1,3})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)",
+_QUANTITY: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<integer>\d*)(?:\.(?P<fraction>\d*))?(?:[eE](?P<exponent>[+-]?\d{1,3})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)",
     re.ASCII,
 )
-_MAX_TEXT: Final = 64
+_MAX_LENGTH: Final = 64
 
 
 class Quantity:
@@ -50,7 +49,7 @@ class Quantity:
     __slots__ = ("nano",)
 
     def __init__(self, text: object) -> None:
-        """Read a string, or a number as YAML and JSON give it; ValueError if it is not a quantity."""
+        """Parse a string, or a number as decoded from YAML or JSON; ValueError if it is not a quantity."""
         self.nano: Final = _parse(_text_of(text))
 
     def __eq__(self, other: object) -> bool:
@@ -64,12 +63,12 @@ class Quantity:
 
 
 def format_milli(milli: int) -> str:
-    """Thousandths in Kubernetes form: 1500 → `1500m`, 2000 → `2`."""
+    """Format thousandths as a Kubernetes quantity: 1500 → `1500m`, 2000 → `2`."""
     return f"{milli}m" if milli % 1000 else str(milli // 1000)
 
 
 def format_bytes(value: int) -> str:
-    """Whole units in the shortest exact Kubernetes form: 8589934592 → `8Gi`, 100000000 → `100M`."""
+    """Format an integer as the shortest exact Kubernetes quantity: 8589934592 → `8Gi`, 100000000 → `100M`."""
     exact = [
         f"{value // factor}{suffix}"
         for suffix, (factor, divisor) in _SUFFIXES.items()
@@ -88,18 +87,18 @@ def _text_of(value: object) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> int:
-    match = _FORM.fullmatch(text) if len(text) <= _MAX_TEXT else None
-    if match is None or not (match["whole"] or match["part"]):
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if match is None or not (match["integer"] or match["fraction"]):
         raise _malformed(text)
-    part = match["part"] or ""
-    digits = int(match["whole"] + part)
+    fraction = match["fraction"] or ""
+    digits = int(match["integer"] + fraction)
     factor, divisor = _SUFFIXES[match["suffix"] or ""]
-    exponent = int(match["exponent"] or 0) - len(part)
+    exponent = int(match["exponent"] or 0) - len(fraction)
     numerator = digits * factor * NANO * 10 ** max(exponent, 0)
     nano: int = -(-numerator // (divisor * 10 ** max(-exponent, 0)))
     if match["sign"] == "-" and nano:
         raise ValueError(f"must be 0 or more, not {described(text)}")
-    if nano > _LIMIT * NANO:
+    if nano > _MAX_VALUE * NANO:
         raise ValueError(f"must be at most 1Ei, not {described(text)}")
     return nano
 
@@ -112,7 +111,7 @@ _DURATION: Final = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\
 
 
 def parse_duration(duration: str | float) -> float:
-    """A duration such as `30s`, `1m30s`, `2h` or a plain number of seconds; ValueError otherwise."""
+    """Parse a duration such as `30s`, `1m30s` or `2h`, or a number, into seconds; ValueError otherwise."""
     if not isinstance(duration, str):
         return float(duration)
     match = _DURATION.fullmatch(duration)
