@@ -1,4 +1,4 @@
-"""Creates in a real API server: the Kubernetes home beside a bare loop of aiohttp with the same bytes."""
+"""Creates in a real API server: the Kubernetes home, compared with a bare aiohttp loop."""
 
 import asyncio
 import itertools
@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from clusters import Raw, new_pods
-from measuring import Row, by_turns, rates
+from measuring import Row, best_times, throughput_row
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.resources import PODS
@@ -20,7 +20,7 @@ _AT_ONCE = 32
 
 
 async def creates(place: Path, count: int) -> Row:
-    """Pods created by 32 writers at once."""
+    """Create pods with 32 concurrent writers."""
     try:
         with control_plane(place / "plane") as plane:
             return await _creates(plane, count)
@@ -38,9 +38,9 @@ async def _creates(plane: ControlPlane, count: int) -> Row:
     plain = aiohttp.TCPConnector(limit=_AT_ONCE, ssl=_trust(plane))
     async with aiohttp.ClientSession(plane.url, headers=_headers(plane), connector=plain) as session:
         await _through_home(home, pods())
-        taken, floor = await by_turns(lambda: _through_home(home, pods()), lambda: _bare(session, pods()))
+        taken, floor = await best_times(lambda: _through_home(home, pods()), lambda: _bare(session, pods()))
     await home.close()
-    return rates(count, taken, floor, "creates", "≥ 0.8")
+    return throughput_row(count, taken, floor, "creates", "≥ 0.8")
 
 
 async def _through_home(home: KubernetesCluster, pods: Sequence[Raw]) -> None:

@@ -1,12 +1,12 @@
-"""How much the engine costs: CPU time, and as a ratio to one numpy pass over the same arrays.
+"""The cost of the engine: CPU time, and its ratio to one numpy pass over the same arrays.
 
-    python benchmarks/engine.py            all of it, as the tables in docs/performance.md
+    python benchmarks/engine.py            all rows, as in the tables of docs/performance.md
     python benchmarks/engine.py --quick    a tenth of the size, to see that it runs
-    python benchmarks/engine.py --only W   the rows whose titles have the words W
+    python benchmarks/engine.py --only W   the rows whose titles contain W
 
-A *pass* is the least that deciding about one pod can cost when all nodes are looked at: compare what each
-node has left of every resource with a request, rate every node, take the best. It is measured in the same
-run, so the ratio says something on any machine, also on a noisy one; the seconds only on this one.
+A *pass* is the least that a decision about one pod can cost if it looks at all nodes: compare the room of
+each node with a request, score every node, take the best. It is measured in the same run, so the ratio is
+comparable between machines, even noisy ones; the seconds are not.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from shoal.engine.cycle import cycle
 from shoal.engine.snapshot import Snapshot
 
 CONFIG = SchedulerConfig()
-TIMES = 5
+ROUNDS = 5
 
 
 def main() -> None:
@@ -64,24 +64,24 @@ def main() -> None:
 
 
 def headline(scale: int, only: str) -> None:
-    """The worlds that the project promises something about, and some that were slow once."""
+    """Clusters about which the project states a goal, and some that were slow in the past."""
     nodes = 5_000 // scale
     print(f"| cluster ({nodes:,} nodes unless stated) | decided | CPU | one pass | passes | passes per pod |")
     print("|---|---|---|---|---|---|")
     for title, objects in rows(nodes, 10_000 // scale).items():
         if only in title:
             row(title, world(objects()))
-    quiet = f"{nodes * 20:,} running pods, nothing changed"
-    if only in quiet:
-        view, size = measured(
+    idle_title = f"{nodes * 20:,} running pods, nothing changed"
+    if only in idle_title:
+        view, size = with_memory(
             lambda: world([*mixed_nodes(nodes), *running_pods(nodes * 20, nodes)]), nodes * 20
         )
-        row(quiet, view)
+        row(idle_title, view)
         print(f"\nMemory of the last cluster and its snapshot: {size:.2f} KiB per pod.\n")
 
 
 def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
-    """The lines of the headline table: their titles, and how their objects are made."""
+    """The rows of the headline table: titles, and functions that create their objects."""
     gang_size, hosts, jobs = pods // 20 + 12 * pods // 10_000, nodes * 5 // 4, pods // 5
     units = hosts * 8
     pools = waiting = round(pods**0.5)
@@ -138,7 +138,7 @@ def rows(nodes: int, pods: int) -> dict[str, Callable[[], list[Raw]]]:
 
 
 def growth(scale: int) -> None:
-    """How the cost grows with nodes and with pods."""
+    """How the cost grows with the number of nodes and of pods."""
     print("| nodes | pods in gangs | CPU | µs per pod | pods all different | CPU | µs per pod |")
     print("|---|---|---|---|---|---|---|")
     for nodes in (1_000, 2_000, 5_000, 10_000, 20_000):
@@ -148,15 +148,15 @@ def growth(scale: int) -> None:
 
 
 def grow(nodes: int, pods: int) -> None:
-    """One line of the growth table."""
-    together = planning(world([*mixed_nodes(nodes), *tyjob_gangs(pods)]))
-    apart = planning(world([*mixed_nodes(nodes), *distinct_pods(pods)]))
-    cells = [f"{pods:,} | {t:.3f} s | {t / pods * 1e6:.0f}" for t in (together, apart)]
+    """Print one row of the growth table."""
+    in_gangs = planning(world([*mixed_nodes(nodes), *tyjob_gangs(pods)]))
+    distinct = planning(world([*mixed_nodes(nodes), *distinct_pods(pods)]))
+    cells = [f"{pods:,} | {t:.3f} s | {t / pods * 1e6:.0f}" for t in (in_gangs, distinct)]
     print(f"| {nodes:,} | {' | '.join(cells)} |", flush=True)
 
 
 def row(title: str, view: BuiltSnapshot) -> None:
-    """One line of the headline table."""
+    """Print one row of the headline table."""
     spent, floor = planning(view), cpu(one_pass(view.snapshot))
     plan = cycle(view.snapshot, CONFIG)
     placed = len(plan.placements) or len(plan.nominations)
@@ -167,7 +167,7 @@ def row(title: str, view: BuiltSnapshot) -> None:
 
 
 def planning(view: BuiltSnapshot) -> float:
-    """The cost of one cycle over an up-to-date snapshot, whose workloads are new to it."""
+    """CPU time of one cycle over an up-to-date snapshot; cached properties of workloads are cleared."""
 
     def forget() -> None:
         for workload in view.snapshot.workloads:
@@ -190,9 +190,9 @@ def one_pass(snapshot: Snapshot) -> Callable[[], object]:
 
 
 def cpu(work: Callable[[], object], prepare: Callable[[], object] = lambda: None) -> float:
-    """The least CPU time of a few runs: what is above it is the machine's noise."""
+    """The least CPU time of several runs: anything above it is noise."""
     best = float("inf")
-    for _ in range(TIMES):
+    for _ in range(ROUNDS):
         prepare()
         gc.collect()
         start = time.process_time()
@@ -201,8 +201,8 @@ def cpu(work: Callable[[], object], prepare: Callable[[], object] = lambda: None
     return best
 
 
-def measured(build: Callable[[], BuiltSnapshot], pods: int) -> tuple[BuiltSnapshot, float]:
-    """What is built, and its memory in KiB a pod."""
+def with_memory(build: Callable[[], BuiltSnapshot], pods: int) -> tuple[BuiltSnapshot, float]:
+    """What is built, and its memory in KiB per pod."""
     gc.collect()
     tracemalloc.start()
     view = build()
@@ -213,12 +213,12 @@ def measured(build: Callable[[], BuiltSnapshot], pods: int) -> tuple[BuiltSnapsh
 
 
 def world(objects: list[Raw]) -> BuiltSnapshot:
-    """Objects as the engine sees them; the world is kept alive by what it returns."""
-    made = World(0.0)
+    """The snapshot of these objects; the last world is kept alive, as a scheduler would keep it."""
+    cache_world = World(0.0)
     for raw in objects:
-        made.put(kinds.read(kinds.by_name()[raw["apiVersion"], raw["kind"]], raw))
-    view = build_snapshot(made, CONFIG, 0.0)
-    _WORLDS.append(made)
+        cache_world.put(kinds.read(kinds.by_name()[raw["apiVersion"], raw["kind"]], raw))
+    view = build_snapshot(cache_world, CONFIG, 0.0)
+    _WORLDS.append(cache_world)
     del _WORLDS[:-1]
     return view
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from daemons import resident_memory
-from measuring import Row, rates
+from measuring import Row, throughput_row
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.port import Deletion, Selector
@@ -52,7 +52,7 @@ class Bench:
         taken = time.perf_counter() - start
         start = time.perf_counter()
         await asyncio.gather(*(self._spawn(NO_OP) for _ in range(count)))
-        return rates(count, taken, time.perf_counter() - start, "jobs", "")
+        return throughput_row(count, taken, time.perf_counter() - start, "jobs", "")
 
     async def run(self, count: int, command: Sequence[str]) -> list[str]:
         """Submit jobs and wait until all have succeeded; return their names."""

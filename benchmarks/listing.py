@@ -1,4 +1,4 @@
-"""Listing over HTTPS: our API beside a server that has the same bytes ready and only sends them."""
+"""Lists over HTTPS: our API, compared with a server that sends the same bytes from memory."""
 
 import contextlib
 import ssl
@@ -10,7 +10,7 @@ import aiohttp
 import uvicorn
 
 from clusters import new_pods
-from measuring import Row, by_turns, rates
+from measuring import Row, best_times, throughput_row
 from shoal.apiserver.credentials import Credentials
 from shoal.apiserver.http.server import listening, serving
 from shoal.cluster.resources import PODS
@@ -20,7 +20,7 @@ _Message = MutableMapping[str, Any]
 
 
 async def listing(place: Path, count: int) -> Row:
-    """All pods in one list, received and not looked at."""
+    """List all pods at once; the response is received and not decoded."""
     credentials = Credentials(place)
     trust = ssl.create_default_context(cafile=credentials.authority)
     headers = {"Authorization": f"Bearer {credentials.token}"}
@@ -35,10 +35,10 @@ async def listing(place: Path, count: int) -> Row:
         text = await _get(session, url + PODS.path())
         async with _sending(text, credentials) as bare:
             assert await _get(session, bare) == text
-            taken, floor = await by_turns(
+            taken, floor = await best_times(
                 lambda: _get(session, url + PODS.path()), lambda: _get(session, bare)
             )
-    return rates(count, taken, floor, "pods", "")
+    return throughput_row(count, taken, floor, "pods", "")
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> bytes:
@@ -49,7 +49,7 @@ async def _get(session: aiohttp.ClientSession, url: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def _sending(text: bytes, credentials: Credentials) -> AsyncIterator[str]:
-    """A server that sends this text, whatever it is asked."""
+    """A server that sends this text in response to every request."""
 
     async def send_text(
         _: _Message, __: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]

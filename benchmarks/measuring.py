@@ -1,15 +1,15 @@
-"""How things are measured that take turns with their floor."""
+"""Measurement of functions side by side with their floor: the least that the same work can cost."""
 
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-TURNS = 5
-"""How often each side has its turn."""
+ROUNDS = 5
+"""How many times each function is measured; the best time counts."""
 
 
 class Row(NamedTuple):
-    """A line of a table: what was measured, the floor beside it, their ratio, and what it should be."""
+    """A row of a table: the measured value, the floor beside it, their ratio, and the goal of the ratio."""
 
     measured: str
     floor: str
@@ -17,18 +17,18 @@ class Row(NamedTuple):
     goal: str
 
 
-async def by_turns(*sides: Callable[[], Awaitable[object]]) -> list[float]:
-    """The least wall time of each side, which take turns: noise of the machine hits all alike."""
-    best = [float("inf")] * len(sides)
-    for _ in range(TURNS):
-        for i, side in enumerate(sides):
+async def best_times(*functions: Callable[[], Awaitable[object]]) -> list[float]:
+    """The least wall time of each function; they run alternately, so that noise affects all alike."""
+    best = [float("inf")] * len(functions)
+    for _ in range(ROUNDS):
+        for i, function in enumerate(functions):
             start = time.perf_counter()
-            await side()
+            await function()
             best[i] = min(best[i], time.perf_counter() - start)
     return best
 
 
-def rates(count: int, taken: float, floor: float, unit: str, goal: str) -> Row:
-    """A row about how many of something are done in a second; the ratio is ours to the floor's."""
-    ours, theirs = count / taken, count / floor
-    return Row(f"{ours:,.0f} {unit}/s", f"{theirs:,.0f} {unit}/s", f"{ours / theirs:.2f}", goal)
+def throughput_row(count: int, seconds: float, floor_seconds: float, unit: str, goal: str) -> Row:
+    """A row about operations per second; the ratio is that of the measured rate to the floor's."""
+    rate, floor_rate = count / seconds, count / floor_seconds
+    return Row(f"{rate:,.0f} {unit}/s", f"{floor_rate:,.0f} {unit}/s", f"{rate / floor_rate:.2f}", goal)

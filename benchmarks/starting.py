@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daemons import BIN, ENVIRONMENT, daemon
-from measuring import TURNS, Row
+from measuring import ROUNDS, Row
 
 _IMPORTS = """
 import asyncio, click, cryptography.x509, msgspec, numpy, prometheus_client, sqlite3, sys, uvloop, yaml
@@ -34,7 +34,7 @@ def get_until_request(directory: Path) -> Row:
 
 def _best_times(*functions: Callable[[], float]) -> list[float]:
     """The shortest time that each function returns, in seconds; they alternate."""
-    rounds = [[function() for function in functions] for _ in range(TURNS)]
+    rounds = [[function() for function in functions] for _ in range(ROUNDS)]
     return [min(taken) for taken in zip(*rounds, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Durable writes: the embedded store beside a loop that only inserts the same bytes into SQLite."""
+"""Durable writes: the embedded store, compared with a loop that inserts the same bytes into SQLite."""
 
 import asyncio
 import itertools
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from clusters import Raw, new_pods
-from measuring import Row, by_turns, rates
+from measuring import Row, best_times, throughput_row
 from shoal.apiserver.registry.registry import Registry
 from shoal.cluster.resources import PODS
 from shoal.embedded.store import open_home
@@ -18,7 +18,7 @@ _TABLE = "CREATE TABLE records (version INTEGER PRIMARY KEY, namespace TEXT, nam
 
 
 async def writes(place: Path, count: int, *, writers: int, at_once: int = 1) -> Row:
-    """So many pods created by writers who each wait for one to be safe before they send the next.
+    """Create pods with concurrent writers; each waits for the commit before its next create.
 
     The bare loop commits `at_once` inserts at a time.
     """
@@ -27,12 +27,12 @@ async def writes(place: Path, count: int, *, writers: int, at_once: int = 1) -> 
     async with open_home(place / "home") as home:
         (first,) = new_pods([next(numbers)])
         kept = msgspec.json.encode(await home.create(PODS, first))
-        taken, floor = await by_turns(
+        taken, floor = await best_times(
             lambda: _create(home, [*new_pods(itertools.islice(numbers, count))], writers),
             lambda: _insert(bare, [kept] * count, at_once),
         )
     bare.close()
-    return rates(count, taken, floor, "writes", "≥ 0.5")
+    return throughput_row(count, taken, floor, "writes", "≥ 0.5")
 
 
 async def _create(home: Registry, pods: Sequence[Raw], writers: int) -> None:

@@ -1,4 +1,4 @@
-"""The engine and the slow, obvious reference say the same of thousands of small random worlds."""
+"""The engine and the reference scheduler give the same plans for thousands of small random worlds."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -17,7 +17,7 @@ from tests.test_cases_pools import CASES as POOL_CASES
 from tests.test_cases_tyjob import CASES as TYJOB_CASES
 from tests.worlds import World, elastic_worlds, puzzles, shared_worlds, worlds
 
-WORLDS_A_PART = 400
+WORLDS_PER_PART = 400
 PARTS = [
     (kind, part, cycles)
     for kind, parts, cycles in (
@@ -30,13 +30,13 @@ PARTS = [
     )
     for part in range(parts)
 ]
-SAID = ("state", "pool", "priority", "jobPriority", "position", "min", "max", "current", "target")
-PLACED = ("pod", "job", "role", "node", "pool", "home", "borrowed")
-WHERE = ("allocation", "nominated")
+VERDICT_FIELDS = ("state", "pool", "priority", "jobPriority", "position", "min", "max", "current", "target")
+PLACEMENT_FIELDS = ("pod", "job", "role", "node", "pool", "home", "borrowed")
+NODE_FIELDS = ("allocation", "nominated")
 CASES = (
     TYJOB_CASES
     | OTHER_CASES
-    | {f"lending: {name}": case for name, case in POOL_CASES.items()}
+    | {f"pools: {name}": case for name, case in POOL_CASES.items()}
     | {f"elastic: {name}": case for name, case in ELASTIC_CASES.items()}
 )
 
@@ -47,19 +47,19 @@ def test_engine_and_reference_agree(
 ) -> None:
     @seed(part)
     @settings(
-        max_examples=WORLDS_A_PART,
+        max_examples=WORLDS_PER_PART,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # two planners make shrinking slow, and the worlds are small as they are
+        phases=[Phase.generate],  # shrinking two planners is slow, and the worlds are small anyway
         suppress_health_check=[HealthCheck.too_slow],
     )
     @given(kind())
     def agree(world: World) -> None:
         engine = plan(world.objects, config=world.config, now=world.now, cycles=cycles)
         expected = reference.plan(world.objects, world.config, world.now, cycles=cycles)
-        assert decided(engine) == decided(expected)
+        assert decisions(engine) == decisions(expected)
         assert verdicts(engine) == verdicts(expected)
-        assert ended(engine) == ended(expected)
+        assert convergence(engine) == convergence(expected)
         assert shares(engine) == pytest.approx(shares(expected), abs=1e-3)
 
     agree()
@@ -71,10 +71,10 @@ def test_reference_satisfies_the_cases(case: Case) -> None:
     check(case, answer, messages=False)
 
 
-def decided(answer: Object) -> dict[str, Any]:
-    """Placements in the order of the workloads, and evictions; the order within one workload is free."""
+def decisions(answer: Object) -> dict[str, Any]:
+    """Placements in the order of workloads, and evictions; the order within one workload may differ."""
     by_job = [
-        sorted(tuple(p[key] for key in PLACED) for p in placed)
+        sorted(tuple(p[key] for key in PLACEMENT_FIELDS) for p in placed)
         for _, placed in groupby(answer["placements"], key=lambda p: str(p["job"]))
     ]
     evicted = [(e["pod"], e["job"], e["node"], e["reason"], e.get("for")) for e in answer["evictions"]]
@@ -83,12 +83,12 @@ def decided(answer: Object) -> dict[str, Any]:
 
 def verdicts(answer: Object) -> dict[str, Object]:
     return {
-        job["job"]: {key: job[key] for key in SAID + WHERE} | {"reasons": sorted(codes(job))}
+        job["job"]: {key: job[key] for key in VERDICT_FIELDS + NODE_FIELDS} | {"reasons": sorted(codes(job))}
         for job in answer["jobs"]
     }
 
 
-def ended(answer: Object) -> tuple[int, bool]:
+def convergence(answer: Object) -> tuple[int, bool]:
     return answer["cycles"], answer["stable"]
 
 

@@ -1,4 +1,4 @@
-"""Corners in which plans were once wrong, or easily could be: rows of one table."""
+"""Corner cases in which plans were once wrong, or easily could be, as one table."""
 
 import pytest
 
@@ -34,27 +34,27 @@ SPREAD = {
 }
 
 
-def silent(name: str, cpu: int = 10) -> Object:
-    made = node(name, cpu=cpu)
+def unreachable_node(name: str, cpu: int = 10) -> Object:
+    built = node(name, cpu=cpu)
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": NOON}
-    return made | {"status": made["status"] | {"conditions": [condition]}}
+    return built | {"status": built["status"] | {"conditions": [condition]}}
 
 
-def ranked(name: str, rank: int, phase: str = "Running") -> Object:
+def ranked_pod(name: str, rank: int, phase: str = "Running") -> Object:
     labels = {"diengine/rank": str(rank)}
     return pod(name, cpu=1, node="n1", owner=owner("DIJob", "d"), labels=labels, phase=phase)
 
 
-def owned_twice(name: str) -> Object:
-    made = pod(name, cpu=1, node="n1", owner=owner("TYJob", "a"))
-    made["metadata"]["ownerReferences"].insert(
+def pod_with_two_owners(name: str) -> Object:
+    built = pod(name, cpu=1, node="n1", owner=owner("TYJob", "a"))
+    built["metadata"]["ownerReferences"].insert(
         0, {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}
     )
-    return made
+    return built
 
 
 CASES = {
-    "room that was kept but can no longer become free blocks nobody": Case(
+    "a reservation that can no longer become free blocks no other workload": Case(
         objects=[
             node("n1", cpu=4),
             priority_class("high", 10),
@@ -81,12 +81,12 @@ CASES = {
         jobs={"Gang/default/g": {"state": "Unscheduled", "current": 2, "reasons": ["NoRoom"]}},
         says={"Gang/default/g": ["2 of 3 pods exist"]},
     ),
-    "what a gang waits for says nothing about a loose pod of the same shape": Case(
+    "the failure of a gang is not reused for a loose pod of the same shape": Case(
         objects=[node("n1", cpu=4), pod("a", cpu=100, gang="g", gang_min=2), pod("z", cpu=100)],
         placed={},
         jobs={"Pod/default/z": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
     ),
-    "the rest of a job keeps away from its nominated pods": Case(
+    "the rest of a job respects anti-affinity to its nominated pods": Case(
         objects=[
             *(node(name, cpu=cpus, memory=100) for name, cpus in (("n1", 100), ("n2", 100), ("n3", 4))),
             tyjob(
@@ -100,9 +100,9 @@ CASES = {
         ],
         placed={"a-leader": "n1", "a-w-0": "n2", "a-w-1": "n3"},
     ),
-    "an allocation on a lost node is no place": Case(
+    "an allocation on a lost node is ignored": Case(
         objects=[
-            silent("n1"),
+            unreachable_node("n1"),
             node("n2"),
             tyjob(
                 "a",
@@ -114,8 +114,13 @@ CASES = {
         placed={"a-leader": "n2", "a-w-0": "n2"},
         now=ONE,
     ),
-    "a node that has just fallen silent keeps its pods": Case(
-        objects=[silent("n1", cpu=4), node("n2", cpu=4), pod("p", cpu=4, node="n1"), pod("q", cpu=4)],
+    "a node that has just stopped reporting keeps its pods": Case(
+        objects=[
+            unreachable_node("n1", cpu=4),
+            node("n2", cpu=4),
+            pod("p", cpu=4, node="n1"),
+            pod("q", cpu=4),
+        ],
         placed={"q": "n2"},
         jobs={"Pod/default/p": {"state": "ScheduledSucceed"}},
         now="2026-01-01T12:00:30Z",
@@ -129,21 +134,21 @@ CASES = {
         ],
         placed={"new": "n2"},
     ),
-    "a failed pod of an earlier generation does not stand for its rank": Case(
+    "a failed pod of an earlier generation does not count as its rank": Case(
         objects=[
             node("n1"),
             dijob("d", SMALL, status={"generation": 10, "replicas": 1}),
-            ranked("d-9-0", 0, phase="Failed"),
-            ranked("d-10-0", 0),
+            ranked_pod("d-9-0", 0, phase="Failed"),
+            ranked_pod("d-10-0", 0),
         ],
         placed={},
         jobs={"DIJob/default/d": {"state": "ScheduledSucceed", "allocation": {"d-10-0": "n1"}}},
     ),
-    "a rank that is made again has the name of its generation": Case(
+    "a recreated rank has the name of its generation": Case(
         objects=[
             node("n1"),
             dijob("d", SMALL, status={"generation": 1, "replicas": 1}),
-            ranked("d-0-0", 0, phase="Failed"),
+            ranked_pod("d-0-0", 0, phase="Failed"),
         ],
         placed={"d-1-0": "n1"},
     ),
@@ -151,11 +156,11 @@ CASES = {
         objects=[
             node("n1"),
             dijob("d", SMALL, replicas=(2, 2)),
-            ranked("d-0-0", 0, phase="Succeeded"),
+            ranked_pod("d-0-0", 0, phase="Succeeded"),
         ],
         placed={"d-0-1": "n1"},
     ),
-    "two jobs that want a pod of one name: the elder gets it": Case(
+    "two jobs with the same pod name: the older one gets it": Case(
         objects=[
             node("n1"),
             tyjob("a-b", leader=SMALL, workers={"c": (1, SMALL)}, created=ONE),
@@ -164,7 +169,7 @@ CASES = {
         placed={"a-leader": "n1", "a-b-c-0": "n1"},
         jobs={"TYJob/default/a-b": {"state": "Unscheduled", "reasons": ["NameTaken"]}},
     ),
-    "an index whose pod failed is made again": Case(
+    "an index whose pod failed is created again": Case(
         objects=[
             node("n1"),
             batch_job("b", SMALL, parallelism=2, completions=2, indexed=True),
@@ -177,7 +182,7 @@ CASES = {
         ],
         placed={"b-0": "n1", "b-1": "n1"},
     ),
-    "an elastic job's share counts its minimum, not pods that only wait": Case(
+    "the share of an elastic job counts its minimum, not pods that only wait": Case(
         objects=[
             node("n1", cpu=10),
             trainingjob("t", trainer={"cpu": 1}, trainers=(1, 5), master={"cpu": 20}),
@@ -186,14 +191,14 @@ CASES = {
         placed={},
         jobs={"TrainingJob/default/t": {"share": 2.1, "state": "ScheduledFailed"}},
     ),
-    "a bad gang-min on a pod of no gang holds nothing up": Case(
+    "an invalid gang-min on a pod without a gang is ignored": Case(
         objects=[
             node("n1"),
             pod("p") | {"metadata": {"name": "p", "annotations": {"shoal.io/gang-min": "many"}}},
         ],
         placed={"p": "n1"},
     ),
-    "a bad gang-min in a gang is told": Case(
+    "an invalid gang-min in a gang is reported": Case(
         objects=[
             node("n1"),
             pod("p")
@@ -203,7 +208,7 @@ CASES = {
         jobs={"Gang/default/g": {"reasons": ["Held"]}},
         says={"Gang/default/g": ["shoal.io/gang-min"]},
     ),
-    "pods that ask for more than numbers can hold just never fit": Case(
+    "pods with requests above the number range never fit": Case(
         objects=[
             node("n1"),
             pod(
@@ -228,23 +233,23 @@ CASES = {
         placed={"g1": "n1", "g2": "n1"},
         jobs={"Gang/default/g": {"priority": 1000}},
     ),
-    "the owner that controls a pod is the one that counts": Case(
+    "the controller reference decides on the owner of a pod": Case(
         objects=[
             node("n1"),
             tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}),
-            owned_twice("a-leader"),
+            pod_with_two_owners("a-leader"),
         ],
         placed={"a-w-0": "n1"},
         jobs={"TYJob/default/a": {"allocation": {"a-leader": "n1", "a-w-0": "n1"}}},
     ),
-    "GPUs under two names are counted once, whichever stands first": Case(
+    "GPUs under two names are counted once, in any order": Case(
         objects=[
             node("n1", gpu=2, more={"alpha.kubernetes.io/nvidia-gpu": 0}),
             pod("p", gpu=2),
         ],
         placed={"p": "n1"},
     ),
-    "what can never run together is not blamed on one pod": Case(
+    "a gang that can never run together does not blame a single pod": Case(
         objects=[
             node("n1", cpu=3),
             node("n2", cpu=3),
@@ -262,33 +267,33 @@ def test_case(case: Case) -> None:
     check(case, plan(list(case.objects), config=case.config, cycles=case.cycles, now=case.now))
 
 
-def test_figures_are_exact_however_large() -> None:
+def test_pool_usage_is_exact_for_large_amounts() -> None:
     workers = tyjob("t", leader=SMALL, workers={"w": (16384, template(memory="1Pi"))})
     (pool,) = plan([node("n1"), workers])["pools"]
     assert pool["pending"]["memory"] == "16Ei"
     assert pool["pendingPods"] == 16385
 
 
-def test_pods_of_other_schedulers_are_the_systems_even_if_a_job_of_ours_made_them() -> None:
+def test_pods_of_other_schedulers_count_as_system_even_if_owned_by_our_job() -> None:
     job = dijob("d", template(cpu=1, scheduler="default-scheduler"))
-    theirs = pod("d-0-0", cpu=1, node="n1", scheduler="default-scheduler", owner=owner("DIJob", "d"))
-    answer = plan([node("n1"), job, theirs])
+    foreign_pod = pod("d-0-0", cpu=1, node="n1", scheduler="default-scheduler", owner=owner("DIJob", "d"))
+    answer = plan([node("n1"), job, foreign_pod])
     assert answer["jobs"] == []
     assert answer["pools"][0]["system"]["cpu"] == "1"
 
 
-def test_the_newest_time_is_now_wherever_it_stands() -> None:
-    """A node that fell silent at noon is lost once anything tells of a later time."""
+def test_now_is_the_newest_timestamp_of_any_object() -> None:
+    """A node that stopped reporting at noon is lost once any object has a later timestamp."""
     newer = pod("q", node="n2")
     newer["status"] |= {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ONE}]}
-    objects = [silent("n1"), node("n2"), pod("p", node="n1")]
+    objects = [unreachable_node("n1"), node("n2"), pod("p", node="n1")]
     assert [job["job"] for job in plan(objects)["jobs"]] == ["Pod/default/p"]
     assert [job["job"] for job in plan([*objects, newer])["jobs"]] == ["Pod/default/q"]
 
 
 @pytest.mark.parametrize("now", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-def test_no_time_is_too_strange(now: str) -> None:
+def test_extreme_timestamps_are_accepted(now: str) -> None:
     job = tyjob(
         "t", leader=SMALL, workers={"w": (1, template(cpu=99))}, status={"allocations": {"t-leader": "n2"}}
     )
-    assert plan([silent("n1"), node("n2"), job], now=now, cycles=3)["jobs"]
+    assert plan([unreachable_node("n1"), node("n2"), job], now=now, cycles=3)["jobs"]

@@ -1,5 +1,7 @@
-"""The cases of spec/trainingjob.md that a plan can show (9 is a simulation), 26 of pools.md, and elastic
-sizes in general: growth, load, cooldown, extras as victims, rebalancing, parameter servers that scale.
+"""The cases of spec/trainingjob.md that a plan can show (9 is a simulation), and 26 of pools.md.
+
+Also elastic sizes in general: growth, load, cooldown, surplus as victims, rebalancing, scaling parameter
+servers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,11 +32,11 @@ from tests.support import plan
 
 EARLY, LATE = "2024-05-01T00:00:00Z", "2024-05-01T00:01:00Z"
 NOW = "2024-05-01T01:00:00Z"
-JUST_NOW, HALF_A_MINUTE_AGO = "2024-05-01T00:59:50Z", "2024-05-01T00:59:30Z"
+JUST_NOW, THIRTY_SECONDS_AGO = "2024-05-01T00:59:50Z", "2024-05-01T00:59:30Z"
 A, B = open_pool("a"), open_pool("b")
 LOW, HIGH = priority_class("low", -5), priority_class("high", 100)
 FULL_LOAD: Object = {"maxLoad": 1}
-STILL: Object = {"maxLoad": 1, "rebalance": False}
+NO_REBALANCING: Object = {"maxLoad": 1, "rebalance": False}
 
 
 def trainers(
@@ -46,45 +48,45 @@ def trainers(
     memory: Amount = 0,
     gpu: Amount = 0,
     labels: dict[str, str] | None = None,
-    changed: str | None = None,
+    resized_at: str | None = None,
     status: Object | None = None,
-    **job: Any,  # noqa: ANN401 - what trainingjob() takes
+    **job: Any,  # noqa: ANN401 - arguments of trainingjob()
 ) -> list[Object]:
-    """A TrainingJob (min, max) and its running trainers: the node of each index, None where one lacks."""
-    status = dict(status or {}) | (_record(changed) if changed else {})
+    """A TrainingJob (min, max) and its running trainers: the node of each index, None if it is missing."""
+    status = dict(status or {}) | (_record(resized_at) if resized_at else {})
     shape = template(cpu=cpu, memory=memory, gpu=gpu, labels=labels)
-    asked = resources(cpu, memory, gpu)
+    requests = resources(cpu, memory, gpu)
     return [
-        trainingjob(name, trainer=asked, trainers=sizes, status=status, **job),
+        trainingjob(name, trainer=requests, trainers=sizes, status=status, **job),
         *(
-            pod_of(f"{name}-trainer-{i}", shape, node=where, of=owner("TrainingJob", name))
-            for i, where in enumerate(on)
-            if where
+            pod_of(f"{name}-trainer-{i}", shape, node=on_node, of=owner("TrainingJob", name))
+            for i, on_node in enumerate(on)
+            if on_node
         ),
     ]
 
 
-def ranks(
+def replicas_of(
     name: str,
     sizes: tuple[int, int],
     on: Sequence[str | None] = (),
     *,
     requested: int | None = None,
-    changed: str | None = None,
+    resized_at: str | None = None,
     shape: Object | None = None,
-    **job: Any,  # noqa: ANN401 - what dijob() takes
+    **job: Any,  # noqa: ANN401 - arguments of dijob()
 ) -> list[Object]:
-    """A preemptible DIJob (min, max) of 1-CPU replicas, and those that run."""
+    """A preemptible DIJob (min, max) of 1-CPU replicas, and its running ones."""
     status = {} if requested is None else {"requestedReplicas": requested}
-    status |= _record(changed) if changed else {}
+    status |= _record(resized_at) if resized_at else {}
     shape = shape or template(cpu=1)
-    made = [dijob(name, shape, replicas=sizes, preemptible=True, status=status, **job)]
-    for rank, where in enumerate(on):
-        if where:
-            one = pod_of(f"{name}-0-{rank}", shape, node=where, of=owner("DIJob", name))
+    objects = [dijob(name, shape, replicas=sizes, preemptible=True, status=status, **job)]
+    for rank, on_node in enumerate(on):
+        if on_node:
+            one = pod_of(f"{name}-0-{rank}", shape, node=on_node, of=owner("DIJob", name))
             one["metadata"]["labels"] = {"diengine/rank": str(rank)}
-            made.append(one)
-    return made
+            objects.append(one)
+    return objects
 
 
 def _record(time: str) -> Object:
@@ -93,23 +95,25 @@ def _record(time: str) -> Object:
 
 def servers(name: str, on: Sequence[str]) -> list[Object]:
     return [
-        pod_of(f"{name}-pserver-{i}", template(cpu=1), node=where, of=owner("TrainingJob", name))
-        for i, where in enumerate(on)
+        pod_of(f"{name}-pserver-{i}", template(cpu=1), node=on_node, of=owner("TrainingJob", name))
+        for i, on_node in enumerate(on)
     ]
 
 
-def new(name: str, indices: Iterable[int], where: str = "n1") -> dict[str, str]:
+def new_trainers(name: str, indices: Iterable[int], on_node: str = "n1") -> dict[str, str]:
     """Trainers with these indices, on one node."""
-    return {f"{name}-trainer-{i}": where for i in indices}
+    return {f"{name}-trainer-{i}": on_node for i in indices}
 
 
-def shrunk(name: str, indices: Iterable[int]) -> dict[str, str]:
+def shrunk_trainers(name: str, indices: Iterable[int]) -> dict[str, str]:
     return {f"{name}-trainer-{i}": "Shrunk" for i in indices}
 
 
-def theirs(name: str, *, cpu: Amount = 1, gpu: Amount = 0, on: str = "n1", leaves: bool = False) -> Object:
-    """A pod of another scheduler, which nothing moves."""
-    return pod(name, cpu=cpu, gpu=gpu, node=on, scheduler="other", terminating=leaves)
+def foreign_pod(
+    name: str, *, cpu: Amount = 1, gpu: Amount = 0, on: str = "n1", terminating: bool = False
+) -> Object:
+    """A pod of another scheduler, which is never evicted."""
+    return pod(name, cpu=cpu, gpu=gpu, node=on, scheduler="other", terminating=terminating)
 
 
 def in_pool(pool: str, name: str, cpu: Amount = 4) -> Object:
@@ -132,7 +136,7 @@ SPEC = {
             *trainers("b", (1, 2), ["n1"]),
             *trainers("c", (1, 2), ["n1", "n1"]),
         ],
-        placed=new("b", [1]) | new("a", [2]),
+        placed=new_trainers("b", [1]) | new_trainers("a", [2]),
         order=["TrainingJob/default/b", "TrainingJob/default/a"],
         config=FULL_LOAD,
     ),
@@ -145,7 +149,7 @@ SPEC = {
             *trainers("c", (1, 10), ["n1", "n1"]),
             *trainers("d", (1, 1), ["n1"]),
         ],
-        placed=new("b", [2, 3]) | new("c", [2]),
+        placed=new_trainers("b", [2, 3]) | new_trainers("c", [2]),
         order=["TrainingJob/default/b", "TrainingJob/default/c"],
         config=FULL_LOAD,
     ),
@@ -175,17 +179,17 @@ SPEC = {
     "4: one GPU is left of ten: it grows by exactly one, and stays": Case(
         objects=[
             node("n1", gpu=10),
-            theirs("x", gpu=8),
+            foreign_pod("x", gpu=8),
             *trainers("a", (1, 3), ["n1"], gpu=1),
         ],
         cycles=10,
-        placed=new("a", [1]),
+        placed=new_trainers("a", [1]),
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 2, "reasons": []}},
     ),
     "5: a job without GPUs is not shrunk where GPUs are short": Case(
         objects=[
             node("n1", cpu=5, gpu=2),
-            theirs("x", gpu=1),
+            foreign_pod("x", gpu=1),
             *trainers("a", (1, 3), ["n1"] * 3),
             pod("p", cpu=1, gpu=2),
         ],
@@ -198,7 +202,7 @@ SPEC = {
             *trainers("a", (2, 60), ["n1"] * 2),
             *trainers("b", (2, 60), ["n1"] * 30),
         ],
-        placed=new("a", range(2, 48)) | new("b", range(30, 48)),
+        placed=new_trainers("a", range(2, 48)) | new_trainers("b", range(30, 48)),
         jobs={"TrainingJob/default/a": {"target": 48}, "TrainingJob/default/b": {"target": 48}},
         config=FULL_LOAD,
     ),
@@ -208,7 +212,7 @@ SPEC = {
             *trainers("a", (2, 60), ["n1"] * 2),
             *trainers("b", (2, 60), ["n1"] * 30),
         ],
-        placed=new("a", range(2, 47)) | new("b", range(30, 46)),
+        placed=new_trainers("a", range(2, 47)) | new_trainers("b", range(30, 46)),
     ),
     "with 32 free GPUs jobs at 2 and at 30 end at 32 and 32": Case(
         objects=[
@@ -217,10 +221,10 @@ SPEC = {
             *trainers("b", (2, 60), ["n1"] * 30, gpu=1),
         ],
         cycles=5,
-        placed=new("a", range(2, 32)) | new("b", range(30, 32)),
+        placed=new_trainers("a", range(2, 32)) | new_trainers("b", range(30, 32)),
         jobs={"TrainingJob/default/a": {"target": 32}, "TrainingJob/default/b": {"target": 32}},
     ),
-    "7: twelve are taken from the most fulfilled, none from the others": Case(
+    "7: twelve are reclaimed from the most fulfilled, none from the others": Case(
         objects=[
             node("n1", cpu=460),
             *trainers("a", (2, 60), ["n1"] * 60, cpu=5),
@@ -229,12 +233,12 @@ SPEC = {
             *trainers("n", (12, 12), cpu=5),
         ],
         placed={},
-        evicted=shrunk("a", range(48, 60)),
+        evicted=shrunk_trainers("a", range(48, 60)),
         evicted_for={"a-trainer-48": "TrainingJob/default/n"},
         jobs={
             "TrainingJob/default/n": {
                 "state": "Unscheduled",
-                "nominated": new("n", range(12)),
+                "nominated": new_trainers("n", range(12)),
                 "target": 12,
                 "position": 1,
                 "reasons": ["WaitingForRoom"],
@@ -249,7 +253,7 @@ SPEC = {
             "TrainingJob/default/b": {"target": 30, "reasons": []},
         },
     ),
-    "7: and the newcomer runs in the next cycle": Case(
+    "7: the new job runs in the next cycle": Case(
         objects=[
             node("n1", cpu=460),
             *trainers("a", (2, 60), ["n1"] * 60, cpu=5),
@@ -258,12 +262,12 @@ SPEC = {
             *trainers("n", (12, 12), cpu=5),
         ],
         cycles=2,
-        placed=new("n", range(12)),
-        evicted=shrunk("a", range(48, 60)),
+        placed=new_trainers("n", range(12)),
+        evicted=shrunk_trainers("a", range(48, 60)),
         jobs={"TrainingJob/default/n": {"state": "ScheduledSucceed"}},
         config={"rebalance": False},
     ),
-    "8: what would not suffice is not taken: a GPU job waits": Case(
+    "8: nothing is reclaimed if it would not suffice: a GPU job waits": Case(
         objects=[
             node("n1", cpu=10, gpu=4),
             *trainers("a", (2, 4), ["n1"] * 4, gpu=1),
@@ -275,7 +279,7 @@ SPEC = {
             "TrainingJob/default/a": {"target": 4, "reasons": []},
         },
     ),
-    "8: the pods of a CPU job are made all the same": Case(
+    "8: the pods of a CPU job are created anyway": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (2, 4), ["n1"] * 4),
@@ -290,7 +294,7 @@ SPEC = {
 # --- growth ------------------------------------------------------------------------------------------------
 
 GROWTH = {
-    "growth comes after everybody's minimum": Case(
+    "growth comes after all minimums": Case(
         objects=[
             node("n1", cpu=2),
             trainingjob("a", trainer=resources(1), trainers=(1, 4), created=EARLY),
@@ -299,9 +303,9 @@ GROWTH = {
         placed={"a-trainer-0": "n1", "p": "n1"},
         config=FULL_LOAD,
     ),
-    "what just started grows in the same cycle": Case(
+    "a job that just started grows in the same cycle": Case(
         objects=[node("n1", cpu=3), trainingjob("a", trainer=resources(1), trainers=(1, 4))],
-        placed=new("a", range(3)),
+        placed=new_trainers("a", range(3)),
         jobs={"TrainingJob/default/a": {"current": 0, "target": 3, "min": 1, "max": 4, "reasons": []}},
         config=FULL_LOAD,
     ),
@@ -311,7 +315,7 @@ GROWTH = {
             *trainers("x", (1, 3), ["n1", "n1"], pool="a"),
             *trainers("y", (1, 3), ["n2"], pool="b"),
         ],
-        placed=new("y", [1], "n2") | new("x", [2]),
+        placed=new_trainers("y", [1], "n2") | new_trainers("x", [2]),
         order=["TrainingJob/default/y", "TrainingJob/default/x"],
         config=FULL_LOAD,
     ),
@@ -330,11 +334,11 @@ GROWTH = {
             trainingjob("x", trainer=resources(1), trainers=(2, 4), pool="a"),
         ],
         cycles=3,
-        placed=new("x", range(2), "n2"),
+        placed=new_trainers("x", range(2), "n2"),
         borrowed=["x-trainer-0", "x-trainer-1"],
         config=FULL_LOAD,
     ),
-    "one that stands partly elsewhere does not grow": Case(
+    "a job that runs partly in another pool does not grow": Case(
         objects=[
             *(A, B, in_pool("a", "n1"), in_pool("b", "n2")),
             *trainers("x", (1, 4), ["n1", "n2"], pool="a"),
@@ -342,7 +346,7 @@ GROWTH = {
         placed={},
         config=FULL_LOAD,
     ),
-    "totals alone do not count": Case(
+    "total free room is not enough: each instance needs a node": Case(
         objects=[
             *(node("n1", cpu=3), node("n2", cpu=1)),
             *trainers("a", (1, 2), ["n1"], cpu=2),
@@ -350,26 +354,26 @@ GROWTH = {
         placed={},
         config=FULL_LOAD,
     ),
-    "who does not fit is passed over": Case(
+    "a job that does not fit is skipped": Case(
         objects=[
             node("n1", cpu=6),
             *trainers("a", (1, 4), ["n1"], cpu=2),
             *trainers("b", (1, 4), ["n1"] * 3),
         ],
-        placed=new("b", [3]),
-        config=STILL,
+        placed=new_trainers("b", [3]),
+        config=NO_REBALANCING,
     ),
     "the lowest free index": Case(
         objects=[node("n1", cpu=4), *trainers("a", (1, 4), ["n1", None, "n1"])],
-        placed=new("a", [1, 3]),
+        placed=new_trainers("a", [1, 3]),
         config=FULL_LOAD,
     ),
     "the lowest free rank": Case(
-        objects=[node("n1", cpu=4), *ranks("d", (1, 4), ["n1", None, "n1"])],
+        objects=[node("n1", cpu=4), *replicas_of("d", (1, 4), ["n1", None, "n1"])],
         placed={"d-0-1": "n1", "d-0-3": "n1"},
         config=FULL_LOAD,
     ),
-    "one that is done counts": Case(
+    "a finished instance counts": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 3), [None, "n1"]),
@@ -377,21 +381,21 @@ GROWTH = {
                 "a-trainer-0", template(cpu=1), node="n1", phase="Succeeded", of=owner("TrainingJob", "a")
             ),
         ],
-        placed=new("a", [2]),
+        placed=new_trainers("a", [2]),
         jobs={"TrainingJob/default/a": {"current": 1, "target": 2}},
         config=FULL_LOAD,
     ),
-    "one that leaves does not count, and holds its room": Case(
+    "a terminating instance does not count, and holds its room": Case(
         objects=[
             node("n1", cpu=3),
             *trainers("a", (1, 3), ["n1"]),
             pod_of("a-trainer-1", template(cpu=1), node="n1", terminating=True, of=owner("TrainingJob", "a")),
         ],
-        placed=new("a", [1]),
+        placed=new_trainers("a", [1]),
         jobs={"TrainingJob/default/a": {"current": 1, "target": 2}},
         config=FULL_LOAD,
     ),
-    "no growth onto somebody else's name": Case(
+    "no growth onto a pod name of another owner": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 3), ["n1"]),
@@ -404,12 +408,12 @@ GROWTH = {
     "new instances go by BinPack": Case(
         objects=[
             *(node("n1", cpu=4), node("n2", cpu=4)),
-            *(theirs("x", cpu=2, on="n2"), *trainers("a", (1, 4), ["n1"])),
+            *(foreign_pod("x", cpu=2, on="n2"), *trainers("a", (1, 4), ["n1"])),
         ],
-        placed=new("a", [1, 2], "n2") | new("a", [3]),
+        placed=new_trainers("a", [1, 2], "n2") | new_trainers("a", [3]),
         config=FULL_LOAD,
     ),
-    "a cordoned node takes nobody": Case(
+    "a cordoned node takes no instance": Case(
         objects=[
             *(node("n1", cpu=1), node("n2", cpu=4, unschedulable=True)),
             *trainers("a", (1, 4), ["n1"]),
@@ -417,11 +421,11 @@ GROWTH = {
         placed={},
         config=FULL_LOAD,
     ),
-    "nobody grows into room that is kept": Case(
+    "no job grows into reserved room": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 4), ["n1"]),
-            theirs("x", leaves=True),
+            foreign_pod("x", terminating=True),
             pod("p", cpu=3),
         ],
         placed={},
@@ -438,24 +442,24 @@ GROWTH = {
         config=FULL_LOAD,
     ),
     "a suspended job does not grow": Case(
-        objects=[node("n1", cpu=4), *ranks("d", (1, 4), ["n1"], suspend=True)],
+        objects=[node("n1", cpu=4), *replicas_of("d", (1, 4), ["n1"], suspend=True)],
         placed={},
         jobs={"DIJob/default/d": {"reasons": ["Held"], "target": 1}},
         config=FULL_LOAD,
     ),
-    "a DIJob may start from nothing": Case(
-        objects=[node("n1", cpu=2), *ranks("d", (0, 4))],
+    "a DIJob may start with no replica": Case(
+        objects=[node("n1", cpu=2), *replicas_of("d", (0, 4))],
         placed={"d-0-0": "n1", "d-0-1": "n1"},
         jobs={"DIJob/default/d": {"min": 0, "max": 4, "current": 0, "target": 2, "reasons": []}},
         config=FULL_LOAD,
     ),
-    "and is content with nothing": Case(
-        objects=[node("n1", cpu=1), theirs("x"), *ranks("d", (0, 4))],
+    "a DIJob with minimum 0 is scheduled without a replica": Case(
+        objects=[node("n1", cpu=1), foreign_pod("x"), *replicas_of("d", (0, 4))],
         placed={},
         jobs={"DIJob/default/d": {"state": "ScheduledSucceed", "target": 0, "position": None}},
         config=FULL_LOAD,
     ),
-    "one without any replica has its class and pool all the same": Case(
+    "a DIJob without replicas still has its class and pool": Case(
         objects=[
             *(A, HIGH, in_pool("a", "n1")),
             dijob("d", template(cpu=5, priority="high"), replicas=(0, 4), preemptible=True, pool="a"),
@@ -468,7 +472,7 @@ GROWTH = {
         # d: 0, 1/4, then 2/4 as t, and d is the first by name
         objects=[
             node("n1", cpu=6),
-            *ranks("d", (0, 4)),
+            *replicas_of("d", (0, 4)),
             *trainers("t", (1, 5), ["n1"] * 3),
         ],
         placed={f"d-0-{rank}": "n1" for rank in range(3)},
@@ -479,7 +483,7 @@ GROWTH = {
         placed={"d-0-0": "n1"},
         config=FULL_LOAD,
     ),
-    "ranks that are allocated are there": Case(
+    "allocated ranks count as present": Case(
         objects=[
             node("n1", cpu=3),
             dijob(
@@ -496,17 +500,17 @@ GROWTH = {
     ),
 }
 
-# --- the size that is asked for, the largest size ----------------------------------------------------------
+# --- requested size and maximum -----------------------------------------------------------------------------
 
-OWN_SIZE = {
+CEILING = {
     "more was requested: it grows to that and no further": Case(
-        objects=[node("n1"), *ranks("d", (1, 5), ["n1"], requested=3)],
+        objects=[node("n1"), *replicas_of("d", (1, 5), ["n1"], requested=3)],
         placed={"d-0-1": "n1", "d-0-2": "n1"},
         jobs={"DIJob/default/d": {"max": 5, "target": 3, "state": "ScheduledSucceed", "reasons": []}},
         config=FULL_LOAD,
     ),
-    "less was requested: the highest ranks go, for nobody": Case(
-        objects=[node("n1"), *ranks("d", (1, 5), ["n1"] * 4, requested=2)],
+    "less was requested: the highest ranks are evicted, without a beneficiary": Case(
+        objects=[node("n1"), *replicas_of("d", (1, 5), ["n1"] * 4, requested=2)],
         placed={},
         evicted={"d-0-3": "Shrunk", "d-0-2": "Shrunk"},
         evicted_for={"d-0-3": None, "d-0-2": None},
@@ -521,40 +525,40 @@ OWN_SIZE = {
         },
         config=FULL_LOAD,
     ),
-    "never above the largest": Case(
-        objects=[node("n1"), *ranks("d", (1, 3), ["n1"], requested=9)],
+    "never above the maximum": Case(
+        objects=[node("n1"), *replicas_of("d", (1, 3), ["n1"], requested=9)],
         placed={"d-0-1": "n1", "d-0-2": "n1"},
         config=FULL_LOAD,
     ),
     "never below the minimum": Case(
-        objects=[node("n1"), *ranks("d", (2, 3), ["n1"] * 3, requested=1)],
+        objects=[node("n1"), *replicas_of("d", (2, 3), ["n1"] * 3, requested=1)],
         placed={},
         evicted={"d-0-2": "Shrunk"},
         config=FULL_LOAD,
     ),
     "fulfilment is measured against what was requested": Case(
-        # d: 1/2 of what it asked for, t: 1/4
+        # d: 1/2 of its requested size, t: 1/4
         objects=[
             node("n1", cpu=5),
-            *ranks("d", (1, 5), ["n1", "n1"], requested=3),
+            *replicas_of("d", (1, 5), ["n1", "n1"], requested=3),
             *trainers("t", (1, 5), ["n1", "n1"]),
         ],
-        placed=new("t", [2]),
-        config=STILL,
+        placed=new_trainers("t", [2]),
+        config=NO_REBALANCING,
     ),
-    "above its largest a TrainingJob loses the highest": Case(
+    "above its maximum a TrainingJob loses the highest": Case(
         objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 4)],
         placed={},
-        evicted=shrunk("a", [3, 2]),
+        evicted=shrunk_trainers("a", [3, 2]),
         evicted_for={"a-trainer-3": None},
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 2, "reasons": []}},
     ),
-    "the highest that it has": Case(
+    "it loses the highest index that it has": Case(
         objects=[node("n1"), *trainers("a", (1, 2), ["n1", None, "n1", None, "n1"])],
         placed={},
-        evicted=shrunk("a", [4]),
+        evicted=shrunk_trainers("a", [4]),
     ),
-    "nobody goes because another is done": Case(
+    "finished instances do not cause evictions": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 2), [None, "n1", "n1"]),
@@ -564,37 +568,37 @@ OWN_SIZE = {
         ],
         placed={},
     ),
-    "also without preemption": Case(
+    "cutting works without preemption": Case(
         objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 3)],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         config=NO_PREEMPTION,
     ),
-    "also while it rests": Case(
-        objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 3, changed=JUST_NOW)],
+    "cutting works during cooldown": Case(
+        objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 3, resized_at=JUST_NOW)],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         jobs={"TrainingJob/default/a": {"reasons": []}},
         now=NOW,
     ),
-    "also with a lender": Case(
+    "cutting works for a borrower": Case(
         objects=[A, B, in_pool("b", "n2"), *trainers("a", (1, 2), ["n2"] * 3, pool="a")],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
     ),
-    "not while it is suspended": Case(
-        objects=[node("n1"), *ranks("d", (1, 2), ["n1"] * 3, suspend=True)],
+    "no cutting while it is suspended": Case(
+        objects=[node("n1"), *replicas_of("d", (1, 2), ["n1"] * 3, suspend=True)],
         placed={},
         jobs={"DIJob/default/d": {"target": 3}},
     ),
-    "and what it lacks of its minimum is placed": Case(
+    "what its minimum lacks is placed after a cut": Case(
         objects=[node("n1"), *trainers("a", (1, 2), ["n1"] * 3, master=resources(1))],
         placed={"a-master-0": "n1"},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 2, "reasons": []}},
         config=FULL_LOAD,
     ),
-    "what it gives back is kept for who waits, without a victim": Case(
+    "room of a cut is reserved for a waiting job, without a victim": Case(
         objects=[
             node("n1", cpu=5),
             *trainers("a", (1, 2), ["n1"] * 3),
@@ -602,19 +606,19 @@ OWN_SIZE = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         evicted_for={"a-trainer-2": None},
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}, "reasons": ["WaitingForRoom"]}},
     ),
-    "and grown into by others once it is free": Case(
+    "other jobs grow into the room of a cut once it is free": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 2), ["n1"] * 3),
             *trainers("b", (1, 2), ["n1"]),
         ],
         cycles=3,
-        placed=new("b", [1]),
-        evicted=shrunk("a", [2]),
+        placed=new_trainers("b", [1]),
+        evicted=shrunk_trainers("a", [2]),
         config=FULL_LOAD,
     ),
 }
@@ -622,101 +626,108 @@ OWN_SIZE = {
 # --- the load of the cluster -------------------------------------------------------------------------------
 
 
-def with_limit(name: str, *, cpu: Amount, limit: Amount, leaves: bool = False) -> Object:
-    made = theirs(name, cpu=cpu, leaves=leaves)
-    made["spec"]["containers"][0]["resources"]["limits"] = resources(limit)
-    return made
+def with_limit(name: str, *, cpu: Amount, limit: Amount, terminating: bool = False) -> Object:
+    objects = foreign_pod(name, cpu=cpu, terminating=terminating)
+    objects["spec"]["containers"][0]["resources"]["limits"] = resources(limit)
+    return objects
 
 
 LOAD = {
-    "a CPU job leaves three hundredths of the cluster alone": Case(
-        objects=[node("n1"), *trainers("a", (1, 20), ["n1"])], placed=new("a", range(1, 9))
+    "a CPU job leaves 3 % of the cluster free": Case(
+        objects=[node("n1"), *trainers("a", (1, 20), ["n1"])], placed=new_trainers("a", range(1, 9))
     ),
-    "exactly as much as is allowed": Case(
-        objects=[node("n1", cpu=100), *trainers("a", (1, 200), ["n1"])], placed=new("a", range(1, 97))
+    "exactly the allowed load": Case(
+        objects=[node("n1", cpu=100), *trainers("a", (1, 200), ["n1"])],
+        placed=new_trainers("a", range(1, 97)),
     ),
-    "half of it": Case(
+    "half of the load": Case(
         objects=[node("n1"), *trainers("a", (1, 20), ["n1"])],
-        placed=new("a", range(1, 5)),
+        placed=new_trainers("a", range(1, 5)),
         config={"maxLoad": 0.5},
     ),
     "limits count, not requests": Case(
         objects=[node("n1"), *trainers("a", (1, 20), ["n1"], limits=resources(2))],
-        placed=new("a", range(1, 5)),  # the one that runs has no limit: 1 + 2 · 4 = 9, and 11 is too much
+        placed=new_trainers(
+            "a", range(1, 5)
+        ),  # the one that runs has no limit: 1 + 2 · 4 = 9, and 11 is too much
         config=FULL_LOAD,
     ),
-    "the limits of others": Case(
+    "limits of other pods count": Case(
         objects=[node("n1"), with_limit("x", cpu=1, limit=6), *trainers("a", (1, 9), ["n1"])],
-        placed=new("a", range(1, 4)),
+        placed=new_trainers("a", range(1, 4)),
         config=FULL_LOAD,
     ),
-    "of those that leave too": Case(
-        objects=[node("n1"), with_limit("x", cpu=1, limit=6, leaves=True), *trainers("a", (1, 9), ["n1"])],
-        placed=new("a", range(1, 4)),
+    "limits of terminating pods count": Case(
+        objects=[
+            node("n1"),
+            with_limit("x", cpu=1, limit=6, terminating=True),
+            *trainers("a", (1, 9), ["n1"]),
+        ],
+        placed=new_trainers("a", range(1, 4)),
         config=FULL_LOAD,
     ),
-    "not of those that have ended": Case(
+    "limits of finished pods do not count": Case(
         objects=[
             node("n1"),
             pod("x", cpu=6, node="n1", scheduler="other", phase="Succeeded"),
             *trainers("a", (1, 20), ["n1"]),
         ],
-        placed=new("a", range(1, 10)),
+        placed=new_trainers("a", range(1, 10)),
         config=FULL_LOAD,
     ),
-    "over all nodes, also of other pools": Case(
+    "the load is over all nodes, also of other pools": Case(
         objects=[
             *(A, B, in_pool("a", "n1", 10), in_pool("b", "n2", 10)),
             *trainers("a", (1, 20), ["n1"], pool="a"),
         ],
-        placed=new("a", range(1, 10)),
+        placed=new_trainers("a", range(1, 10)),
         config={"maxLoad": 0.5},
     ),
-    "but those that are not ready": Case(
+    "nodes that are not ready do not count for the load": Case(
         objects=[node("n1"), node("n2", ready="False"), *trainers("a", (1, 20), ["n1"])],
-        placed=new("a", range(1, 5)),
+        placed=new_trainers("a", range(1, 5)),
         config={"maxLoad": 0.5},
     ),
-    "cordoned ones count": Case(
+    "cordoned nodes count for the load": Case(
         objects=[node("n1"), node("n2", unschedulable=True), *trainers("a", (1, 20), ["n1"])],
-        placed=new("a", range(1, 10)),
+        placed=new_trainers("a", range(1, 10)),
         config={"maxLoad": 0.5},
     ),
-    "memory counts as CPUs do": Case(
+    "memory counts like CPU": Case(
         objects=[node("n1", cpu=100), *trainers("a", (1, 20), ["n1"], memory="1Gi")],
-        placed=new("a", range(1, 5)),
+        placed=new_trainers("a", range(1, 5)),
         config={"maxLoad": 0.5},
     ),
-    "a resource that the instance does not ask for does not": Case(
+    "a resource that the instance does not request does not count": Case(
         objects=[
             node("n1", cpu=100),
             pod("x", memory="10Gi", node="n1", scheduler="other"),
             *trainers("a", (1, 3), ["n1"]),
         ],
-        placed=new("a", range(1, 3)),
+        placed=new_trainers("a", range(1, 3)),
         config={"maxLoad": 0.5},
     ),
-    "GPU jobs are not held back": Case(
+    "GPU jobs are not limited by the load": Case(
         objects=[node("n1", cpu=4, gpu=4), *trainers("a", (1, 20), ["n1"], gpu=1)],
-        placed=new("a", range(1, 4)),
+        placed=new_trainers("a", range(1, 4)),
         config={"maxLoad": 0.5},
     ),
-    "who is kept room for counts": Case(
+    "reservations count for the load": Case(
         objects=[
             node("n1"),
-            theirs("x", cpu=8, leaves=True),
+            foreign_pod("x", cpu=8, terminating=True),
             pod("p", cpu=3),
             *trainers("a", (1, 20), ["n1"]),
-            *(node("n2"), theirs("y", cpu=9, on="n2")),
+            *(node("n2"), foreign_pod("y", cpu=9, on="n2")),
         ],
-        # 20 CPUs; 8 leave, 9 and 1 run, 3 are kept: nothing is left, though n2 has a CPU free
+        # 20 CPUs: 8 terminate, 9 and 1 run, 3 are reserved; nothing is left, though n2 has a free CPU
         placed={},
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}}},
         config=FULL_LOAD,
     ),
-    "a minimum is not held back": Case(
+    "a minimum is not limited by the load": Case(
         objects=[node("n1", cpu=2), trainingjob("a", trainer=resources(1), trainers=(2, 4))],
-        placed=new("a", range(2)),
+        placed=new_trainers("a", range(2)),
         config={"maxLoad": 0.5},
     ),
 }
@@ -724,35 +735,35 @@ LOAD = {
 # --- cooldown ----------------------------------------------------------------------------------------------
 
 COOLDOWN = {
-    "who has just changed rests, and says so": Case(
-        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], changed=JUST_NOW)],
+    "a job that was just resized is in cooldown, with a reason": Case(
+        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], resized_at=JUST_NOW)],
         placed={},
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "reasons": ["Held"], "position": None}},
         config=FULL_LOAD,
         now=NOW,
     ),
-    "a DIJob too": Case(
-        objects=[node("n1"), *ranks("d", (1, 3), ["n1"], changed=JUST_NOW)],
+    "a DIJob that was just resized is in cooldown": Case(
+        objects=[node("n1"), *replicas_of("d", (1, 3), ["n1"], resized_at=JUST_NOW)],
         placed={},
         jobs={"DIJob/default/d": {"state": "ScheduledSucceed", "reasons": ["Held"]}},
         config=FULL_LOAD,
         now=NOW,
     ),
-    "for half a minute": Case(
-        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], changed=HALF_A_MINUTE_AGO)],
-        placed=new("a", [1, 2]),
+    "the cooldown lasts 30 seconds": Case(
+        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], resized_at=THIRTY_SECONDS_AGO)],
+        placed=new_trainers("a", [1, 2]),
         jobs={"TrainingJob/default/a": {"reasons": []}},
         config=FULL_LOAD,
         now=NOW,
     ),
-    "or as long as is said": Case(
-        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], changed=HALF_A_MINUTE_AGO)],
+    "the cooldown is configurable": Case(
+        objects=[node("n1"), *trainers("a", (1, 3), ["n1"], resized_at=THIRTY_SECONDS_AGO)],
         placed={},
         jobs={"TrainingJob/default/a": {"reasons": ["Held"]}},
         config=FULL_LOAD | {"cooldown": "31s"},
         now=NOW,
     ),
-    "the newest change counts": Case(
+    "the newest resize counts": Case(
         objects=[
             node("n1"),
             *trainers(
@@ -771,114 +782,114 @@ COOLDOWN = {
         config=FULL_LOAD,
         now=NOW,
     ),
-    "who has all it may have does not say so": Case(
-        objects=[node("n1"), *trainers("a", (1, 2), ["n1", "n1"], changed=JUST_NOW)],
+    "a job at its ceiling has no cooldown reason": Case(
+        objects=[node("n1"), *trainers("a", (1, 2), ["n1", "n1"], resized_at=JUST_NOW)],
         placed={},
         jobs={"TrainingJob/default/a": {"reasons": []}},
         now=NOW,
     ),
-    "others grow meanwhile": Case(
+    "other jobs grow during a cooldown": Case(
         objects=[
             node("n1", cpu=3),
-            *trainers("a", (1, 3), ["n1"], changed=JUST_NOW),
+            *trainers("a", (1, 3), ["n1"], resized_at=JUST_NOW),
             *trainers("b", (1, 3), ["n1"]),
         ],
-        placed=new("b", [1]),
+        placed=new_trainers("b", [1]),
         config=FULL_LOAD,
         now=NOW,
     ),
-    "a minimum is placed all the same": Case(
-        objects=[node("n1", cpu=3), *trainers("a", (2, 3), ["n1"], changed=JUST_NOW)],
-        placed=new("a", [1]),
+    "a minimum is placed during cooldown": Case(
+        objects=[node("n1", cpu=3), *trainers("a", (2, 3), ["n1"], resized_at=JUST_NOW)],
+        placed=new_trainers("a", [1]),
         jobs={"TrainingJob/default/a": {"reasons": ["Held"]}},
         config=FULL_LOAD,
         now=NOW,
     ),
-    "who rests gives to another's minimum": Case(
+    "a job in cooldown gives to the minimum of another": Case(
         objects=[
             node("n1", cpu=2),
-            *trainers("a", (1, 2), ["n1", "n1"], changed=JUST_NOW),
+            *trainers("a", (1, 2), ["n1", "n1"], resized_at=JUST_NOW),
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("a", [1]),
+        evicted=shrunk_trainers("a", [1]),
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}}},
         now=NOW,
     ),
-    "growth is a change: when room appears a cycle later it rests": Case(
+    "growth starts a cooldown: room a cycle later is not used": Case(
         objects=[
             node("n1", cpu=4),
-            theirs("x", cpu=2, leaves=True),
+            foreign_pod("x", cpu=2, terminating=True),
             *trainers("a", (1, 4), ["n1"]),
         ],
         cycles=5,
-        placed=new("a", [1]),
+        placed=new_trainers("a", [1]),
         jobs={"TrainingJob/default/a": {"target": 2, "reasons": ["Held"]}},
         config=FULL_LOAD | {"cooldown": "1m"},
     ),
-    "after one step of the clock it has rested half a minute": Case(
+    "after one step of the clock the cooldown is over": Case(
         objects=[
             node("n1", cpu=4),
-            theirs("x", cpu=2, leaves=True),
+            foreign_pod("x", cpu=2, terminating=True),
             *trainers("a", (1, 4), ["n1"]),
         ],
         cycles=5,
-        placed=new("a", [1, 2, 3]),
+        placed=new_trainers("a", [1, 2, 3]),
         jobs={"TrainingJob/default/a": {"target": 4, "reasons": []}},
         config=FULL_LOAD,
     ),
-    "starting is no change": Case(
+    "a start is no resize": Case(
         objects=[
             node("n1", cpu=2),
-            theirs("x", leaves=True),
+            foreign_pod("x", terminating=True),
             trainingjob("a", trainer=resources(1), trainers=(1, 4)),
         ],
         cycles=5,
-        placed=new("a", [0, 1]),
+        placed=new_trainers("a", [0, 1]),
         config=FULL_LOAD | {"cooldown": "1h"},
     ),
-    "giving is a change": Case(
+    "giving starts a cooldown": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 3), ["n1"] * 3),
-            theirs("x", leaves=True),
+            foreign_pod("x", terminating=True),
             pod("p", cpu=2),
         ],
-        # for p one trainer must go; x leaves a room of its own
+        # one trainer is evicted for p; x terminates and frees other room
         cycles=5,
         placed={"p": "n1"},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         jobs={"TrainingJob/default/a": {"target": 2, "reasons": ["Held"]}},
         config=FULL_LOAD | {"cooldown": "1h"},
     ),
 }
 
-# --- extra instances give way to another's minimum ---------------------------------------------------------
+# --- surplus instances as victims ---------------------------------------------------------------------------
 
 
-def crowded(*newcomer: Object) -> list[Object]:
-    """A pool of one node of 4 CPUs: a stranger, an elastic job with one to spare, and a lower pod."""
+def full_pool(*new_objects: Object) -> list[Object]:
+    """A pool of one node of 4 CPUs: a borrower, an elastic job with one surplus, and a lower pod."""
     return [
         *(A, B, LOW, HIGH, in_pool("a", "n1")),
         pod("f", cpu=1, pool="b", node="n1"),
         *trainers("e", (1, 2), ["n1", "n1"], pool="a"),
         pod("l", cpu=1, pool="a", node="n1", priority="low"),
-        *newcomer,
+        *new_objects,
     ]
 
 
 PINNED = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
 PINNED_TO_2 = {"nodeSelector": {"kubernetes.io/hostname": "n2"}}
 
-EXTRAS = {
-    "pools 26: foreigners go first": Case(
-        objects=crowded(pod("p", cpu=1, pool="a", priority="high")),
+SURPLUS = {
+    "pools 26: borrowers are evicted first": Case(
+        objects=full_pool(pod("p", cpu=1, pool="a", priority="high")),
         placed={},
         evicted={"f": "Reclaimed"},
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}}},
     ),
-    "pools 26: then what elastic jobs have above their minimum": Case(
-        objects=crowded(pod("p", cpu=2, pool="a", priority="high")),
+    "pools 26: then surplus instances of elastic jobs": Case(
+        objects=full_pool(pod("p", cpu=2, pool="a", priority="high")),
         placed={},
         evicted={"e-trainer-1": "Shrunk", "f": "Reclaimed"},
         evicted_for={"e-trainer-1": "Pod/default/p", "f": "Pod/default/p"},
@@ -893,11 +904,11 @@ EXTRAS = {
         },
     ),
     "pools 26: then home pods of lower priority": Case(
-        objects=crowded(pod("p", cpu=3, pool="a", priority="high")),
+        objects=full_pool(pod("p", cpu=3, pool="a", priority="high")),
         placed={},
         evicted={"l": "Preempted", "e-trainer-1": "Shrunk", "f": "Reclaimed"},
     ),
-    "where preemption is off only extras are taken": Case(
+    "where a pool disables preemption only surplus is reclaimed": Case(
         objects=[
             *(open_pool("a", preempts=False), B, LOW, HIGH, in_pool("a", "n1")),
             pod("f", cpu=1, pool="b", node="n1"),
@@ -909,7 +920,7 @@ EXTRAS = {
         evicted={"e-trainer-1": "Shrunk"},
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}, "reasons": ["WaitingForRoom"]}},
     ),
-    "and nothing more, if they do not suffice": Case(
+    "surplus is not reclaimed if it does not suffice": Case(
         objects=[
             *(open_pool("a", preempts=False), B, LOW, HIGH, in_pool("a", "n1")),
             pod("f", cpu=1, pool="b", node="n1"),
@@ -920,13 +931,13 @@ EXTRAS = {
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"], "nominated": {}}},
     ),
-    "with preemption off everywhere nobody gives": Case(
+    "with disablePreemption no job gives": Case(
         objects=[node("n1", cpu=2), *trainers("e", (1, 2), ["n1", "n1"]), pod("p", cpu=1)],
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}, "TrainingJob/default/e": {"target": 2}},
         config=NO_PREEMPTION,
     ),
-    "whose class never preempts takes nothing": Case(
+    "a class that never preempts reclaims nothing": Case(
         objects=[
             *(node("n1", cpu=2), priority_class("patient", 50, never=True)),
             *trainers("e", (1, 2), ["n1", "n1"]),
@@ -935,10 +946,10 @@ EXTRAS = {
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
-    "an equal gives": Case(
+    "a job of equal priority gives": Case(
         objects=[node("n1", cpu=2), *trainers("e", (1, 2), ["n1", "n1"]), pod("p", cpu=1)],
         placed={},
-        evicted=shrunk("e", [1]),
+        evicted=shrunk_trainers("e", [1]),
     ),
     "a higher class gives nothing": Case(
         objects=[
@@ -950,22 +961,22 @@ EXTRAS = {
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
     "a DIJob gives its highest rank": Case(
-        objects=[node("n1", cpu=3), *ranks("d", (1, 3), ["n1"] * 3), pod("p", cpu=1)],
+        objects=[node("n1", cpu=3), *replicas_of("d", (1, 3), ["n1"] * 3), pod("p", cpu=1)],
         placed={},
         evicted={"d-0-2": "Shrunk"},
         evicted_for={"d-0-2": "Pod/default/p"},
         jobs={"DIJob/default/d": {"state": "ScheduledSucceed", "target": 2, "reasons": []}},
     ),
-    "a suspended one gives nothing": Case(
-        objects=[node("n1", cpu=2), *ranks("d", (1, 2), ["n1"] * 2, suspend=True), pod("p", cpu=1)],
+    "a suspended job gives nothing": Case(
+        objects=[node("n1", cpu=2), *replicas_of("d", (1, 2), ["n1"] * 2, suspend=True), pod("p", cpu=1)],
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
-    "one that lacks a parameter server gives nothing": Case(
+    "a job that lacks a parameter server gives nothing": Case(
         objects=[
-            *(node("n1", cpu=3), node("n2", cpu=2), theirs("x", cpu=2, on="n2")),
+            *(node("n1", cpu=3), node("n2", cpu=2), foreign_pod("x", cpu=2, on="n2")),
             *trainers("e", (1, 2), ["n1", "n1"], pserver=resources(2)),
-            theirs("y"),
+            foreign_pod("y"),
             pod("p", cpu=1),
         ],
         placed={},
@@ -979,9 +990,9 @@ EXTRAS = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("b", [2]),
+        evicted=shrunk_trainers("b", [2]),
     ),
-    "one at a time, ties in the reverse of the order of growth": Case(
+    "one at a time, ties in the reverse growth order": Case(
         # a2 at 1; then b2 and a1 both at 1/2, and b would grow after a
         objects=[
             node("n1", cpu=6),
@@ -990,7 +1001,7 @@ EXTRAS = {
             pod("p", cpu=2),
         ],
         placed={},
-        evicted=shrunk("a", [2]) | shrunk("b", [2]),
+        evicted=shrunk_trainers("a", [2]) | shrunk_trainers("b", [2]),
     ),
     "among equals the one with more GPUs gives": Case(
         objects=[
@@ -1000,9 +1011,9 @@ EXTRAS = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("a", [1]),
+        evicted=shrunk_trainers("a", [1]),
     ),
-    "of two nodes the one of the more fulfilled": Case(
+    "of two nodes the one of the more fulfilled job": Case(
         objects=[
             *(node("n1", cpu=3), node("n2", cpu=3)),
             *trainers("a", (1, 5), ["n1"] * 3),
@@ -1010,10 +1021,10 @@ EXTRAS = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("b", [2]),
+        evicted=shrunk_trainers("b", [2]),
         jobs={"Pod/default/p": {"nominated": {"p": "n2"}}},
     ),
-    "a node with foreigners before one with extras": Case(
+    "a node with borrowers before one with surplus": Case(
         objects=[
             *(A, B, in_pool("a", "n1", 2), in_pool("a", "n2", 2)),
             *trainers("e", (1, 2), ["n1", "n1"], pool="a"),
@@ -1024,7 +1035,7 @@ EXTRAS = {
         evicted={"f2": "Reclaimed"},
         jobs={"Pod/default/p": {"nominated": {"p": "n2"}}},
     ),
-    "a node with extras before one with lower classes": Case(
+    "a node with surplus before one with lower classes": Case(
         objects=[
             *(LOW, HIGH, node("n1", cpu=1), node("n2", cpu=2)),
             pod("l", cpu=1, node="n1", priority="low"),
@@ -1032,10 +1043,10 @@ EXTRAS = {
             pod("p", cpu=1, priority="high"),
         ],
         placed={},
-        evicted=shrunk("e", [1]),
+        evicted=shrunk_trainers("e", [1]),
         jobs={"Pod/default/p": {"nominated": {"p": "n2"}}},
     ),
-    "guarded extras go only if no others serve": Case(
+    "surplus protected by a budget is reclaimed only if no other is enough": Case(
         objects=[
             *(node("n1", cpu=3), node("n2", cpu=3)),
             *trainers("a", (1, 3), ["n1"] * 3, labels={"app": "guarded"}),
@@ -1044,9 +1055,9 @@ EXTRAS = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("b", [2]),
+        evicted=shrunk_trainers("b", [2]),
     ),
-    "and then they go": Case(
+    "surplus protected by a budget is reclaimed if no other is enough": Case(
         objects=[
             node("n1", cpu=3),
             *trainers("a", (1, 3), ["n1"] * 3, labels={"app": "guarded"}),
@@ -1054,7 +1065,7 @@ EXTRAS = {
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
     ),
     "only the highest index is a candidate": Case(
         objects=[
@@ -1065,16 +1076,16 @@ EXTRAS = {
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
-    "the highest that it has, though there is a gap": Case(
+    "the highest existing index, even with a gap below": Case(
         objects=[
-            *(node("n1", cpu=2), node("n2", cpu=1), theirs("x", on="n2")),
+            *(node("n1", cpu=2), node("n2", cpu=1), foreign_pod("x", on="n2")),
             *trainers("a", (1, 5), ["n1", None, None, "n1"]),
             pod("p", cpu=1),
         ],
         placed={},
-        evicted=shrunk("a", [3]),
+        evicted=shrunk_trainers("a", [3]),
     ),
-    "several, as long as each is the highest": Case(
+    "several instances, as long as each is the highest": Case(
         objects=[
             *(node("n1", cpu=2), node("n2", cpu=1)),
             *trainers("a", (1, 3), ["n1", "n1", "n2"]),
@@ -1082,11 +1093,11 @@ EXTRAS = {
             pod("g1", cpu=1, gang="g", spec=PINNED_TO_2),
         ],
         placed={},
-        evicted=shrunk("a", [1, 2]),
+        evicted=shrunk_trainers("a", [1, 2]),
         jobs={"Gang/default/g": {"nominated": {"g0": "n1", "g1": "n2"}}},
     ),
     "if the highest does not help the job gives nothing more": Case(
-        # with trainer 1 gone the gang would fit n1, but then trainer 2 could stay
+        # without trainer 1 the gang would fit n1, but then trainer 2 could stay
         objects=[
             *(node("n1", cpu=3), node("n2", cpu=1)),
             *trainers("a", (1, 3), ["n1", "n1", "n2"]),
@@ -1095,23 +1106,23 @@ EXTRAS = {
         ],
         placed={},
         jobs={"Gang/default/g": {"reasons": ["NoRoom"]}},
-        config=STILL | {"cooldown": "0s"},
+        config=NO_REBALANCING | {"cooldown": "0s"},
     ),
     "never below its minimum": Case(
         objects=[node("n1", cpu=3), *trainers("a", (2, 3), ["n1"] * 3), pod("p", cpu=2)],
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}, "TrainingJob/default/a": {"target": 3}},
     ),
-    "a lower one gives one instance where that is enough": Case(
+    "a job of lower priority gives one instance if that is enough": Case(
         objects=[
             *(LOW, HIGH, node("n1", cpu=3)),
             *trainers("a", (2, 3), ["n1"] * 3, priority="low"),
             pod("p", cpu=1, priority="high"),
         ],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
     ),
-    "a lower one goes whole where it is not": Case(
+    "a job of lower priority is evicted whole if one instance is not enough": Case(
         objects=[
             *(LOW, HIGH, node("n1", cpu=3)),
             *trainers("a", (2, 3), ["n1"] * 3, priority="low"),
@@ -1129,7 +1140,7 @@ EXTRAS = {
             }
         },
     ),
-    "what is left of a victim may be taken by the next": Case(
+    "the rest of a victim may be reclaimed by the next job": Case(
         objects=[
             node("n1", cpu=3),
             *trainers("a", (1, 3), ["n1"] * 3, created=EARLY),
@@ -1137,11 +1148,11 @@ EXTRAS = {
             pod("q", cpu=1, created=LATE),
         ],
         placed={},
-        evicted=shrunk("a", [1, 2]),
+        evicted=shrunk_trainers("a", [1, 2]),
         evicted_for={"a-trainer-2": "Pod/default/p", "a-trainer-1": "Pod/default/q"},
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 1}},
     ),
-    "but no more than there is": Case(
+    "no more is reclaimed from a victim than it has": Case(
         objects=[
             node("n1", cpu=3),
             *trainers("a", (2, 3), ["n1"] * 3, created=EARLY),
@@ -1149,46 +1160,46 @@ EXTRAS = {
             pod("q", cpu=1, created=LATE),
         ],
         placed={},
-        evicted=shrunk("a", [2]),
+        evicted=shrunk_trainers("a", [2]),
         jobs={"Pod/default/q": {"state": "Unscheduled", "reasons": ["Behind"]}},
     ),
-    "what gives does not grow in the same cycle": Case(
+    "a job that gives does not grow in the same cycle": Case(
         objects=[
             *(node("n1", cpu=2), node("n2", cpu=1)),
             *trainers("a", (1, 3), ["n1", "n1"]),
             pod("p", cpu=1, spec=PINNED),
         ],
         placed={},
-        evicted=shrunk("a", [1]),
+        evicted=shrunk_trainers("a", [1]),
         jobs={"TrainingJob/default/a": {"target": 1}},
         config=FULL_LOAD,
     ),
-    "a gang makes room for its minimum only": Case(
+    "a gang reclaims for its minimum only": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 4), ["n1"] * 4),
             tyjob("t", leader=template(cpu=1), workers={"w": (3, template(cpu=1))}, min_workers=1),
         ],
         placed={},
-        evicted=shrunk("a", [2, 3]),
+        evicted=shrunk_trainers("a", [2, 3]),
         jobs={"TYJob/default/t": {"nominated": {"t-leader": "n1", "t-w-0": "n1"}}},
     ),
-    "so does an elastic newcomer": Case(
+    "a new elastic job reclaims for its minimum only": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 4), ["n1"] * 4),
             trainingjob("b", trainer=resources(1), trainers=(1, 4)),
         ],
         placed={},
-        evicted=shrunk("a", [3]),
+        evicted=shrunk_trainers("a", [3]),
         jobs={"TrainingJob/default/b": {"nominated": {"b-trainer-0": "n1"}}},
     ),
-    "growing is no reason to take": Case(
+    "growth reclaims nothing": Case(
         objects=[node("n1", cpu=4), *trainers("a", (1, 2), ["n1"] * 2), *trainers("b", (1, 5), ["n1"] * 2)],
         placed={},
         config=FULL_LOAD,
     ),
-    "extras of a job with a lender are not its home's to give": Case(
+    "surplus of a borrower is not reclaimed as surplus": Case(
         objects=[
             *(A, B, in_pool("a", "n1", 1), in_pool("b", "n2", 3)),
             pod("x", cpu=1, pool="a", node="n1"),
@@ -1198,7 +1209,7 @@ EXTRAS = {
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
-    "a foreign elastic job is reclaimed down to its minimum": Case(
+    "an elastic borrower is reclaimed down to its minimum": Case(
         objects=[
             *(A, B, in_pool("b", "n2", 3)),
             *trainers("e", (1, 3), ["n2"] * 3, pool="a"),
@@ -1213,7 +1224,7 @@ EXTRAS = {
 
 
 def unequal(*more: Object, high: int = 3) -> list[Object]:
-    """A full node: one job has three, another one."""
+    """A full node: one job has three instances, another one has one."""
     return [
         node("n1", cpu=4),
         *trainers("h", (1, high), ["n1"] * 3),
@@ -1230,7 +1241,7 @@ REBALANCING = {
             *trainers("l", (2, 60), ["n1"] * 2),
         ],
         placed={},
-        evicted=shrunk("h", range(31, 60)),
+        evicted=shrunk_trainers("h", range(31, 60)),
         evicted_for={"h-trainer-31": "TrainingJob/default/l"},
         jobs={
             "TrainingJob/default/h": {
@@ -1245,20 +1256,20 @@ REBALANCING = {
                 "current": 2,
                 "target": 31,
                 "position": None,
-                "nominated": new("l", range(2, 31)),
+                "nominated": new_trainers("l", range(2, 31)),
                 "reasons": ["WaitingForRoom"],
             },
         },
     ),
-    "and stay so": Case(
+    "31 and 31 stay": Case(
         objects=[
             node("n1", cpu=62),
             *trainers("h", (2, 60), ["n1"] * 60),
             *trainers("l", (2, 60), ["n1"] * 2),
         ],
         cycles=6,
-        placed=new("l", range(2, 31)),
-        evicted=shrunk("h", range(31, 60)),
+        placed=new_trainers("l", range(2, 31)),
+        evicted=shrunk_trainers("h", range(31, 60)),
         jobs={
             "TrainingJob/default/h": {"state": "ScheduledSucceed", "target": 31, "reasons": []},
             "TrainingJob/default/l": {"state": "ScheduledSucceed", "target": 31, "nominated": {}},
@@ -1268,11 +1279,11 @@ REBALANCING = {
     "3 and 1 become 2 and 2": Case(
         objects=unequal(),
         placed={},
-        evicted=shrunk("h", [2]),
+        evicted=shrunk_trainers("h", [2]),
         evicted_for={"h-trainer-2": "TrainingJob/default/l"},
         jobs={"TrainingJob/default/l": {"nominated": {"l-trainer-1": "n1"}}},
     ),
-    "3 and 2 stay: whoever gives stays at least as fulfilled": Case(
+    "3 and 2 stay: a donor stays at least as fulfilled": Case(
         objects=[
             node("n1", cpu=5),
             *trainers("h", (1, 4), ["n1"] * 3),
@@ -1280,20 +1291,20 @@ REBALANCING = {
         ],
         placed={},
     ),
-    "not where it is switched off": Case(objects=unequal(), placed={}, config={"rebalance": False}),
-    "not where nobody may be evicted": Case(objects=unequal(), placed={}, config=NO_PREEMPTION),
-    "not while a minimum waits": Case(
+    "no rebalancing if it is disabled": Case(objects=unequal(), placed={}, config={"rebalance": False}),
+    "no rebalancing without preemption": Case(objects=unequal(), placed={}, config=NO_PREEMPTION),
+    "no rebalancing while a minimum waits": Case(
         objects=unequal(pod("p", cpu=4)),
         placed={},
         jobs={"Pod/default/p": {"state": "Unscheduled", "reasons": ["NoRoom"]}},
     ),
-    "who can never fit does not hinder": Case(
+    "a job that never fits does not prevent rebalancing": Case(
         objects=unequal(pod("p", cpu=5)),
         placed={},
-        evicted=shrunk("h", [2]),
+        evicted=shrunk_trainers("h", [2]),
         jobs={"Pod/default/p": {"state": "ScheduledFailed"}},
     ),
-    "who waits in another pool does not hinder": Case(
+    "a job that waits in another pool does not prevent rebalancing": Case(
         objects=[
             *(open_pool("a", shares=False), open_pool("b", shares=False)),
             *(in_pool("a", "n1", 4), in_pool("b", "n2", 4)),
@@ -1302,9 +1313,9 @@ REBALANCING = {
             *(pod("x", cpu=4, pool="b", node="n2"), pod("p", cpu=1, pool="b")),
         ],
         placed={},
-        evicted=shrunk("h", [2]),
+        evicted=shrunk_trainers("h", [2]),
     ),
-    "not between pools": Case(
+    "no rebalancing between pools": Case(
         objects=[
             *(A, B, in_pool("a", "n1", 3), in_pool("b", "n2", 1)),
             *trainers("h", (1, 3), ["n1"] * 3, pool="a"),
@@ -1312,36 +1323,36 @@ REBALANCING = {
         ],
         placed={},
     ),
-    "not if it can grow": Case(
+    "no transfer if the receiver can grow": Case(
         objects=[
             node("n1", cpu=5),
             *trainers("h", (1, 3), ["n1"] * 3),
             *trainers("l", (1, 3), ["n1"]),
         ],
-        placed=new("l", [1]),
+        placed=new_trainers("l", [1]),
         config=FULL_LOAD,
     ),
-    "nor if it can once those that leave are gone": Case(
+    "no transfer if the receiver can grow after terminating pods are gone": Case(
         objects=[
-            *(node("n1", cpu=5), theirs("x", leaves=True)),
+            *(node("n1", cpu=5), foreign_pod("x", terminating=True)),
             *trainers("h", (1, 3), ["n1"] * 3),
             *trainers("l", (1, 3), ["n1"]),
         ],
         cycles=2,
-        placed=new("l", [1]),
+        placed=new_trainers("l", [1]),
         config=FULL_LOAD,
     ),
-    "the load does not forbid an exchange": Case(
-        objects=unequal(), placed={}, evicted=shrunk("h", [2]), config={"maxLoad": 0.5}
+    "the load does not forbid a transfer": Case(
+        objects=unequal(), placed={}, evicted=shrunk_trainers("h", [2]), config={"maxLoad": 0.5}
     ),
-    "who may not grow for the load receives too": Case(
+    "a job that the load keeps from growing receives too": Case(
         objects=[
             node("n1", cpu=8),
             *trainers("h", (1, 3), ["n1"] * 3),
             *trainers("l", (1, 3), ["n1"]),
         ],
         placed={},
-        evicted=shrunk("h", [2]),
+        evicted=shrunk_trainers("h", [2]),
         jobs={"TrainingJob/default/l": {"nominated": {"l-trainer-1": "n1"}}},
         config={"maxLoad": 0.5},
     ),
@@ -1353,42 +1364,42 @@ REBALANCING = {
         ],
         placed={},
     ),
-    "a lower gives to a higher, and not more than is fair": Case(
+    "a lower class gives to a higher one, but stays at least as fulfilled": Case(
         objects=[
             *(HIGH, node("n1", cpu=4)),
             *trainers("h", (1, 3), ["n1"] * 3),
             *trainers("l", (1, 3), ["n1"], priority="high"),
         ],
         placed={},
-        evicted=shrunk("h", [2]),
+        evicted=shrunk_trainers("h", [2]),
     ),
-    "who rests does not give": Case(
+    "a job in cooldown does not donate": Case(
         objects=[
             node("n1", cpu=4),
-            *trainers("h", (1, 3), ["n1"] * 3, changed=JUST_NOW),
+            *trainers("h", (1, 3), ["n1"] * 3, resized_at=JUST_NOW),
             *trainers("l", (1, 3), ["n1"]),
         ],
         placed={},
         now=NOW,
     ),
-    "who rests does not receive": Case(
+    "a job in cooldown does not receive": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("h", (1, 3), ["n1"] * 3),
-            *trainers("l", (1, 3), ["n1"], changed=JUST_NOW),
+            *trainers("l", (1, 3), ["n1"], resized_at=JUST_NOW),
         ],
         placed={},
         jobs={"TrainingJob/default/l": {"reasons": ["Held"]}},
         now=NOW,
     ),
-    "who grew in this cycle does not give": Case(
+    "a job that grew in this cycle does not donate": Case(
         # h takes the last free CPU, since l needs two
         objects=[
             node("n1", cpu=6),
             *trainers("h", (1, 6), ["n1"] * 3),
             *trainers("l", (1, 3), ["n1"], cpu=2),
         ],
-        placed=new("h", [3]),
+        placed=new_trainers("h", [3]),
         config=FULL_LOAD,
     ),
     "the instance must make room: two small ones on one node do not": Case(
@@ -1400,7 +1411,7 @@ REBALANCING = {
         placed={},
     ),
     "the first in the reverse order of growth that makes room": Case(
-        # g is as fulfilled as h and gives first, but its last instance is too small for l
+        # g is as fulfilled as h and donates first, but its last instance is too small for l
         objects=[
             *(node("n1", cpu=3), node("n2", cpu=8)),
             *trainers("h", (1, 3), ["n1"] * 3, created=LATE),
@@ -1408,7 +1419,7 @@ REBALANCING = {
             *trainers("l", (1, 3), ["n2"], cpu=2),
         ],
         placed={},
-        evicted=shrunk("g", [2]),
+        evicted=shrunk_trainers("g", [2]),
     ),
     "the least fulfilled receives, the most fulfilled gives": Case(
         # h: 4/4, m: 2/4, l: 0; h gives to l: 3/4 and 1/4; again: 2/4 and 2/4
@@ -1419,66 +1430,70 @@ REBALANCING = {
             *trainers("l", (1, 5), ["n1"]),
         ],
         placed={},
-        evicted=shrunk("h", [3, 4]),
+        evicted=shrunk_trainers("h", [3, 4]),
         evicted_for={"h-trainer-4": "TrainingJob/default/l", "h-trainer-3": "TrainingJob/default/l"},
         jobs={"TrainingJob/default/m": {"target": 3, "reasons": []}},
     ),
     "a DIJob gives to a TrainingJob": Case(
-        objects=[node("n1", cpu=4), *ranks("d", (1, 3), ["n1"] * 3), *trainers("t", (1, 3), ["n1"])],
+        objects=[node("n1", cpu=4), *replicas_of("d", (1, 3), ["n1"] * 3), *trainers("t", (1, 3), ["n1"])],
         placed={},
         evicted={"d-0-2": "Shrunk"},
         evicted_for={"d-0-2": "TrainingJob/default/t"},
     ),
-    "a TrainingJob gives to a DIJob, as far as that asks": Case(
+    "a TrainingJob gives to a DIJob, up to its requested size": Case(
         objects=[
             node("n1", cpu=5),
-            *ranks("d", (0, 5), requested=1),
+            *replicas_of("d", (0, 5), requested=1),
             *trainers("t", (1, 5), ["n1"] * 5),
         ],
         # t: 3/4, d: 1/1: t would be less fulfilled
         placed={},
     ),
-    "who was cut to its largest size need not give where that is room enough": Case(
+    "a job cut to its maximum does not donate if the cut frees enough room": Case(
         objects=[
             node("n1", cpu=5),
             *trainers("h", (1, 3), ["n1"] * 4),
             *trainers("l", (1, 3), ["n1"]),
         ],
         placed={},
-        evicted=shrunk("h", [3]),
+        evicted=shrunk_trainers("h", [3]),
         config=FULL_LOAD,
     ),
-    "and gives as well where it is not": Case(
-        # the load forbids l to grow into what is cut
+    "a job cut to its maximum donates if the cut does not free enough room": Case(
+        # the load keeps l from growing into the room of the cut
         objects=[
             node("n1", cpu=5),
             *trainers("h", (1, 3), ["n1"] * 4),
             *trainers("l", (1, 3), ["n1"]),
         ],
         placed={},
-        evicted=shrunk("h", [2, 3]),
+        evicted=shrunk_trainers("h", [2, 3]),
         evicted_for={"h-trainer-3": None, "h-trainer-2": "TrainingJob/default/l"},
         config={"maxLoad": 0.8},
     ),
 }
 
-# --- room that was promised for growth ---------------------------------------------------------------------
+# --- reservations for growth --------------------------------------------------------------------------------
 
 
-def promised(
+def with_nominations(
     name: str,
     tasks: dict[str, str],
     *,
     sizes: tuple[int, int] = (1, 3),
-    **more: Any,  # noqa: ANN401 - what trainers() takes
+    **more: Any,  # noqa: ANN401 - arguments of trainers()
 ) -> list[Object]:
-    """A job with one trainer, which was promised nodes for more."""
+    """A job with one trainer, and nominations for more."""
     return trainers(name, sizes, ["n1"], status={"nominations": tasks}, **more)
 
 
-PROMISES = {
-    "a promise is kept while pods leave": Case(
-        objects=[node("n1", cpu=2), theirs("x", leaves=True), *promised("l", {"l-trainer-1": "n1"})],
+RESERVATIONS = {
+    "a growth reservation is kept while pods terminate": Case(
+        objects=[
+            node("n1", cpu=2),
+            foreign_pod("x", terminating=True),
+            *with_nominations("l", {"l-trainer-1": "n1"}),
+        ],
         placed={},
         jobs={
             "TrainingJob/default/l": {
@@ -1491,85 +1506,89 @@ PROMISES = {
             }
         },
     ),
-    "and fulfilled when they are gone": Case(
-        objects=[node("n1", cpu=2), theirs("x", leaves=True), *promised("l", {"l-trainer-1": "n1"})],
+    "a growth reservation is used when they are gone": Case(
+        objects=[
+            node("n1", cpu=2),
+            foreign_pod("x", terminating=True),
+            *with_nominations("l", {"l-trainer-1": "n1"}),
+        ],
         cycles=2,
-        placed=new("l", [1]),
+        placed=new_trainers("l", [1]),
         jobs={"TrainingJob/default/l": {"state": "ScheduledSucceed", "nominated": {}, "reasons": []}},
     ),
-    "on its own node, whatever BinPack says": Case(
+    "on its nominated node, whatever BinPack prefers": Case(
         objects=[
             *(node("n1", cpu=4), node("n2", cpu=4)),
-            *promised("l", {"l-trainer-1": "n2"}, sizes=(1, 2)),
+            *with_nominations("l", {"l-trainer-1": "n2"}, sizes=(1, 2)),
         ],
-        placed=new("l", [1], "n2"),
+        placed=new_trainers("l", [1], "n2"),
         config=FULL_LOAD,
     ),
-    "a promise is fulfilled while it rests, too": Case(
-        objects=[node("n1", cpu=3), *promised("l", {"l-trainer-1": "n1"}, changed=JUST_NOW)],
-        placed=new("l", [1]),
+    "a growth reservation is used during cooldown": Case(
+        objects=[node("n1", cpu=3), *with_nominations("l", {"l-trainer-1": "n1"}, resized_at=JUST_NOW)],
+        placed=new_trainers("l", [1]),
         jobs={"TrainingJob/default/l": {"reasons": ["Held"]}},
         now=NOW,
     ),
-    "before others grow": Case(
+    "growth reservations precede growth of other jobs": Case(
         objects=[
             node("n1", cpu=4),
             *trainers("a", (1, 9), ["n1", "n1"]),
-            *promised("l", {"l-trainer-1": "n1"}, sizes=(1, 2)),
+            *with_nominations("l", {"l-trainer-1": "n1"}, sizes=(1, 2)),
         ],
-        placed=new("l", [1]),
-        config=STILL,
+        placed=new_trainers("l", [1]),
+        config=NO_REBALANCING,
     ),
-    "whatever the load": Case(
-        objects=[node("n1", cpu=2), *promised("l", {"l-trainer-1": "n1"})],
-        placed=new("l", [1]),
+    "growth reservations ignore the load": Case(
+        objects=[node("n1", cpu=2), *with_nominations("l", {"l-trainer-1": "n1"})],
+        placed=new_trainers("l", [1]),
         config={"maxLoad": 0.5},
     ),
-    "dropped when the room is gone": Case(
-        objects=[node("n1", cpu=2), theirs("x"), *promised("l", {"l-trainer-1": "n1"})],
+    "a growth reservation is dropped when its room is gone": Case(
+        objects=[node("n1", cpu=2), foreign_pod("x"), *with_nominations("l", {"l-trainer-1": "n1"})],
         placed={},
         jobs={"TrainingJob/default/l": {"state": "ScheduledSucceed", "nominated": {}, "target": 1}},
     ),
-    "dropped when it would be too many": Case(
+    "a growth reservation is dropped above the ceiling": Case(
         objects=[
             node("n1", cpu=3),
-            theirs("x", leaves=True),
+            foreign_pod("x", terminating=True),
             *trainers("l", (1, 2), ["n1", "n1"], status={"nominations": {"l-trainer-2": "n1"}}),
         ],
         placed={},
         jobs={"TrainingJob/default/l": {"state": "ScheduledSucceed", "nominated": {}, "target": 2}},
     ),
-    "all or none": Case(
+    "growth reservations are used all or none": Case(
         objects=[
-            *(node("n1", cpu=2), node("n2", cpu=1), theirs("x", on="n2")),
-            theirs("y", leaves=True),
-            *promised("l", {"l-trainer-1": "n1", "l-trainer-2": "n2"}),
+            *(node("n1", cpu=2), node("n2", cpu=1), foreign_pod("x", on="n2")),
+            foreign_pod("y", terminating=True),
+            *with_nominations("l", {"l-trainer-1": "n1", "l-trainer-2": "n2"}),
         ],
         placed={},
         jobs={"TrainingJob/default/l": {"nominated": {}, "target": 1}},
     ),
-    "who loses to another's minimum loses the promise": Case(
+    "a victim of another minimum loses its growth reservation": Case(
         objects=[
-            *(HIGH, node("n1", cpu=2), node("n2", cpu=1), theirs("x", on="n2", leaves=True)),
+            *(HIGH, node("n1", cpu=2), node("n2", cpu=1), foreign_pod("x", on="n2", terminating=True)),
             *trainers("l", (1, 3), ["n1", "n1"], status={"nominations": {"l-trainer-2": "n2"}}),
             pod("p", cpu=1, spec=PINNED),
         ],
         placed={},
-        evicted=shrunk("l", [1]),
+        evicted=shrunk_trainers("l", [1]),
         jobs={"TrainingJob/default/l": {"state": "ScheduledSucceed", "nominated": {}, "target": 1}},
     ),
-    "it grows on beside the promise": Case(
+    "a job grows beside its growth reservation": Case(
         objects=[
-            *(node("n1", cpu=3), node("n2", cpu=1), theirs("x", on="n2", leaves=True)),
-            *promised("l", {"l-trainer-1": "n2"}),
+            *(node("n1", cpu=3), node("n2", cpu=1), foreign_pod("x", on="n2", terminating=True)),
+            *with_nominations("l", {"l-trainer-1": "n2"}),
         ],
-        placed=new("l", [2]),
+        placed=new_trainers("l", [2]),
         jobs={"TrainingJob/default/l": {"state": "ScheduledPartly", "target": 3}},
         config=FULL_LOAD,
     ),
-    "a DIJob's promise too": Case(
+    "a DIJob has growth reservations too": Case(
         objects=[
-            *(node("n1", cpu=2), theirs("x", leaves=True)),
+            *(node("n1", cpu=2), foreign_pod("x", terminating=True)),
             dijob(
                 "d",
                 template(cpu=1),
@@ -1584,21 +1603,21 @@ PROMISES = {
     ),
 }
 
-# --- parameter servers that scale --------------------------------------------------------------------------
+# --- scaling parameter servers ------------------------------------------------------------------------------
 
 
 def scaled(sizes: tuple[int, int], pservers: tuple[int, int], on: int, have: int) -> list[Object]:
-    """A TrainingJob with so many trainers and pservers of 1 CPU on n1; pservers scale."""
+    """A TrainingJob with this many trainers and scaling pservers of 1 CPU on n1."""
     low, high = pservers
-    made = trainers("a", sizes, ["n1"] * on, pserver=resources(1), pservers=low, scaled_to=high)
-    return [*made, *servers("a", ["n1"] * have)]
+    objects = trainers("a", sizes, ["n1"] * on, pserver=resources(1), pservers=low, scaled_to=high)
+    return [*objects, *servers("a", ["n1"] * have)]
 
 
 SERVERS = {
-    "they come with the trainers": Case(
+    "parameter servers scale with the trainers": Case(
         # 1/2: 1 + 1/2 · 2 = 2; 1: 3
         objects=[node("n1"), *scaled((1, 3), (1, 3), 1, 1)],
-        placed=new("a", [1, 2]) | {"a-pserver-1": "n1", "a-pserver-2": "n1"},
+        placed=new_trainers("a", [1, 2]) | {"a-pserver-1": "n1", "a-pserver-2": "n1"},
         roles={"a-pserver-1": "pserver", "a-trainer-1": "trainer"},
         jobs={
             "TrainingJob/default/a": {
@@ -1611,36 +1630,36 @@ SERVERS = {
         },
         config=FULL_LOAD,
     ),
-    "also from the start": Case(
+    "parameter servers scale from the start": Case(
         objects=[node("n1"), *scaled((1, 3), (1, 2), 0, 0)],
-        placed=new("a", range(3)) | {"a-pserver-0": "n1", "a-pserver-1": "n1"},
+        placed=new_trainers("a", range(3)) | {"a-pserver-0": "n1", "a-pserver-1": "n1"},
         config=FULL_LOAD,
     ),
-    "both or neither": Case(
+    "a trainer and its parameter server are placed both or neither": Case(
         objects=[node("n1", cpu=3), *scaled((1, 3), (1, 3), 1, 1)],
         placed={},
         config=FULL_LOAD,
     ),
     "a half is rounded to the even number: up": Case(
         objects=[node("n1", cpu=4), *scaled((1, 3), (1, 2), 1, 1)],
-        placed=new("a", [1]) | {"a-pserver-1": "n1"},
+        placed=new_trainers("a", [1]) | {"a-pserver-1": "n1"},
         config=FULL_LOAD,
     ),
     "a half is rounded to the even number: down": Case(
         objects=[node("n1", cpu=4), *scaled((1, 3), (2, 3), 1, 2)],
-        placed=new("a", [1]),
+        placed=new_trainers("a", [1]),
         config=FULL_LOAD,
     ),
-    "without scaleWithTrainers they stay as they are": Case(
+    "without scaleWithTrainers parameter servers do not scale": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 3), ["n1"], pserver=resources(1)),
             *servers("a", ["n1"]),
         ],
-        placed=new("a", [1, 2]),
+        placed=new_trainers("a", [1, 2]),
         config=FULL_LOAD,
     ),
-    "those that are too many go, the highest first, for nobody": Case(
+    "surplus parameter servers are evicted, the highest first, without a beneficiary": Case(
         objects=[node("n1", cpu=4), *scaled((1, 3), (1, 3), 1, 3)],
         placed={},
         evicted={"a-pserver-2": "Shrunk", "a-pserver-1": "Shrunk"},
@@ -1648,12 +1667,12 @@ SERVERS = {
         jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 1, "reasons": []}},
         config=FULL_LOAD,
     ),
-    "not if it grows": Case(
+    "no parameter server is evicted if the job grows": Case(
         objects=[node("n1"), *scaled((1, 3), (1, 3), 1, 3)],
-        placed=new("a", [1, 2]),
+        placed=new_trainers("a", [1, 2]),
         config=FULL_LOAD,
     ),
-    "not before the trainers that use them": Case(
+    "parameter servers are not evicted before their trainers": Case(
         objects=[
             node("n1", cpu=5),
             *scaled((1, 3), (1, 3), 1, 3),
@@ -1662,20 +1681,20 @@ SERVERS = {
         placed={},
         config=FULL_LOAD,
     ),
-    "they are nothing extra": Case(
+    "parameter servers are no surplus": Case(
         objects=[
             *(node("n1", cpu=4), node("n2", cpu=1)),
             *scaled((1, 3), (1, 3), 1, 1),
             pod_of("a-trainer-1", template(cpu=1), node="n2", of=owner("TrainingJob", "a")),
             pod_of("a-pserver-1", template(cpu=1), node="n1", of=owner("TrainingJob", "a")),
-            theirs("x"),
+            foreign_pod("x"),
             pod("p", cpu=1, spec=PINNED),
         ],
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
     ),
-    "they leave after their trainer": Case(
-        # p takes trainer 1; in the next cycle pserver 1 is one too many
+    "parameter servers are evicted after their trainer": Case(
+        # trainer 1 is evicted for p; in the next cycle pserver 1 is surplus
         objects=[
             node("n1", cpu=4),
             *scaled((1, 3), (1, 3), 2, 2),
@@ -1688,7 +1707,7 @@ SERVERS = {
         jobs={"TrainingJob/default/a": {"target": 1, "state": "ScheduledSucceed"}},
         config=FULL_LOAD,
     ),
-    "whose next step needs one does not receive": Case(
+    "a job whose next step needs a parameter server does not receive": Case(
         objects=[
             node("n1", cpu=5),
             *scaled((1, 3), (1, 3), 1, 1),
@@ -1699,7 +1718,7 @@ SERVERS = {
     ),
 }
 
-CASES = SPEC | GROWTH | OWN_SIZE | LOAD | COOLDOWN | EXTRAS | REBALANCING | PROMISES | SERVERS
+CASES = SPEC | GROWTH | CEILING | LOAD | COOLDOWN | SURPLUS | REBALANCING | RESERVATIONS | SERVERS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -1708,8 +1727,8 @@ def test_case(case: Case) -> None:
     check(case, answer)
 
 
-def test_what_may_still_come_asks_for_something_that_no_node_has() -> None:
-    """Nothing of the job runs, and what it would grow by is in no pod and on no node."""
+def test_growth_may_request_a_resource_that_no_node_has() -> None:
+    """Nothing of the job runs, and no pod or node has the resource that it would request."""
     job = dijob("d", template(cpu=1, gpu=1), replicas=(0, 4), preemptible=True)
     paddle = trainingjob("t", trainer={"cpu": "1"}, pserver={"nvidia.com/gpu": "1"}, scaled_to=3)
     answer = plan([node("n1", cpu=4), job, paddle], cycles=3)
@@ -1717,15 +1736,15 @@ def test_what_may_still_come_asks_for_something_that_no_node_has() -> None:
     assert {entry["job"]: entry["target"] for entry in answer["jobs"]}["DIJob/default/d"] == 0
 
 
-def test_who_is_evicted_for_its_neighbourhood_does_not_come_back_first() -> None:
-    """By dominant share the victim goes first in the queue; its place is kept for the other all the same."""
-    apart = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "y"}}}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    shy = template(cpu=1, labels={"app": "y"}, priority="low", spec={"affinity": affinity})
+def test_a_victim_of_anti_affinity_does_not_return_before_its_beneficiary() -> None:
+    """By dominant share the victim is first in the queue, but the room is reserved for the other."""
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "y"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    anti_affine = template(cpu=1, labels={"app": "y"}, priority="low", spec={"affinity": affinity})
     objects = [
         node("n1", cpu=7, labels={"zone": "b"}),
         priority_class("low", -5),
-        dijob("shy", shy, preemptible=True),
+        dijob("shy", anti_affine, preemptible=True),
         dijob("trio", template(cpu=1, labels={"app": "y"}), replicas=(3, 3)),
     ]
     answer = plan(objects, config={"queuePolicy": "DRF"}, cycles=12)

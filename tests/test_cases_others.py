@@ -1,4 +1,4 @@
-"""The placement cases of the other specifications, and the rules of spec/plan.md that hold for all kinds."""
+"""The placement cases of the other specifications, and the rules of spec/plan.md for all kinds."""
 
 import pytest
 
@@ -37,23 +37,23 @@ CLOSED = pool("default")
 IN_1, IN_2 = {"pool1": "true"}, {"pool2": "true"}
 
 
-def gated(name: str) -> Object:
+def gated_pod(name: str) -> Object:
     return pod(name, cpu=1, spec={"schedulingGates": [{"name": "wait"}]})
 
 
-def near(label: str, *, kind: str = "podAntiAffinity", key: str = "kubernetes.io/hostname") -> Object:
-    """A required (anti-)affinity to pods labelled app=…"""
+def pod_affinity(label: str, *, kind: str = "podAntiAffinity", key: str = "kubernetes.io/hostname") -> Object:
+    """A required affinity or anti-affinity to pods labelled app=…"""
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": label}}}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def on_nodes(*terms: Object) -> Object:
+def node_affinity(*terms: Object) -> Object:
     """A required node affinity."""
     required = {"nodeSelectorTerms": list(terms)}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
-def label_is(key: str, operator: str, *values: str) -> Object:
+def label_matches(key: str, operator: str, *values: str) -> Object:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
@@ -114,7 +114,7 @@ MEMBERSHIP = {
         jobs={"Pod/default/ours": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
         absent=["Pod/default/theirs"],
     ),
-    "pools 10: with disablePreemption nobody is evicted": Case(
+    "pools 10: with disablePreemption nothing is evicted": Case(
         objects=[
             *(priority_class("ten", 10), node("n1", cpu=1)),
             pod("there", cpu=1, node="n1"),
@@ -164,7 +164,7 @@ AT_HOME = {
         placed={},
         jobs={"Pod/default/b": {"pool": "p1", "position": 1, "reasons": ["NoRoom"]}},
     ),
-    "a pod whose pool does not exist is planned in the default pool, and is told": Case(
+    "a pod whose pool does not exist is planned in the default pool, with a reason": Case(
         objects=[node("n1", cpu=1), pod("a", cpu=1, pool="nowhere"), pod("b", cpu=1, pool="nowhere")],
         placed={"a": "n1"},
         jobs={
@@ -175,7 +175,7 @@ AT_HOME = {
             }
         },
     ),
-    "a namespace that may not use the pool is planned in the default pool, and is told": Case(
+    "a namespace that may not use the pool is planned in the default pool, with a reason": Case(
         objects=[
             *(pool("p1", selector=IN_1, namespaces={"team": "a"}), CLOSED),
             *(namespace("a", labels={"team": "a"}), namespace("b", labels={"team": "b"})),
@@ -313,7 +313,7 @@ NAMES = {
 }
 
 JOBS = {
-    "dijob 8: limits stand in for missing requests": Case(
+    "dijob 8: limits replace missing requests": Case(
         objects=[
             node("n1", cpu=3),
             dijob(
@@ -413,7 +413,7 @@ JOBS = {
         placed={"p-master-0": "n1", "p-pserver-0": "n1", "p-trainer-0": "n2", "p-trainer-1": "n2"},
         jobs={"TrainingJob/default/p": {"state": "ScheduledSucceed", "target": 2}},
     ),
-    "without room for a pserver a TrainingJob starts nothing; on CPUs its pods are made all the same": Case(
+    "without room for a pserver a TrainingJob starts nothing; without GPUs its pods are created anyway": Case(
         objects=[
             *(node("n1", cpu=4), pod("x", cpu=1, node="n1", scheduler="other")),
             trainingjob("p", trainer=resources(1), trainers=(2, 2), pserver=resources(1), pservers=2),
@@ -453,7 +453,7 @@ JOBS = {
         ],
         placed={"p-trainer-0": "n2"},
     ),
-    "also on an old node": Case(
+    "the old GPU name works on a node too": Case(
         objects=[node("n1", more={"alpha.kubernetes.io/nvidia-gpu": 1}), pod("p", gpu=1)], placed={"p": "n1"}
     ),
 }
@@ -472,7 +472,7 @@ GANGS = {
             }
         },
     ),
-    "or not at all": Case(
+    "a gang of pods by annotation starts whole or not at all": Case(
         objects=[
             *(node("n1", cpu=3), pod("x", cpu=1, node="n1", scheduler="other")),
             *(pod(f"g{i}", cpu=1, gang="g") for i in range(3)),
@@ -499,7 +499,7 @@ GANGS = {
         placed={"g0": "n1", "g1": "n1"},
         jobs={"Gang/other/g": {"position": 1}},
     ),
-    "its tasks go by created, then name": Case(
+    "the tasks of a gang are ordered by creation, then name": Case(
         objects=[
             node("n1", cpu=2),
             pod("g0", cpu=1, gang="g", gang_min=2, created=LATE),
@@ -508,7 +508,7 @@ GANGS = {
         ],
         placed={"g1": "n1", "g2": "n1"},
     ),
-    "its pool is that of the first that names one": Case(
+    "the pool of a gang is that of the first pod that names one": Case(
         objects=[
             *(P1, CLOSED, node("n1"), node("n2", labels=IN_1)),
             *(pod("g0", cpu=1, gang="g"), pod("g1", cpu=1, gang="g", pool="p1")),
@@ -542,7 +542,7 @@ WAITING = {
         jobs={"Pod/default/p": {"state": "ScheduledFailed", "position": None, "reasons": ["NeverFits"]}},
         says={"Pod/default/p": ["cpu"]},
     ),
-    "a cordoned node, and one that is not ready, may come back": Case(
+    "a cordoned node and one that is not ready may return": Case(
         objects=[
             node("n1", unschedulable=True),
             node("n2", labels={"zone": "b"}, ready="False", taints=[taint("node.kubernetes.io/not-ready")]),
@@ -555,24 +555,24 @@ WAITING = {
             "Pod/default/q": {"state": "Unscheduled", "position": 2, "reasons": ["NoRoom"]},
         },
     ),
-    "a taint that nobody lifts is for ever": Case(
+    "a taint that is not transient means never": Case(
         objects=[node("n1", taints=[taint("team", "a")]), pod("p", cpu=1)],
         placed={},
         jobs={"Pod/default/p": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
     ),
-    "resource claims are not understood: such a pod waits and says so": Case(
+    "resource claims are not supported: such a pod waits with a reason": Case(
         objects=[node("n1"), pod("p", cpu=1, spec={"resourceClaims": [{"name": "gpu"}]})],
         placed={},
         jobs={"Pod/default/p": {"state": "Unscheduled", "reasons": ["Held"]}},
         says={"Pod/default/p": ["claim"]},
     ),
     "a pod with scheduling gates is held": Case(
-        objects=[node("n1"), gated("p")],
+        objects=[node("n1"), gated_pod("p")],
         placed={},
         jobs={"Pod/default/p": {"state": "Unscheduled", "reasons": ["Held"]}},
         says={"Pod/default/p": ["gate"]},
     ),
-    "room of terminating pods is coming: the pod is nominated there": Case(
+    "a pod is nominated to the room of terminating pods": Case(
         objects=[node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)],
         placed={},
         jobs={
@@ -585,13 +585,13 @@ WAITING = {
         },
         absent=["Pod/default/x"],
     ),
-    "and is placed in the cycle in which the room is free": Case(
+    "a nominated pod is placed in the cycle in which the room is free": Case(
         objects=[node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)],
         placed={"p": "n1"},
         jobs={"Pod/default/p": {"state": "ScheduledSucceed", "nominated": {}, "reasons": []}},
         cycles=3,
     ),
-    "room that is kept for a job before it is not given away": Case(
+    "room reserved for an earlier job is not given away": Case(
         objects=[
             node("n1", cpu=3),
             pod("x", cpu=2, node="n1", terminating=True),
@@ -604,7 +604,7 @@ WAITING = {
             "Pod/default/small": {"position": 2, "reasons": ["Behind"]},
         },
     ),
-    "a reservation of an earlier cycle holds against those before it": Case(
+    "a reservation of an earlier cycle holds against workloads earlier in the queue": Case(
         objects=[
             node("n1", cpu=2),
             pod("x", cpu=1, node="n1", terminating=True),
@@ -624,7 +624,7 @@ WAITING = {
         ],
         placed={"promised": "n2"},
     ),
-    "a promise that cannot be kept is dropped": Case(
+    "a nomination that cannot be fulfilled is dropped": Case(
         objects=[
             *(node("n1"), node("n2", cpu=2), pod("x", cpu=1, node="n2")),
             pod("promised", cpu=1, nominated="n9"),
@@ -691,14 +691,18 @@ FILTERS = {
             node("n1", labels={"gen": "3"}),
             node("n2", labels={"gen": "7"}),
             node("n3"),
-            pod("gt", cpu=1, spec=on_nodes(label_is("gen", "Gt", "5"))),
-            pod("lt", cpu=1, spec=on_nodes(label_is("gen", "Lt", "5"))),
-            pod("none", cpu=1, spec=on_nodes(label_is("gen", "DoesNotExist"))),
-            pod("or", cpu=1, spec=on_nodes(label_is("gen", "In", "9"), label_is("gen", "In", "7"))),
+            pod("gt", cpu=1, spec=node_affinity(label_matches("gen", "Gt", "5"))),
+            pod("lt", cpu=1, spec=node_affinity(label_matches("gen", "Lt", "5"))),
+            pod("none", cpu=1, spec=node_affinity(label_matches("gen", "DoesNotExist"))),
+            pod(
+                "or",
+                cpu=1,
+                spec=node_affinity(label_matches("gen", "In", "9"), label_matches("gen", "In", "7")),
+            ),
             pod(
                 "name",
                 cpu=1,
-                spec=on_nodes(
+                spec=node_affinity(
                     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n3"]}]}
                 ),
             ),
@@ -708,13 +712,13 @@ FILTERS = {
     "required pod anti-affinity": Case(
         objects=[
             *(node("n1"), node("n2"), pod("x", cpu=5, node="n1", labels={"app": "a"})),
-            pod("p", cpu=1, spec=near("a")),
+            pod("p", cpu=1, spec=pod_affinity("a")),
         ],
         placed={"p": "n2"},
     ),
-    "anti-affinity of a pod that is there holds against others": Case(
+    "anti-affinity of a running pod applies to new pods": Case(
         objects=[
-            *(node("n1"), node("n2"), pod("x", cpu=5, node="n1", spec=near("a"))),
+            *(node("n1"), node("n2"), pod("x", cpu=5, node="n1", spec=pod_affinity("a"))),
             pod("p", cpu=1, labels={"app": "a"}),
         ],
         placed={"p": "n2"},
@@ -723,22 +727,27 @@ FILTERS = {
         objects=[
             node("n1"),
             node("n2"),
-            dijob("d", template(cpu=1, labels={"app": "a"}, spec=near("a")), replicas=(2, 2)),
+            dijob("d", template(cpu=1, labels={"app": "a"}, spec=pod_affinity("a")), replicas=(2, 2)),
         ],
         placed={"d-0-0": "n1", "d-0-1": "n2"},
     ),
     "required pod affinity": Case(
         objects=[
             *(*ZONES, pod("y", cpu=5, node="n1"), pod("x", node="n2", labels={"app": "a"})),
-            pod("p", cpu=1, spec=near("a", kind="podAffinity", key="zone")),
+            pod("p", cpu=1, spec=pod_affinity("a", kind="podAffinity", key="zone")),
         ],
         placed={"p": "n2"},
     ),
-    "the first of a group that wants to be together may stand anywhere": Case(
+    "the first pod of a group with affinity to itself may go anywhere": Case(
         objects=[
             *ZONES,
             *(
-                pod(f"p{i}", cpu=6, labels={"app": "a"}, spec=near("a", kind="podAffinity", key="zone"))
+                pod(
+                    f"p{i}",
+                    cpu=6,
+                    labels={"app": "a"},
+                    spec=pod_affinity("a", kind="podAffinity", key="zone"),
+                )
                 for i in range(2)
             ),
         ],
@@ -749,7 +758,7 @@ FILTERS = {
         objects=[*ZONES, *(pod(f"p{i}", cpu=1, labels={"app": "a"}, spec=SPREAD) for i in range(3))],
         placed={"p0": "n1", "p1": "n2", "p2": "n1"},
     ),
-    "topology spread does not count pods that leave": Case(
+    "topology spread does not count terminating pods": Case(
         objects=[
             *(*ZONES, pod("x", cpu=1, labels={"app": "a"}, node="n1", terminating=True)),
             pod("p", cpu=1, labels={"app": "a"}, spec=SPREAD),

@@ -1,4 +1,4 @@
-"""The cases of spec/pools.md in which pools lend, borrow and take back (1–4, 23 and 26 are elsewhere)."""
+"""The cases of spec/pools.md about lending, borrowing and reclaiming (1–4, 23 and 26 are elsewhere)."""
 
 import pytest
 
@@ -36,12 +36,12 @@ def in_pool(pool: str, name: str, *, cpu: Amount = 4, gpu: Amount = 0, **more: l
     return node(name, cpu=cpu, gpu=gpu, labels={"pool": pool}, taints=more.get("taints", ()))
 
 
-def guarded(name: str, *, on: str, priority: str) -> Object:
+def budgeted_pod(name: str, *, on: str, priority: str) -> Object:
     return pod(name, cpu=4, node=on, priority=priority, labels={"app": "guarded"})
 
 
-def members(gang: str, count: int, *, on: tuple[str, ...] = (), pool: str | None = None) -> list[Object]:
-    """Pods of 1 CPU that are one gang, spread over nodes in turn, or pending."""
+def gang_pods(gang: str, count: int, *, on: tuple[str, ...] = (), pool: str | None = None) -> list[Object]:
+    """Pods of 1 CPU that form a gang, distributed over nodes, or pending."""
     return [
         pod(f"{gang}-{i}", cpu=1, gang=gang, pool=pool, node=on[i % len(on)] if on else None)
         for i in range(count)
@@ -49,16 +49,18 @@ def members(gang: str, count: int, *, on: tuple[str, ...] = (), pool: str | None
 
 
 def job(
-    name: str, workers: int, *, on: str | None = None, pool: str | None = None, least: int | None = None
+    name: str, workers: int, *, on: str | None = None, pool: str | None = None, minimum: int | None = None
 ) -> list[Object]:
-    """A TYJob of 1-CPU tasks, all on one node or nowhere yet."""
-    made = tyjob(name, leader=ONE, workers={"w": (workers, ONE)}, min_workers=least, pool=pool, created=EARLY)
+    """A TYJob of 1-CPU tasks, all on one node or pending."""
+    built = tyjob(
+        name, leader=ONE, workers={"w": (workers, ONE)}, min_workers=minimum, pool=pool, created=EARLY
+    )
     names = [f"{name}-leader", *(f"{name}-w-{i}" for i in range(workers))]
-    return [made, *(pod_of(one, ONE, node=on, of=owner("TYJob", name)) for one in names if on)]
+    return [built, *(pod_of(task, ONE, node=on, of=owner("TYJob", name)) for task in names if on)]
 
 
 RECLAIM = {
-    "5: home before foreign, and within each by priority": Case(
+    "5: home before borrowers, and within each by priority": Case(
         objects=[
             *(A, B, priority_class("p10", 10), priority_class("p1000", 1000), in_pool("a", "n1", cpu=3)),
             pod("foreign", cpu=1, pool="b", priority="p1000"),
@@ -69,7 +71,7 @@ RECLAIM = {
         order=["Pod/default/home10", "Pod/default/home0", "Pod/default/foreign"],
         borrowed=["foreign"],
     ),
-    "5: what is left to foreigners may be nothing": Case(
+    "5: borrowers may get nothing": Case(
         objects=[
             *(A, B, priority_class("p10", 10), priority_class("p1000", 1000), in_pool("a", "n1", cpu=2)),
             pod("foreign", cpu=1, pool="b", priority="p1000"),
@@ -79,7 +81,7 @@ RECLAIM = {
         placed={"home10": "n1", "home0": "n1"},
         jobs={"Pod/default/foreign": {"state": "Unscheduled", "position": None, "reasons": ["NoRoom"]}},
     ),
-    "6: a home task takes its pool's room back from the foreigner, whatever its priority": Case(
+    "6: a home task reclaims its pool's room from a borrower of any priority": Case(
         objects=[
             *(A, B, priority_class("p10000", 10000), in_pool("a", "n1")),
             pod("f", cpu=2, pool="b", node="n1", priority="p10000"),
@@ -101,7 +103,7 @@ RECLAIM = {
             "Pod/default/f": {"state": "Unscheduled", "allocation": {}, "current": 1, "reasons": ["NoRoom"]},
         },
     ),
-    "6: and runs in the next cycle": Case(
+    "6: the home task runs in the next cycle": Case(
         objects=[
             *(A, B, priority_class("p10000", 10000), in_pool("a", "n1")),
             pod("f", cpu=2, pool="b", node="n1", priority="p10000"),
@@ -115,7 +117,7 @@ RECLAIM = {
         jobs={"Pod/default/a2": {"state": "ScheduledSucceed", "nominated": {}, "reasons": []}},
         absent=["Pod/default/f"],
     ),
-    "6: the foreigner is made again by its owner and waits": Case(
+    "6: the borrower is recreated by its owner and waits": Case(
         objects=[
             *(A, B, priority_class("p10000", 10000), in_pool("a", "n1")),
             pod("f", cpu=2, pool="b", node="n1", priority="p10000", owner=owner("ReplicaSet", "r")),
@@ -156,7 +158,7 @@ RECLAIM = {
         placed={},
         jobs={"Pod/default/a3": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
     ),
-    "7: it waits if the other pool has somebody of its own waiting": Case(
+    "7: it waits if a workload of the other pool waits": Case(
         objects=[
             *(A, B, in_pool("a", "n1"), in_pool("b", "n2")),
             pod("a1", cpu=4, pool="a", node="n1"),
@@ -204,7 +206,7 @@ RECLAIM = {
         jobs={"Pod/default/p": {"nominated": {"p": "n2"}}},
         absent=["Pod/default/theirs"],
     ),
-    "10: with disablePreemption for all nobody is evicted; borrowing goes on": Case(
+    "10: with disablePreemption nothing is evicted, but workloads borrow": Case(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2", cpu=2)),
             pod("f", cpu=2, pool="b", node="n1"),
@@ -217,7 +219,7 @@ RECLAIM = {
         jobs={"Pod/default/q": {"position": 1, "reasons": ["NoRoom"]}},
         config=NO_PREEMPTION,
     ),
-    "11: where a taint is in the way nobody is evicted; straight to borrowing": Case(
+    "11: where a taint prevents placement nothing is evicted; the pod borrows": Case(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1", taints=[taint("team")]), in_pool("b", "n2")),
             pod("f", cpu=4, pool="b", node="n1"),
@@ -226,7 +228,7 @@ RECLAIM = {
         placed={"p": "n2"},
         borrowed=["p"],
     ),
-    "12: the room of a borrower that leaves is its owner's, without a victim": Case(
+    "12: the room of a terminating borrower goes to the home pool, without a victim": Case(
         objects=[
             *(open_pool("a", preempts=False), B, in_pool("a", "n1", cpu=2), in_pool("b", "n2", cpu=2)),
             pod("f", cpu=2, pool="b", node="n1", terminating=True),
@@ -240,7 +242,7 @@ RECLAIM = {
             "Pod/default/b2": {"reasons": ["NoRoom"]},
         },
     ),
-    "12: within one cycle of the borrower's leaving": Case(
+    "12: within one cycle after the borrower is gone": Case(
         objects=[
             *(open_pool("a", preempts=False), B, in_pool("a", "n1", cpu=2), in_pool("b", "n2", cpu=2)),
             pod("f", cpu=2, pool="b", node="n1", terminating=True),
@@ -255,8 +257,8 @@ RECLAIM = {
 }
 
 
-def lending(*, borrows: bool = True, borrows_from: tuple[str, ...] = ()) -> list[Object]:
-    """A pod whose home has no nodes, and two pools that lend."""
+def lending_pools(*, borrows: bool = True, borrows_from: tuple[str, ...] = ()) -> list[Object]:
+    """A pod whose home pool has no nodes, and two pools that lend."""
     return [
         *(open_pool("pool1"), open_pool("pool2")),
         open_pool("pool3", borrows=borrows, borrows_from=borrows_from),
@@ -266,14 +268,14 @@ def lending(*, borrows: bool = True, borrows_from: tuple[str, ...] = ()) -> list
 
 
 BORROWING = {
-    "13: of two lenders the one that has more left": Case(
-        objects=lending(), placed={"p": "n2"}, borrowed=["p"]
+    "13: of two lenders the one with more room left": Case(
+        objects=lending_pools(), placed={"p": "n2"}, borrowed=["p"]
     ),
-    "14: only from those that its pool names": Case(
-        objects=lending(borrows_from=("pool1",)), placed={"p": "n1"}, borrowed=["p"]
+    "14: only from the pools that its pool names": Case(
+        objects=lending_pools(borrows_from=("pool1",)), placed={"p": "n1"}, borrowed=["p"]
     ),
     "15: a pool that does not borrow lets its pods wait": Case(
-        objects=lending(borrows=False),
+        objects=lending_pools(borrows=False),
         placed={},
         jobs={"Pod/default/p": {"pool": "pool3", "state": "Unscheduled", "reasons": ["NoRoom"]}},
     ),
@@ -286,7 +288,7 @@ BORROWING = {
         placed={f"p{number:03}": ("n1", "n2")[number % 2] for number in range(96)},
         jobs={"Pod/default/p096": {"reasons": ["NoRoom"]}, "Pod/default/p099": {"reasons": ["NoRoom"]}},
     ),
-    "27: who could never fit a pool does not keep it from lending": Case(
+    "27: a workload that never fits its pool does not keep the pool from lending": Case(
         objects=[
             *(
                 A,
@@ -302,7 +304,7 @@ BORROWING = {
         borrowed=["p"],
         jobs={"Pod/default/gpu": {"state": "ScheduledFailed", "position": None, "reasons": ["NeverFits"]}},
     ),
-    "27: nor where others could take it in": Case(
+    "27: nor if other pools could take it": Case(
         objects=[
             *(A, B, open_pool("g", borrows=False), in_pool("a", "n1"), in_pool("g", "n2", gpu=1)),
             pod("theirs", cpu=1, gpu=1, pool="g", node="n2"),
@@ -317,45 +319,45 @@ BORROWING = {
     "a workload is placed entirely in one lending pool": Case(
         objects=[
             *(A, B, C, in_pool("b", "n1", cpu=2), in_pool("c", "n2", cpu=2)),
-            *members("g", 3, pool="a"),
+            *gang_pods("g", 3, pool="a"),
         ],
         placed={},
         jobs={"Gang/default/g": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
     ),
     "a borrower takes all its tasks that fit, and the rest waits": Case(
-        objects=[A, B, in_pool("b", "n1", cpu=3), *job("t", 4, pool="a", least=1)],
+        objects=[A, B, in_pool("b", "n1", cpu=3), *job("t", 4, pool="a", minimum=1)],
         placed={"t-leader": "n1", "t-w-0": "n1", "t-w-1": "n1"},
         borrowed=["t-leader", "t-w-0", "t-w-1"],
         jobs={"TYJob/default/t": {"state": "ScheduledPartly", "position": None, "reasons": ["NoRoom"]}},
     ),
-    "the rest of a borrower is placed where it is": Case(
+    "the rest of a borrower is placed in the same pool": Case(
         objects=[
-            *(A, B, in_pool("a", "n1"), in_pool("b", "n2"), *job("t", 3, pool="a", least=1)),
-            *(pod_of(f"t-{one}", ONE, node="n2", of=owner("TYJob", "t")) for one in ("leader", "w-0")),
+            *(A, B, in_pool("a", "n1"), in_pool("b", "n2"), *job("t", 3, pool="a", minimum=1)),
+            *(pod_of(f"t-{task}", ONE, node="n2", of=owner("TYJob", "t")) for task in ("leader", "w-0")),
         ],
         placed={"t-w-1": "n2", "t-w-2": "n2"},
         borrowed=["t-w-1", "t-w-2"],
     ),
-    "the rest of a borrower waits while the lender has somebody waiting": Case(
+    "the rest of a borrower waits while a workload of the lender waits": Case(
         objects=[
-            *(A, B, in_pool("a", "n1", cpu=1), in_pool("b", "n2"), *job("t", 3, pool="a", least=1)),
-            *(pod_of(f"t-{one}", ONE, node="n2", of=owner("TYJob", "t")) for one in ("leader", "w-0")),
+            *(A, B, in_pool("a", "n1", cpu=1), in_pool("b", "n2"), *job("t", 3, pool="a", minimum=1)),
+            *(pod_of(f"t-{task}", ONE, node="n2", of=owner("TYJob", "t")) for task in ("leader", "w-0")),
             pod("x", cpu=1, node="n2", scheduler="other"),
             pod("b1", cpu=4, pool="b"),
         ],
         placed={},
         jobs={"TYJob/default/t": {"state": "ScheduledPartly", "reasons": ["NoRoom"]}},
     ),
-    "the rest of a borrower waits once the pool shares no more": Case(
+    "the rest of a borrower waits once the pool no longer shares": Case(
         objects=[
             *(A, open_pool("b", shares=False), in_pool("a", "n1"), in_pool("b", "n2")),
-            *job("t", 3, pool="a", least=1),
-            *(pod_of(f"t-{one}", ONE, node="n2", of=owner("TYJob", "t")) for one in ("leader", "w-0")),
+            *job("t", 3, pool="a", minimum=1),
+            *(pod_of(f"t-{task}", ONE, node="n2", of=owner("TYJob", "t")) for task in ("leader", "w-0")),
         ],
         placed={},
         jobs={"TYJob/default/t": {"state": "ScheduledPartly", "reasons": ["NoRoom"]}},
     ),
-    "room kept for a nominated task is not lent": Case(
+    "room reserved for a nominated task is not lent": Case(
         objects=[
             *(A, B, in_pool("a", "n1")),
             pod("leaving", cpu=2, node="n1", pool="a", terminating=True),
@@ -365,7 +367,7 @@ BORROWING = {
         placed={},
         jobs={"Pod/default/a1": {"nominated": {"a1": "n1"}, "reasons": ["WaitingForRoom"]}},
     ),
-    "room that comes free at home goes before borrowing": Case(
+    "room about to become free at home precedes borrowing": Case(
         objects=[
             *(A, B, in_pool("a", "n1"), in_pool("b", "n2")),
             pod("leaving", cpu=4, node="n1", pool="a", terminating=True),
@@ -379,7 +381,7 @@ BORROWING = {
         placed={},
         jobs={"DIJob/default/d": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
     ),
-    "a preemptible one does": Case(
+    "a preemptible DIJob borrows": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=1), in_pool("b", "n2")),
             dijob("d", template(cpu=2), pool="a", preemptible=True),
@@ -391,20 +393,20 @@ BORROWING = {
 
 
 def full_nodes(*nodes: tuple[str, ...]) -> list[Object]:
-    """Nodes n1, n2, … of 4 CPUs, filled by pods of these classes, and a pod that wants a whole node."""
-    made: list[Object] = [pod("p", cpu=4, priority="top"), priority_class("top", 1000)]
+    """Nodes n1, n2, … of 4 CPUs, filled by pods of these classes, and a pod that needs a whole node."""
+    objects: list[Object] = [pod("p", cpu=4, priority="top"), priority_class("top", 1000)]
     for number, classes in enumerate(nodes, start=1):
-        made.append(node(f"n{number}", cpu=4))
-        made += [
-            pod(f"v{number}-{i}", cpu=f"{4000 // len(classes)}m", node=f"n{number}", priority=one)
-            for i, one in enumerate(classes)
+        objects.append(node(f"n{number}", cpu=4))
+        objects += [
+            pod(f"v{number}-{i}", cpu=f"{4000 // len(classes)}m", node=f"n{number}", priority=name)
+            for i, name in enumerate(classes)
         ]
-    return made
+    return objects
 
 
 P2, P4 = priority_class("p2", 2), priority_class("p4", 4)
 
-CHOICE = {
+VICTIM_CHOICE = {
     "17: the node whose highest victim is lowest": Case(
         objects=[*CLASSES, *full_nodes(("high",), ("mid",), ("low", "low"))],
         placed={},
@@ -429,29 +431,29 @@ CHOICE = {
     "18: equal in all: the first by name": Case(
         objects=[*CLASSES, *full_nodes(("mid",), ("mid",))], placed={}, evicted={"v1-0": "Preempted"}
     ),
-    "19: who is guarded by a budget stays if another node serves": Case(
+    "19: pods protected by a budget stay if another node is enough": Case(
         objects=[
             *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
-            *(node("n2", cpu=4), guarded("v1", on="n1", priority="low")),
+            *(node("n2", cpu=4), budgeted_pod("v1", on="n1", priority="low")),
             pod("v2", cpu=4, node="n2", priority="mid"),
             pod("p", cpu=4, priority="high"),
         ],
         placed={},
         evicted={"v2": "Preempted"},
     ),
-    "19: and goes if none does": Case(
+    "19: pods protected by a budget are evicted if no other node is enough": Case(
         objects=[
             *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1), node("n1", cpu=4)),
-            guarded("v1", on="n1", priority="low"),
+            budgeted_pod("v1", on="n1", priority="low"),
             pod("p", cpu=4, priority="high"),
         ],
         placed={},
         evicted={"v1": "Preempted"},
     ),
-    "19: the status of a budget goes before its numbers": Case(
+    "19: the status of a budget precedes its spec": Case(
         objects=[
             *(*CLASSES, budget("b", selector={"app": "guarded"}, min_available=1, allowed=1)),
-            *(node("n1", cpu=4), node("n2", cpu=4), guarded("v1", on="n1", priority="low")),
+            *(node("n1", cpu=4), node("n2", cpu=4), budgeted_pod("v1", on="n1", priority="low")),
             pod("v2", cpu=4, node="n2", priority="mid"),
             pod("p", cpu=4, priority="high"),
         ],
@@ -462,7 +464,7 @@ CHOICE = {
         objects=[
             *(*CLASSES, budget("b", selector={"app": "guarded"}, max_unavailable="30%")),
             *(node(f"n{i}", cpu=4) for i in (1, 2)),
-            *(guarded(f"v{i}", on=f"n{i}", priority="low") for i in (1, 2)),
+            *(budgeted_pod(f"v{i}", on=f"n{i}", priority="low") for i in (1, 2)),
             pod("p", cpu=4, priority="high", created=EARLY),
             pod("q", cpu=4, priority="high", created=LATE),
             *(node("n3", cpu=4), pod("v3", cpu=4, node="n3", priority="mid")),
@@ -471,7 +473,7 @@ CHOICE = {
         evicted={"v1": "Preempted", "v3": "Preempted"},
         evicted_for={"v1": "Pod/default/p", "v3": "Pod/default/q"},
     ),
-    "on one node the guarded one is put back first": Case(
+    "on one node the pod protected by a budget is reprieved first": Case(
         objects=[
             *(*CLASSES, budget("b", selector={"app": "guarded"}, allowed=0), node("n1", cpu=4)),
             pod("v1", cpu=2, node="n1", priority="low", labels={"app": "guarded"}, created=LATE),
@@ -481,7 +483,7 @@ CHOICE = {
         placed={},
         evicted={"v2": "Preempted"},
     ),
-    "put back: the higher priority, then the older": Case(
+    "reprieved: the higher priority, then the older": Case(
         objects=[
             *(*CLASSES, node("n1", cpu=4)),
             pod("old", cpu=1, node="n1", priority="low", created=EARLY),
@@ -492,7 +494,7 @@ CHOICE = {
         placed={},
         evicted={"new": "Preempted"},
     ),
-    "foreigners go before home pods": Case(
+    "borrowers are evicted before home pods": Case(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2")),
             pod("a1", cpu=4, pool="a", node="n1", priority="low"),
@@ -502,7 +504,7 @@ CHOICE = {
         placed={},
         evicted={f"f{i}": "Reclaimed" for i in range(4)},
     ),
-    "a borrower in a pool that shares no more is first in line": Case(
+    "a borrower in a pool that no longer shares is evicted first": Case(
         objects=[
             *(open_pool("a", shares=False), B, *CLASSES, in_pool("a", "n1", cpu=2)),
             pod("f", cpu=1, pool="b", node="n1", priority="high", created=EARLY),
@@ -512,7 +514,7 @@ CHOICE = {
         placed={},
         evicted={"f": "Reclaimed"},
     ),
-    "a pod on a relabelled node is foreign there": Case(
+    "a pod on a relabelled node is a borrower there": Case(
         objects=[
             *(A, B, in_pool("b", "n1", cpu=1)),
             *(pod("f", cpu=1, pool="a", node="n1"), pod("b1", cpu=1, pool="b")),
@@ -521,7 +523,7 @@ CHOICE = {
         evicted={"f": "Reclaimed"},
         evicted_for={"f": "Pod/default/b1"},
     ),
-    "a class that never preempts makes no room": Case(
+    "a class that never preempts evicts nothing": Case(
         objects=[
             *(LOW, priority_class("patient", 100, never=True), node("n1", cpu=1)),
             *(pod("v", cpu=1, node="n1", priority="low"), pod("p", cpu=1, priority="patient")),
@@ -529,14 +531,14 @@ CHOICE = {
         placed={},
         jobs={"Pod/default/p": {"position": 1, "reasons": ["NoRoom"]}},
     ),
-    "a pod that says so itself makes no room": Case(
+    "a pod with preemptionPolicy Never evicts nothing": Case(
         objects=[
             *(LOW, HIGH, node("n1", cpu=1), pod("v", cpu=1, node="n1", priority="low")),
             pod("p", cpu=1, priority="high", spec={"preemptionPolicy": "Never"}),
         ],
         placed={},
     ),
-    "a kind's own priority evicts nobody": Case(
+    "the job priority of a kind evicts nothing": Case(
         objects=[
             node("n1", cpu=2),
             *job("v", 1, on="n1"),
@@ -557,7 +559,7 @@ CHOICE = {
         ],
         placed={},
     ),
-    "a preemptible one is": Case(
+    "a preemptible DIJob is a victim": Case(
         objects=[
             *(HIGH, node("n1", cpu=1), dijob("d", ONE, preemptible=True)),
             pod_of("d-0-0", ONE, node="n1", of=owner("DIJob", "d")),
@@ -567,7 +569,7 @@ CHOICE = {
         evicted={"d-0-0": "Preempted"},
         jobs={"DIJob/default/d": {"state": "Unscheduled", "reasons": ["NoRoom"]}},
     ),
-    "PreemptFirst, the default: room is made at home though another pool would lend": Case(
+    "PreemptFirst, the default: preempts at home though another pool would lend": Case(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2")),
             *(pod("v", cpu=4, pool="a", node="n1"), pod("p", cpu=4, pool="a", priority="high")),
@@ -575,7 +577,7 @@ CHOICE = {
         placed={},
         evicted={"v": "Preempted"},
     ),
-    "BorrowFirst: the other way round": Case(
+    "BorrowFirst: borrows though it could preempt": Case(
         objects=[
             *(open_pool("a", order="BorrowFirst"), B, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2")),
             *(pod("v", cpu=4, pool="a", node="n1"), pod("p", cpu=4, pool="a", priority="high")),
@@ -583,7 +585,7 @@ CHOICE = {
         placed={"p": "n2"},
         borrowed=["p"],
     ),
-    "BorrowFirst: what cannot borrow makes room": Case(
+    "BorrowFirst: a workload that cannot borrow preempts": Case(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2", cpu=3)),
             *(pod("v", cpu=4, pool="a", node="n1"), pod("p", cpu=4, pool="a", priority="high")),
@@ -593,7 +595,7 @@ CHOICE = {
         jobs={"Pod/default/p": {"nominated": {"p": "n1"}, "reasons": ["WaitingForRoom"]}},
         config={"order": "BorrowFirst"},
     ),
-    "the order of a pool goes before the scheduler's": Case(
+    "the order of a pool overrides the scheduler's": Case(
         objects=[
             *(open_pool("a", order="PreemptFirst"), B, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2")),
             *(pod("v", cpu=4, pool="a", node="n1"), pod("p", cpu=4, pool="a", priority="high")),
@@ -615,7 +617,7 @@ GPUS = open_pool("gpus", node_resources=[GPU])
 CPUS = open_pool("cpus", selector={"kind": "cpu"})
 CPU_MACHINE = node("c1", cpu=4, labels={"kind": "cpu"})
 
-SCENES = {
+SCENARIOS = {
     "20: CPU jobs use the CPUs of idle GPU machines": Case(
         objects=[
             *(GPUS, CPUS, CPU_MACHINE, node("g1", cpu=8, gpu=8)),
@@ -624,7 +626,7 @@ SCENES = {
         placed={"d": "g1"},
         borrowed=["d"],
     ),
-    "20: and leave when GPU jobs come": Case(
+    "20: CPU jobs are evicted when GPU jobs arrive": Case(
         objects=[
             *(GPUS, CPUS, CPU_MACHINE, node("g1", cpu=8, gpu=8)),
             *(pod("c", cpu=4, pool="cpus", node="c1"), pod("d", cpu=4, pool="cpus", node="g1")),
@@ -651,7 +653,7 @@ SCENES = {
         placed={f"p{i}": "e1" for i in range(3)},
         borrowed=[f"p{i}" for i in range(3)],
     ),
-    "21: until a job of eight comes": Case(
+    "21: until a job of eight GPUs arrives": Case(
         objects=[
             *(open_pool("ones"), open_pool("eights"), in_pool("eights", "e1", cpu=16, gpu=8)),
             *(pod(f"p{i}", cpu=1, gpu=1, pool="ones", node="e1") for i in range(3)),
@@ -669,7 +671,7 @@ SCENES = {
         placed={"b0": "n3", "b1": "n1", "b2": "n1", "b3": "n2", "b4": "n2"},
         borrowed=["b1", "b2", "b3", "b4"],
     ),
-    "22: until A needs them, and no more of them than it needs": Case(
+    "22: until A needs them, and no more than it needs": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2), in_pool("b", "n3", cpu=1)),
             pod("b0", cpu=1, pool="b", node="n3"),
@@ -687,10 +689,10 @@ SCENES = {
         placed={},
         pools={"cpus": ["c1"], "default": ["n1"], "gpus": ["g1"]},
     ),
-    "24: a gang of four that would lose two goes whole": Case(
+    "24: a gang of four that would lose two is evicted whole": Case(
         objects=[
             *(HIGH, node("n1", cpu=2), node("n2", cpu=2)),
-            *members("g", 4, on=("n1", "n2")),
+            *gang_pods("g", 4, on=("n1", "n2")),
             pod("p", cpu=2, priority="high"),
         ],
         placed={},
@@ -701,10 +703,10 @@ SCENES = {
             "Gang/default/g": {"state": "Unscheduled", "allocation": {}, "reasons": ["NoRoom"]},
         },
     ),
-    "24: also where part of it is in another pool": Case(
+    "24: also if part of it is in another pool": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("b", "n2", cpu=2)),
-            *members("g", 4, on=("n1", "n2"), pool="b"),
+            *gang_pods("g", 4, on=("n1", "n2"), pool="b"),
             pod("p", cpu=2, pool="a"),
         ],
         placed={},
@@ -712,14 +714,14 @@ SCENES = {
     ),
     "a victim job that keeps its minimum loses only what is needed": Case(
         objects=[
-            *(HIGH, node("n1", cpu=4), *job("t", 3, on="n1", least=1)),
+            *(HIGH, node("n1", cpu=4), *job("t", 3, on="n1", minimum=1)),
             pod("p", cpu=2, priority="high"),
         ],
         placed={},
         evicted={"t-w-1": "Preempted", "t-w-2": "Preempted"},
         jobs={"TYJob/default/t": {"state": "ScheduledPartly", "target": 1, "reasons": ["NoRoom"]}},
     ),
-    "25: while the victim leaves, nobody else takes the room": Case(
+    "25: while the victim terminates, no other workload takes the room": Case(
         objects=[
             *(*CLASSES, node("n1", cpu=4), pod("v", cpu=4, node="n1", priority="low", terminating=True)),
             pod("p", cpu=3, priority="high", nominated="n1"),
@@ -751,26 +753,26 @@ SCENES = {
 }
 
 GANGS = {
-    "a gang makes room on several nodes at once": Case(
+    "a gang preempts on several nodes at once": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
             *(pod("f1", cpu=2, pool="b", node="n1"), pod("f2", cpu=2, pool="b", node="n2")),
-            *members("g", 4, pool="a"),
+            *gang_pods("g", 4, pool="a"),
         ],
         placed={},
         evicted={"f1": "Reclaimed", "f2": "Reclaimed"},
         jobs={"Gang/default/g": {"nominated": {"g-0": "n1", "g-1": "n1", "g-2": "n2", "g-3": "n2"}}},
     ),
-    "a gang that would not fit even then evicts nobody": Case(
+    "a gang that would not fit even then evicts nothing": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
             *(pod("f1", cpu=2, pool="b", node="n1"), pod("x", cpu=1, node="n2", scheduler="other")),
-            *members("g", 4, pool="a"),
+            *gang_pods("g", 4, pool="a"),
         ],
         placed={},
         jobs={"Gang/default/g": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
     ),
-    "a gang of which too few pods are there evicts nobody": Case(
+    "a gang with too few existing pods evicts nothing": Case(
         objects=[
             A,
             in_pool("a", "n1", cpu=4),
@@ -780,21 +782,21 @@ GANGS = {
         placed={},
         says={"Gang/default/g": ["1 of 2 pods exist"]},
     ),
-    "a gang makes room for its minimum only": Case(
+    "a gang preempts for its minimum only": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
             *(pod("f1", cpu=2, pool="b", node="n1"), pod("f2", cpu=2, pool="b", node="n2")),
-            *job("t", 3, pool="a", least=1),
+            *job("t", 3, pool="a", minimum=1),
         ],
         placed={},
         evicted={"f2": "Reclaimed"},
         jobs={"TYJob/default/t": {"nominated": {"t-leader": "n2", "t-w-0": "n2"}, "target": 1}},
     ),
-    "and the rest of it waits": Case(
+    "the rest of a preempting gang waits": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
             *(pod("f1", cpu=2, pool="b", node="n1"), pod("f2", cpu=2, pool="b", node="n2")),
-            *job("t", 3, pool="a", least=1),
+            *job("t", 3, pool="a", minimum=1),
         ],
         cycles=5,
         placed={"t-leader": "n2", "t-w-0": "n2"},
@@ -810,18 +812,18 @@ GANGS = {
         placed={},
         evicted={"v2": "Preempted", "v3": "Preempted"},
     ),
-    "a gang that lends nobody room takes a whole gang's": Case(
+    "a gang evicts a whole gang if it needs its room": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=4)),
-            *members("f", 4, on=("n1",), pool="b"),
-            *members("g", 2, pool="a"),
+            *gang_pods("f", 4, on=("n1",), pool="b"),
+            *gang_pods("g", 2, pool="a"),
         ],
         placed={},
         evicted={f"f-{i}": "Reclaimed" for i in range(4)},
     ),
 }
 
-CASES = RECLAIM | BORROWING | CHOICE | SCENES | GANGS
+CASES = RECLAIM | BORROWING | VICTIM_CHOICE | SCENARIOS | GANGS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

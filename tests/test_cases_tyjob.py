@@ -1,4 +1,4 @@
-"""The scheduling cases of spec/tyjob.md: each row is a sentence, a world, and what must come out."""
+"""The scheduling cases of spec/tyjob.md: each row is a sentence, a world, and its expected plan."""
 
 import pytest
 
@@ -21,8 +21,8 @@ ONE = template(cpu=1, memory="1Gi")
 EARLY, LATE = "2024-05-01T00:00:00Z", "2024-05-01T00:01:00Z"
 
 
-def busy(name: str, on: str, cpu: int, memory: str) -> Object:
-    """A pod of somebody else that takes room."""
+def foreign_pod(name: str, on: str, cpu: int, memory: str) -> Object:
+    """A pod of another scheduler."""
     return pod(name, cpu=cpu, memory=memory, node=on, scheduler="default-scheduler")
 
 
@@ -31,22 +31,26 @@ def job(name: str, workers: int = 1, *, shape: Object = ONE, **more: object) -> 
     return tyjob(name, leader=shape, workers={"worker": (workers, shape)}, **more)  # type: ignore[arg-type]
 
 
-def running(of: str, task: str, on: str, shape: Object = ONE) -> Object:
+def running_pod(of: str, task: str, on: str, shape: Object = ONE) -> Object:
     return pod_of(f"{of}-{task}", shape, node=on, of=owner("TYJob", of))
 
 
 def two_and_one(policy: str) -> list[Object]:
     """A job with two of its pods on a, one on b, and one to place."""
-    there = [running("j", "leader", "a"), running("j", "worker-0", "a"), running("j", "worker-1", "b")]
-    return [job("j", 3, policy=policy), *there]
+    running_pods = [
+        running_pod("j", "leader", "a"),
+        running_pod("j", "worker-0", "a"),
+        running_pod("j", "worker-1", "b"),
+    ]
+    return [job("j", 3, policy=policy), *running_pods]
 
 
-HALF_AND_EMPTY = [node("half"), node("idle"), busy("x", "half", 5, "5Gi")]
+HALF_AND_EMPTY = [node("half"), node("idle"), foreign_pod("x", "half", 5, "5Gi")]
 FRAGMENTS = [
     node("a", cpu=10, memory="10G"),
     node("b", cpu=10, memory="10G"),
-    busy("xa", "a", 4, "4G"),
-    busy("xb", "b", 6, "2G"),
+    foreign_pod("xa", "a", 4, "4G"),
+    foreign_pod("xb", "b", 6, "2G"),
 ]
 DRF_EXAMPLE = [
     tyjob(
@@ -76,7 +80,7 @@ SIXTY = {
 }
 
 QUEUE = {
-    "priority 8 goes before 5, though it came later": Case(
+    "priority 8 precedes 5, though it is newer": Case(
         objects=[
             node("n1", cpu=2),
             job("five", priority=5, created=EARLY),
@@ -100,7 +104,7 @@ QUEUE = {
         },
         says={"TYJob/default/five": ["cpu"]},
     ),
-    "a PriorityClass goes before the job's own priority": Case(
+    "a PriorityClass precedes the job's own priority": Case(
         objects=[
             node("n1", cpu=2),
             priority_class("high", 100),
@@ -114,17 +118,17 @@ QUEUE = {
         objects=[node("n1", cpu=2), job("a", created=LATE), job("b", created=EARLY)],
         placed={"b-leader": "n1", "b-worker-0": "n1"},
     ),
-    "the first by name of two twins goes first": Case(
+    "the first by name of two equal jobs goes first": Case(
         objects=[node("n1", cpu=2), job("b", created=EARLY), job("a", created=EARLY)],
         placed={"a-leader": "n1", "a-worker-0": "n1"},
     ),
-    "a partly scheduled job goes before an older one of the same priority": Case(
+    "a partly scheduled job precedes an older one of the same priority": Case(
         objects=[
             node("n1", cpu=4),
             job("old", created=EARLY),
             job("young", 3, created=LATE),
-            running("young", "leader", "n1"),
-            running("young", "worker-0", "n1"),
+            running_pod("young", "leader", "n1"),
+            running_pod("young", "worker-0", "n1"),
         ],
         placed={"young-worker-1": "n1", "young-worker-2": "n1"},
         jobs={"TYJob/default/young": {"state": "ScheduledSucceed", "current": 1, "target": 3}},
@@ -136,11 +140,11 @@ QUEUE = {
         order=["TYJob/default/job1", "TYJob/default/job2"],
     ),
     "the DRF example with room for one": Case(
-        objects=[node("n1", cpu=10, memory="20G"), *DRF_EXAMPLE, busy("x", "n1", 5, "1G")],
+        objects=[node("n1", cpu=10, memory="20G"), *DRF_EXAMPLE, foreign_pod("x", "n1", 5, "1G")],
         placed={"job1-leader": "n1", "job1-w-0": "n1"},
         jobs={"TYJob/default/job2": {"share": 0.5, "position": 1, "reasons": ["NoRoom"]}},
     ),
-    "jobs by priority go before jobs by share": Case(
+    "jobs by priority precede jobs by share": Case(
         objects=[
             node("n1", cpu=2),
             job("drf", queue="DRF", priority=10, created=EARLY),
@@ -148,7 +152,7 @@ QUEUE = {
         ],
         placed={"prio-leader": "n1", "prio-worker-0": "n1"},
     ),
-    "the scheduler's queue policy goes before the jobs' own": Case(
+    "the scheduler's queue policy overrides the jobs' own": Case(
         objects=[
             node("n1", cpu=3, memory="3Gi"),
             job("large", 2, min_workers=2, priority=10, created=EARLY),
@@ -189,7 +193,13 @@ POLICIES = {
         placed={"j-leader": "a", "j-worker-0": "a"},
     ),
     "JobAffinity with 2 of the job's pods on A and 1 on B → A": Case(
-        objects=[node("a"), node("b"), node("c"), busy("x", "c", 5, "5Gi"), *two_and_one("JobAffinity")],
+        objects=[
+            node("a"),
+            node("b"),
+            node("c"),
+            foreign_pod("x", "c", 5, "5Gi"),
+            *two_and_one("JobAffinity"),
+        ],
         placed={"j-worker-2": "a"},
     ),
     "JobAntiAffinity → the third node": Case(
@@ -200,7 +210,7 @@ POLICIES = {
         objects=[node("a"), node("b"), *two_and_one("JobAntiAffinity")], placed={"j-worker-2": "b"}
     ),
     "JobAntiAffinity: of two empty nodes the less used": Case(
-        objects=[node("a"), node("b"), busy("x", "a", 1, "1Gi"), job("j", policy="JobAntiAffinity")],
+        objects=[node("a"), node("b"), foreign_pod("x", "a", 1, "1Gi"), job("j", policy="JobAntiAffinity")],
         placed={"j-leader": "b", "j-worker-0": "a"},
     ),
     "where scattering would leave a large task without a node, the job is still placed": Case(
@@ -212,7 +222,11 @@ POLICIES = {
 
 GANGS = {
     "Gang of 5 with room for 4 → nothing is placed, and the reason names the shortage": Case(
-        objects=[node("n1", cpu=5), busy("x", "n1", 1, "1Gi"), job("j", 4, policy="Gang", min_workers=1)],
+        objects=[
+            node("n1", cpu=5),
+            foreign_pod("x", "n1", 1, "1Gi"),
+            job("j", 4, policy="Gang", min_workers=1),
+        ],
         placed={},
         jobs={
             "TYJob/default/j": {
@@ -269,7 +283,7 @@ GANGS = {
         jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "reasons": []}},
         cycles=5,
     ),
-    "less than the minimum keeps nothing, so another can run": Case(
+    "a job below its minimum holds nothing, so another can run": Case(
         objects=[
             node("n1", cpu=3),
             job("big", 4, min_workers=3, priority=9, shape=template(cpu=1)),
@@ -315,7 +329,7 @@ GANGS = {
         placed=SIXTY,
         absent=["TYJob/default/z"],
     ),
-    "while the first gang leaves the other is nominated, and runs when it is gone": Case(
+    "while the first gang terminates the other is nominated, and runs when it is gone": Case(
         objects=[
             node("n1", cpu=3),
             *(pod_of(f"z-worker-{i}", ONE, node="n1", terminating=True) for i in range(3)),
@@ -363,16 +377,16 @@ FAILURES = {
         },
         says={"TYJob/default/j": ["n1", GPU]},
     ),
-    "it is judged against the cluster as if all its nodes were ready and open": Case(
+    "never-fits is evaluated as if all nodes were ready and schedulable": Case(
         objects=[node("n1", cpu=1), node("n2", cpu=2, ready="False"), job("j")],
         placed={},
         jobs={"TYJob/default/j": {"state": "Unscheduled", "position": 1, "reasons": ["NoRoom"]}},
     ),
-    "a larger node comes → the failed job runs": Case(
+    "a larger node is added → the failed job runs": Case(
         objects=[node("n1", cpu=2), job("j", status={"scheduleState": "ScheduledFailed"})],
         placed={"j-leader": "n1", "j-worker-0": "n1"},
     ),
-    "without any node at all nobody is told that it never fits": Case(
+    "without any node no job is reported as never fitting": Case(
         objects=[job("j")],
         placed={},
         jobs={"TYJob/default/j": {"state": "Unscheduled", "position": None, "reasons": ["NoRoom"]}},
@@ -382,14 +396,14 @@ FAILURES = {
             node("n1"),
             node("n2"),
             job("j", 2, min_workers=2, status={"stage": "Rescheduling"}),
-            running("j", "leader", "n1"),
-            running("j", "worker-0", "n1"),
-            running("j", "worker-1", "dead"),
+            running_pod("j", "leader", "n1"),
+            running_pod("j", "worker-0", "n1"),
+            running_pod("j", "worker-1", "dead"),
         ],
         placed={"j-worker-1": "n1"},
         jobs={"TYJob/default/j": {"state": "ScheduledSucceed", "current": 1, "target": 2, "reasons": []}},
     ),
-    "an allocation on a node that is gone is made anew": Case(
+    "an allocation on a node that is gone is replaced": Case(
         objects=[
             node("n1"),
             job("j", 1, status={"allocations": {"j-leader": "dead", "j-worker-0": "n1"}}),
@@ -401,21 +415,21 @@ FAILURES = {
             node("n1", cpu=2),
             node("n2", cpu=2, unschedulable=True),
             job("j", 2, policy="Gang", status={"brokenSince": EARLY}),
-            running("j", "leader", "n1"),
-            running("j", "worker-0", "n1"),
+            running_pod("j", "leader", "n1"),
+            running_pod("j", "worker-0", "n1"),
             pod("later", cpu=1),
         ],
         placed={},
         jobs={"TYJob/default/j": {"state": "Unscheduled", "current": 1, "target": 1, "reasons": ["NoRoom"]}},
         now="2024-05-01T00:04:59Z",
     ),
-    "after gangRecoverySeconds what is left of it is evicted": Case(
+    "after gangRecoverySeconds the rest of the gang is evicted": Case(
         objects=[
             node("n1", cpu=2),
             node("n2", cpu=2, unschedulable=True),
             job("j", 2, policy="Gang", status={"brokenSince": EARLY}),
-            running("j", "leader", "n1"),
-            running("j", "worker-0", "n1"),
+            running_pod("j", "leader", "n1"),
+            running_pod("j", "worker-0", "n1"),
         ],
         placed={},
         evicted={"j-leader": "GangLost", "j-worker-0": "GangLost"},
@@ -429,8 +443,8 @@ FAILURES = {
         objects=[
             node("n1", cpu=3),
             job("j", 2, policy="Gang"),
-            running("j", "leader", "n1"),
-            running("j", "worker-0", "n1"),
+            running_pod("j", "leader", "n1"),
+            running_pod("j", "worker-0", "n1"),
             pod_of("j-worker-1", ONE, node="n1", of=owner("TYJob", "j"), phase="Succeeded"),
         ],
         placed={},
@@ -440,8 +454,8 @@ FAILURES = {
         objects=[
             node("n1", cpu=3),
             job("j", 2),
-            running("j", "leader", "n1"),
-            running("j", "worker-0", "n1"),
+            running_pod("j", "leader", "n1"),
+            running_pod("j", "worker-0", "n1"),
             pod_of("j-worker-1", ONE, node="n1", of=owner("TYJob", "j"), phase="Failed"),
         ],
         placed={"j-worker-1": "n1"},

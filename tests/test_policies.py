@@ -1,4 +1,4 @@
-"""Policies of the user's: sound answers are followed, others are refused and harm nobody."""
+"""Elastic policies of the user: valid answers are followed, invalid ones are refused without harm."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,26 +19,26 @@ CONFIG = {"elasticPolicy": "mine"}
 NODES = (node("n1", cpu=4), node("n2", cpu=4))
 
 Answer = Any
-"""Whatever a policy returns."""
+"""Any value that a policy returns."""
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """A policy that always says the same, or raises it."""
+    """A policy that always gives the same answer, or raises it."""
 
     start: Answer = field(default_factory=list)
     run: Answer = None
 
     def allocate(self, job: JobInfo, nodes: Mapping[str, NodeInfo]) -> Answer:
-        return _said(self.start)
+        return _answer(self.start)
 
     def optimize(
         self, jobs: Mapping[str, JobInfo], nodes: Mapping[str, NodeInfo], previous: Mapping[str, Answer]
     ) -> Answer:
-        return _said(self.run)
+        return _answer(self.run)
 
 
-def _said(answer: Answer) -> Answer:
+def _answer(answer: Answer) -> Answer:
     if isinstance(answer, BaseException):
         raise answer
     return answer
@@ -47,7 +47,7 @@ def _said(answer: Answer) -> Answer:
 def running(name: str, replicas: tuple[int, int], *nodes: str, **status: object) -> list[Object]:
     """A preemptible DIJob with a rank of 1 CPU on each node."""
     job = dijob(name, template(cpu=1), replicas=replicas, preemptible=True, status=status)
-    pods = [pod(f"{name}-0-{rank}", cpu=1, node=where) for rank, where in enumerate(nodes)]
+    pods = [pod(f"{name}-0-{rank}", cpu=1, node=on_node) for rank, on_node in enumerate(nodes)]
     for rank, one in enumerate(pods):
         one["metadata"]["ownerReferences"] = [owner("DIJob", name)]
         one["metadata"].setdefault("labels", {})["diengine/rank"] = str(rank)
@@ -56,13 +56,13 @@ def running(name: str, replicas: tuple[int, int], *nodes: str, **status: object)
 
 @dataclass(frozen=True)
 class Row:
-    """Objects beside two nodes of 4 CPUs, a policy, and what becomes of job `a`."""
+    """Objects beside two nodes of 4 CPUs, a policy, and the expected state of job `a`."""
 
     title: str
     policy: Policy
     objects: list[Object]
     nodes: list[str]
-    """Of each rank of `a`, after the plan."""
+    """The node of each rank of `a` after the plan."""
     refused: str | None = None
     """Part of the message; None: not refused."""
     evictions: list[tuple[str, str]] = field(default_factory=list)
@@ -73,38 +73,38 @@ class Row:
 ROWS = [
     Row("fit: a new job gets its minimum", FitPolicy(), running("a", (2, 4)), ["n1", "n1"]),
     Row(
-        "fit: a new job gets the size that was asked for",
+        "fit: a new job gets the requested size",
         FitPolicy(),
         running("a", (1, 4), requestedReplicas=3),
         ["n1", "n1", "n1"],
     ),
     Row(
-        "fit: what is asked for grows a running job on the fuller node",
+        "fit: a running job grows to the requested size on the fuller node",
         FitPolicy(),
         [*running("a", (1, 4), "n2", requestedReplicas=2)],
         ["n2", "n2"],
     ),
     Row(
-        "fit: what is asked for is held to the maximum",
+        "fit: the requested size is limited to the maximum",
         FitPolicy(),
         running("a", (1, 2), "n1", requestedReplicas=9),
         ["n1", "n1"],
     ),
     Row(
-        "fit: fewer are asked for, the highest ranks go",
+        "fit: fewer are requested, the highest ranks are evicted",
         FitPolicy(),
         running("a", (1, 4), "n1", "n2", "n2", requestedReplicas=1),
         ["n1"],
         evictions=[("a-0-2", "Shrunk"), ("a-0-1", "Shrunk")],
     ),
     Row(
-        "fit: nobody grows by itself",
+        "fit: no job grows by itself",
         FitPolicy(),
         running("a", (1, 4), "n1"),
         ["n1"],
     ),
     Row(
-        "a new job starts where the policy says",
+        "a new job starts on the nodes of the policy",
         Fixed(start=["n2", "n2"]),
         running("a", (2, 4)),
         ["n2", "n2"],
@@ -117,7 +117,7 @@ ROWS = [
     ),
     Row("no opinion: the engine places it", Fixed(start=[]), running("a", (2, 4)), ["n1", "n1"]),
     Row(
-        "a new job that a policy fails on starts all the same",
+        "a new job starts even if the policy fails",
         Fixed(start=ValueError("no idea")),
         running("a", (2, 4)),
         ["n1", "n1"],
@@ -139,7 +139,7 @@ ROWS = [
         evictions=[("a-0-1", "Shrunk")],
     ),
     Row(
-        "a rank moves: it leaves first, and its room is kept",
+        "a rank moves: it is evicted first, and its new room is reserved",
         Fixed(run={A: ["n2", "n1"]}),
         running("a", (1, 4), "n1", "n1"),
         ["", "n1"],
@@ -147,7 +147,7 @@ ROWS = [
         nominated={"a-0-0": "n2"},
     ),
     Row(
-        "room that another gives by the same advice is kept",
+        "room that another job frees by the same answer is reserved",
         Fixed(run={A: ["n1", "n2"], B: ["n2", "n2", "n2"]}),
         [*running("a", (1, 2), "n1"), *running("b", (1, 4), *["n2"] * 4), pod("x", cpu=3, node="n1")],
         ["n1"],
@@ -196,7 +196,7 @@ ROWS = [
         refused="asks for 5 replicas",
     ),
     Row(
-        "more than was asked for through the server is cut to that",
+        "more than the requested size is cut to it",
         Fixed(run={A: ["n1"] * 3}),
         running("a", (1, 4), "n1", requestedReplicas=2),
         ["n1", "n1"],
@@ -222,7 +222,7 @@ ROWS = [
         ["n1", "", "n2"],
     ),
     Row(
-        "fit: a rank that lost its node gets another, and nobody moves",
+        "fit: a rank that lost its node gets another, and no rank moves",
         FitPolicy(),
         [
             one
@@ -246,13 +246,13 @@ ROWS = [
         ["n1", "", "n2"],
     ),
     Row(
-        "fit: new jobs do not get in each other's way",
+        "fit: new jobs do not conflict",
         FitPolicy(),
         [*running("b", (3, 3)), *running("a", (3, 3))],
         ["n1", "n1", "n1"],
     ),
     Row(
-        "nobody is asked about a job whose minimum is broken",
+        "the policy is not asked about a job whose minimum is broken",
         Fixed(run={A: []}),
         [*running("a", (3, 3), "n1"), pod("x", cpu=3, node="n1"), pod("y", cpu=4, node="n2")],
         ["n1"],
@@ -265,7 +265,7 @@ ROWS = [
         refused="a-0-3 does not fit on node n1",
     ),
     Row(
-        "room that another, who is refused, does not give",
+        "room that another job, whose answer is refused, does not free",
         Fixed(run={A: ["n1", "n2"], B: []}),
         [*running("a", (1, 2), "n1"), *running("b", (1, 4), *["n2"] * 4)],
         ["n1"],
@@ -294,10 +294,10 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
-def test_what_becomes_of_an_answer(row: Row) -> None:
+def test_answers_are_followed_or_refused(row: Row) -> None:
     answer = plan([*NODES, *row.objects], config={**CONFIG, **row.config}, policy=row.policy)
     job = next(job for job in answer["jobs"] if job["job"] == A)
-    ranks = {name.rpartition("-")[2]: where for name, where in job["allocation"].items()}
+    ranks = {name.rpartition("-")[2]: on_node for name, on_node in job["allocation"].items()}
     found = [ranks.get(str(rank), "") for rank in range(max(map(int, ranks), default=-1) + 1)]
     assert found == row.nodes
     assert [(e["pod"].partition("/")[2], e["reason"]) for e in answer["evictions"]] == row.evictions
@@ -307,7 +307,7 @@ def test_what_becomes_of_an_answer(row: Row) -> None:
     assert row.refused is None or row.refused in refusals[0]
 
 
-def test_a_moved_rank_comes_to_its_new_node_and_stays() -> None:
+def test_a_moved_rank_gets_its_new_node_and_stays() -> None:
     policy = Fixed(run={A: ["n2", "n1"]})
     answer = plan([*NODES, *running("a", (2, 4), "n1", "n1")], config=CONFIG, policy=policy, cycles=9)
     assert answer["stable"]
@@ -315,27 +315,27 @@ def test_a_moved_rank_comes_to_its_new_node_and_stays() -> None:
     assert len(answer["evictions"]) == 1
 
 
-def test_what_a_policy_is_told() -> None:
-    told: list[tuple[Any, ...]] = []
+def test_what_a_policy_is_given() -> None:
+    calls: list[tuple[Any, ...]] = []
 
-    class Listener(Fixed):
+    class Recorder(Fixed):
         def optimize(
             self, jobs: Mapping[str, JobInfo], nodes: Mapping[str, NodeInfo], previous: Mapping[str, Answer]
         ) -> Answer:
-            told.append((jobs[A], nodes["n1"], dict(previous)))
+            calls.append((jobs[A], nodes["n1"], dict(previous)))
             return previous
 
     objects = running("a", (1, 4), "n1", "n2", requestedReplicas=7, profilings={"fps": 30})
     objects[0]["spec"]["template"]["spec"] |= {"nodeSelector": {"disk": "fast"}, "priorityClassName": "high"}
     fast = node("n1", cpu=4, labels={"disk": "fast"})
-    plan([fast, NODES[1], priority_class("high", 7), *objects], config=CONFIG, policy=Listener())
-    job, place, previous = told[0]
+    plan([fast, NODES[1], priority_class("high", 7), *objects], config=CONFIG, policy=Recorder())
+    job, node_info, previous = calls[0]
     assert (job.key, job.min, job.max, job.requested, job.wanted) == (A, 1, 4, 7, 4)
     assert (job.preemptible, job.priority, job.profilings) == (True, 7, {"fps": 30})
     assert job.resources == {"cpu": 1000}
     assert job.node_filter == ("n1",)
-    assert (place.name, place.pool, place.labels["disk"]) == ("n1", "default", "fast")
-    assert (place.allocatable["cpu"], place.free["cpu"]) == (4000, 3000)
+    assert (node_info.name, node_info.pool, node_info.labels["disk"]) == ("n1", "default", "fast")
+    assert (node_info.allocatable["cpu"], node_info.free["cpu"]) == (4000, 3000)
     assert previous == {A: ["n1", "n2"]}
 
 
@@ -346,7 +346,7 @@ def test_trainingjobs_are_sized_by_fulfilment_whatever_the_policy() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda p: p, lambda p: {A: [*p[A], "n1"]}, lambda p: {A: p[A][:-1]}])
-def test_a_job_that_was_resized_a_short_while_ago_rests(change: Callable[[Any], Any]) -> None:
+def test_a_job_in_cooldown_is_not_resized(change: Callable[[Any], Any]) -> None:
     class Changing(Fixed):
         def optimize(
             self, jobs: Mapping[str, JobInfo], nodes: Mapping[str, NodeInfo], previous: Mapping[str, Answer]
@@ -361,8 +361,8 @@ def test_a_job_that_was_resized_a_short_while_ago_rests(change: Callable[[Any], 
     assert [reason["code"] for reason in answer["jobs"][0]["reasons"]] == ["Held"]
 
 
-class Same(Fixed):
-    """A policy that is content with everything as it is."""
+class Unchanged(Fixed):
+    """A policy that changes nothing."""
 
     def optimize(
         self, jobs: Mapping[str, JobInfo], nodes: Mapping[str, NodeInfo], previous: Mapping[str, Answer]
@@ -371,15 +371,15 @@ class Same(Fixed):
 
 
 @settings(max_examples=100)
-@given(elastic_worlds(), st.sampled_from([Same(), FitPolicy()]), st.sampled_from([1, 6]))
+@given(elastic_worlds(), st.sampled_from([Unchanged(), FitPolicy()]), st.sampled_from([1, 6]))
 def test_sensible_policies_are_never_refused_and_nothing_flaps(
     world: World, policy: Policy, cycles: int
 ) -> None:
     config = world.config | CONFIG
     answer = plan(world.objects, config=config, now=world.now, cycles=cycles, policy=policy)
-    said = [reason for job in answer["jobs"] for reason in job["reasons"]]
-    assert "PolicyRefused" not in [reason["code"] for reason in said]
+    reasons = [reason for job in answer["jobs"] for reason in job["reasons"]]
+    assert "PolicyRefused" not in [reason["code"] for reason in reasons]
     if cycles == 1:
-        gone = [eviction["pod"] for eviction in answer["evictions"]]
-        assert len(gone) == len(set(gone))
-        assert not set(gone) & {placement["pod"] for placement in answer["placements"]}
+        evicted = [eviction["pod"] for eviction in answer["evictions"]]
+        assert len(evicted) == len(set(evicted))
+        assert not set(evicted) & {placement["pod"] for placement in answer["placements"]}

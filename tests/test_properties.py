@@ -1,4 +1,4 @@
-"""What holds in every world, whatever the engine decides: the promises of the design, over random worlds."""
+"""Invariants of every plan, checked on random worlds."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ from tests.support import plan
 from tests.worlds import World, shared_worlds, worlds
 
 MANY_CYCLES = 20
-Stand = tuple[str, Resources]
-"""A node, and what is taken of it."""
+NodeUse = tuple[str, Resources]
+"""A node, and the amounts that are used of it."""
 
 over_worlds = settings(max_examples=300)
 
@@ -27,16 +27,16 @@ over_worlds = settings(max_examples=300)
 @given(worlds())
 def test_no_node_is_oversubscribed_at_any_step(world: World) -> None:
     tasks = tasks_of(world)
-    here, leaving = standing(world, tasks)
+    staying, terminating = pods_taking_room(world, tasks)
     before: Object = {"placements": [], "evictions": []}
     for cycles in range(1, 5):
         answer = planned(world, cycles)
-        placed = later(before, answer, "placements")
-        here |= {p["pod"]: (p["node"], tasks[p["pod"]].requests) for p in placed}
-        assert oversubscribed(world, [*here.values(), *leaving]) == []
-        leaving = []
-        for evicted in later(before, answer, "evictions"):
-            del here[evicted["pod"]]
+        placed = decided_since(before, answer, "placements")
+        staying |= {p["pod"]: (p["node"], tasks[p["pod"]].requests) for p in placed}
+        assert oversubscribed(world, [*staying.values(), *terminating]) == []
+        terminating = []
+        for evicted in decided_since(before, answer, "evictions"):
+            del staying[evicted["pod"]]
         before = answer
 
 
@@ -53,7 +53,7 @@ def test_gangs_are_whole_or_absent(world: World, cycles: int) -> None:
 
 @over_worlds
 @given(worlds())
-def test_planning_on_ends_and_then_changes_nothing(world: World) -> None:
+def test_repeated_planning_converges(world: World) -> None:
     answer = planned(world, MANY_CYCLES)
     assert answer["stable"]
     assert answer["cycles"] < MANY_CYCLES
@@ -62,9 +62,9 @@ def test_planning_on_ends_and_then_changes_nothing(world: World) -> None:
 
 @over_worlds
 @given(worlds())
-def test_a_stable_plan_carried_out_and_planned_again_changes_nothing(world: World) -> None:
+def test_planning_after_a_stable_plan_was_applied_changes_nothing(world: World) -> None:
     answer = planned(world, MANY_CYCLES)
-    again = plan(carried_out(world, answer), config=world.config, now=world.now)
+    again = plan(apply_plan(world, answer), config=world.config, now=world.now)
     assert again["placements"] == []
     assert again["evictions"] == []
     assert {job["job"]: job["allocation"] for job in again["jobs"]} == {
@@ -81,7 +81,7 @@ def test_the_order_of_the_input_does_not_matter(world: World, data: st.DataObjec
 
 @over_worlds
 @given(worlds(), st.sampled_from([1, 3]))
-def test_every_workload_that_waits_says_why(world: World, cycles: int) -> None:
+def test_every_waiting_workload_has_a_reason(world: World, cycles: int) -> None:
     answer = planned(world, cycles)
     assert len({job["job"] for job in answer["jobs"]}) == len(answer["jobs"])
     for job in answer["jobs"]:
@@ -95,28 +95,31 @@ def test_every_workload_that_waits_says_why(world: World, cycles: int) -> None:
 def test_positions_count_up_from_one_in_every_pool(world: World) -> None:
     answer = planned(world, 1)
     for pool in {job["pool"] for job in answer["jobs"]}:
-        said = [job["position"] for job in answer["jobs"] if job["pool"] == pool and job["position"]]
-        assert said == list(range(1, len(said) + 1))
+        positions = [job["position"] for job in answer["jobs"] if job["pool"] == pool and job["position"]]
+        assert positions == list(range(1, len(positions) + 1))
 
 
-# --- where pools share -------------------------------------------------------------------------------------
+# --- worlds in which pools share ----------------------------------------------------------------------------
 
 
 @over_worlds
 @given(shared_worlds())
-def test_victims_and_promises_keep_their_room_at_every_step(world: World) -> None:
+def test_victims_and_nominated_tasks_keep_their_room_at_every_step(world: World) -> None:
     tasks = tasks_of(world)
-    here, leaving = standing(world, tasks)
+    staying, terminating = pods_taking_room(world, tasks)
     before: Object = {"placements": [], "evictions": []}
     for cycles in range(1, 6):
         answer = planned(world, cycles)
-        here |= {p["pod"]: (p["node"], tasks[p["pod"]].requests) for p in later(before, answer, "placements")}
-        assert oversubscribed(world, [*here.values(), *leaving]) == []
-        for evicted in later(before, answer, "evictions"):
-            del here[evicted["pod"]]
+        staying |= {
+            p["pod"]: (p["node"], tasks[p["pod"]].requests)
+            for p in decided_since(before, answer, "placements")
+        }
+        assert oversubscribed(world, [*staying.values(), *terminating]) == []
+        for evicted in decided_since(before, answer, "evictions"):
+            del staying[evicted["pod"]]
         if answer["cycles"] == cycles:
-            assert oversubscribed(world, [*here.values(), *promised(answer, tasks)]) == []
-        leaving, before = [], answer
+            assert oversubscribed(world, [*staying.values(), *reserved_room(answer, tasks)]) == []
+        terminating, before = [], answer
 
 
 @over_worlds
@@ -124,9 +127,9 @@ def test_victims_and_promises_keep_their_room_at_every_step(world: World) -> Non
 def test_victims_and_borrowers_are_whole_or_absent(world: World) -> None:
     answer = planned(world, 1)
     allocations = {job["job"]: job["allocation"] for job in answer["jobs"]}
-    touched = {one["job"] for one in (*answer["placements"], *answer["evictions"])}
+    affected = {one["job"] for one in (*answer["placements"], *answer["evictions"])}
     for job in workloads(world):
-        if job.key in touched and allocations[job.key]:
+        if job.key in affected and allocations[job.key]:
             assert is_whole(job, allocations[job.key]), job.key
 
 
@@ -142,16 +145,16 @@ def test_a_workload_is_placed_in_one_pool(world: World) -> None:
 
 @over_worlds
 @given(shared_worlds())
-def test_taking_back_and_forth_ends(world: World) -> None:
-    enough = len(workloads(world)) + 5
-    answer = planned(world, enough)
+def test_reclaiming_and_borrowing_converge(world: World) -> None:
+    most_cycles = len(workloads(world)) + 5
+    answer = planned(world, most_cycles)
     assert answer["stable"]
-    assert planned(world, enough + 1) == answer
+    assert planned(world, most_cycles + 1) == answer
 
 
 @over_worlds
 @given(shared_worlds(), st.data(), st.sampled_from([1, 3]))
-def test_who_lends_and_who_goes_does_not_depend_on_the_order_of_the_input(
+def test_lenders_and_victims_do_not_depend_on_the_order_of_the_input(
     world: World, data: st.DataObject, cycles: int
 ) -> None:
     shuffled = World(data.draw(st.permutations(world.objects)), world.config, world.now)
@@ -160,22 +163,24 @@ def test_who_lends_and_who_goes_does_not_depend_on_the_order_of_the_input(
 
 @over_worlds
 @given(shared_worlds())
-def test_no_victim_could_have_been_spared(world: World) -> None:
-    fresh = World([without_promises(one) for one in world.objects], world.config, world.now)
+def test_no_victim_could_have_been_reprieved(world: World) -> None:
+    fresh = World([without_nominations(one) for one in world.objects], world.config, world.now)
     answer = planned(fresh, 1)
     victims = [one for one in answer["evictions"] if one["reason"] in {"Preempted", "Reclaimed"}]
-    promised_to = {job["job"] for job in answer["jobs"] if job["nominated"]}
-    if answer["placements"] or len(promised_to) != 1 or len(victims) != len(answer["evictions"]):
-        return  # only where one workload alone decided is the room that it saw known
+    nominated_jobs = {job["job"] for job in answer["jobs"] if job["nominated"]}
+    if answer["placements"] or len(nominated_jobs) != 1 or len(victims) != len(answer["evictions"]):
+        return  # the room that a workload saw is known only if it alone decided
     for spared in {one["job"] for one in victims}:
-        gone = {one["pod"] for one in victims if one["job"] != spared}
-        for preemptor in promised_to:
-            assert not reference.fits_without(fresh.objects, fresh.config, fresh.now, preemptor, gone), spared
+        evicted = {one["pod"] for one in victims if one["job"] != spared}
+        for preemptor in nominated_jobs:
+            assert not reference.fits_without(fresh.objects, fresh.config, fresh.now, preemptor, evicted), (
+                spared
+            )
 
 
 @over_worlds
 @given(shared_worlds(), st.sampled_from([1, 4]))
-def test_a_pool_that_does_not_share_is_never_entered(world: World, cycles: int) -> None:
+def test_a_pool_that_does_not_share_is_never_borrowed_from(world: World, cycles: int) -> None:
     specs = {one["metadata"]["name"]: one["spec"] for one in world.objects if one["kind"] == "Pool"}
     for placed in planned(world, cycles)["placements"]:
         if placed["pool"] != placed["home"]:
@@ -184,7 +189,7 @@ def test_a_pool_that_does_not_share_is_never_entered(world: World, cycles: int) 
 
 @over_worlds
 @given(shared_worlds(), st.sampled_from([1, 4]))
-def test_only_who_may_be_a_victim_is_one(world: World, cycles: int) -> None:
+def test_only_evictable_workloads_are_victims(world: World, cycles: int) -> None:
     tasks = tasks_of(world)
     immune = {job.key for job in workloads(world) if not job.preemptible}
     for evicted in planned(world, cycles)["evictions"]:
@@ -194,13 +199,13 @@ def test_only_who_may_be_a_victim_is_one(world: World, cycles: int) -> None:
 
 @over_worlds
 @given(shared_worlds(), st.sampled_from([1, 4]))
-def test_without_preemption_nobody_goes(world: World, cycles: int) -> None:
-    calm = World(world.objects, world.config | {"disablePreemption": True}, world.now)
-    assert planned(calm, cycles)["evictions"] == []
+def test_without_preemption_nothing_is_evicted(world: World, cycles: int) -> None:
+    without_preemption = World(world.objects, world.config | {"disablePreemption": True}, world.now)
+    assert planned(without_preemption, cycles)["evictions"] == []
 
 
-def promised(answer: Object, tasks: dict[str, Task]) -> list[Stand]:
-    """The room that is kept for nominated tasks."""
+def reserved_room(answer: Object, tasks: dict[str, Task]) -> list[NodeUse]:
+    """The room that is reserved for nominated tasks."""
     return [
         (node, tasks[f"{job['job'].split('/')[1]}/{pod}"].requests)
         for job in answer["jobs"]
@@ -208,7 +213,7 @@ def promised(answer: Object, tasks: dict[str, Task]) -> list[Stand]:
     ]
 
 
-def without_promises(one: Object) -> Object:
+def without_nominations(one: Object) -> Object:
     copied = deepcopy(one)
     for key in ("nominations", "nominatedNodeName"):
         (copied.get("status") or {}).pop(key, None)
@@ -230,11 +235,11 @@ def tasks_of(world: World) -> dict[str, Task]:
     return {f"{task.namespace}/{task.name}": task for job in workloads(world) for task in job.tasks}
 
 
-def identity(pod: Object) -> str:
+def pod_key(pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def is_leaving(pod: Object) -> bool:
+def is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
@@ -243,24 +248,27 @@ def pods_on_nodes(world: World) -> list[Object]:
     return [pod for pod in pods if pod["status"]["phase"] == "Running"]
 
 
-def standing(world: World, tasks: dict[str, Task]) -> tuple[dict[str, Stand], list[Stand]]:
-    """What takes room now: those that stay (also tasks that were only given a node), and those that leave."""
+def pods_taking_room(world: World, tasks: dict[str, Task]) -> tuple[dict[str, NodeUse], list[NodeUse]]:
+    """The pods that take room now: those that stay, and those that are terminating.
+
+    Tasks that only have an assigned node are among those that stay.
+    """
     stay = {name: (task.node, task.requests) for name, task in tasks.items() if task.node}
-    leaving = []
+    terminating = []
     for pod in pods_on_nodes(world):
-        stand = (pod["spec"]["nodeName"], pod_requests(pod["spec"]))
-        if is_leaving(pod):
-            leaving.append(stand)
+        use = (pod["spec"]["nodeName"], pod_requests(pod["spec"]))
+        if is_terminating(pod):
+            terminating.append(use)
         else:
-            stay[identity(pod)] = stand
-    return stay, leaving
+            stay[pod_key(pod)] = use
+    return stay, terminating
 
 
-def oversubscribed(world: World, stands: Iterable[Stand]) -> list[tuple[str, str]]:
-    """Each (node, resource) of which more is taken than there is."""
+def oversubscribed(world: World, uses: Iterable[NodeUse]) -> list[tuple[str, str]]:
+    """Each (node, resource) of which more is used than the node has."""
     taken: Counter[tuple[str, str]] = Counter()
     amounts: dict[tuple[str, str], Fraction] = {}
-    for node, requests in stands:
+    for node, requests in uses:
         taken[node, "pods"] += 1
         for name, amount in requests.items():
             amounts[node, name] = amounts.get((node, name), Fraction(0)) + amount
@@ -269,15 +277,15 @@ def oversubscribed(world: World, stands: Iterable[Stand]) -> list[tuple[str, str
     return full + [key for key, count in taken.items() if count > has[key[0]].get("pods", count)]
 
 
-# --- what a plan did ---------------------------------------------------------------------------------------
+# --- the effect of a plan -----------------------------------------------------------------------------------
 
 
-def later(before: Object, after: Object, what: str) -> list[Object]:
+def decided_since(before: Object, after: Object, what: str) -> list[Object]:
     """What the longer of two plans decided beyond the shorter, of which it must be a continuation."""
-    known: list[Object] = before[what]
+    earlier: list[Object] = before[what]
     decided: list[Object] = after[what]
-    assert decided[: len(known)] == known
-    return decided[len(known) :]
+    assert decided[: len(earlier)] == earlier
+    return decided[len(earlier) :]
 
 
 def is_whole(job: Workload, allocation: dict[str, str]) -> bool:
@@ -286,32 +294,36 @@ def is_whole(job: Workload, allocation: dict[str, str]) -> bool:
     return fixed and sum(not task.fixed for task in met) >= job.minimum
 
 
-def carried_out(world: World, answer: Object) -> list[Object]:
-    """The objects after the plan: who left is gone, and every pod of every workload is where it was sent."""
-    where = {
+def apply_plan(world: World, answer: Object) -> list[Object]:
+    """The objects after the plan: evicted pods are gone, and every pod of a workload is on its node."""
+    node_of_pod = {
         f"{job['job'].split('/')[1]}/{pod}": node
         for job in answer["jobs"]
         for pod, node in job["allocation"].items()
     }
     tasks = tasks_of(world)
-    kept = [settled(one) for one in world.objects if one["kind"] != "Pod" or stays(one, tasks)]
+    unaffected = [
+        without_scheduler_status(one)
+        for one in world.objects
+        if one["kind"] != "Pod" or is_unaffected(one, tasks)
+    ]
     pods = [
-        sent(world, job, task, where.get(f"{task.namespace}/{task.name}"))
+        placed_pod(world, job, task, node_of_pod.get(f"{task.namespace}/{task.name}"))
         for job in workloads(world)
         for task in job.tasks
         if not task.done
     ]
-    return kept + [pod for pod in pods if pod is not None]
+    return unaffected + [pod for pod in pods if pod is not None]
 
 
-def stays(pod: Object, tasks: dict[str, Task]) -> bool:
-    """Whether the plan has no say over the pod: somebody else's, or finished."""
-    if is_leaving(pod):
+def is_unaffected(pod: Object, tasks: dict[str, Task]) -> bool:
+    """Whether the plan does not affect the pod: it belongs to another scheduler, or is finished."""
+    if is_terminating(pod):
         return False
-    return identity(pod) not in tasks or pod["status"]["phase"] == "Succeeded"
+    return pod_key(pod) not in tasks or pod["status"]["phase"] == "Succeeded"
 
 
-def settled(one: Object) -> Object:
+def without_scheduler_status(one: Object) -> Object:
     """The object without what the scheduler had written for a later cycle."""
     copied = deepcopy(one)
     for key in ("allocations", "nominations"):
@@ -319,28 +331,28 @@ def settled(one: Object) -> Object:
     return copied
 
 
-def sent(world: World, job: Workload, task: Task, node: str | None) -> Object | None:
-    """The pod of a task on its node; a pending one only where pods exist before they are placed."""
+def placed_pod(world: World, job: Workload, task: Task, node: str | None) -> Object | None:
+    """The pod of a task on its node; a pending one only for kinds whose pods exist before placement."""
     if node is None and job.kind not in {"Pod", "Gang"}:
         return None
     found = [
         pod
         for pod in world.objects
-        if pod["kind"] == "Pod" and identity(pod) == f"{task.namespace}/{task.name}"
+        if pod["kind"] == "Pod" and pod_key(pod) == f"{task.namespace}/{task.name}"
     ]
-    live = [pod for pod in found if not is_leaving(pod)]
-    metadata: dict[str, Any] = deepcopy(live[0]["metadata"]) if live else made_by(world, job, task)
+    live = [pod for pod in found if not is_terminating(pod)]
+    metadata: dict[str, Any] = deepcopy(live[0]["metadata"]) if live else new_pod_metadata(world, job, task)
     spec = {"schedulerName": "shoal", **task.spec} | ({"nodeName": node} if node else {})
     status = {"phase": "Running" if node else "Pending"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def made_by(world: World, job: Workload, task: Task) -> dict[str, Any]:
-    """The metadata of a pod that its owner makes."""
-    made: dict[str, Any] = {"name": task.name, "namespace": task.namespace, "labels": task.labels}
-    made["creationTimestamp"] = job.created.isoformat()
+def new_pod_metadata(world: World, job: Workload, task: Task) -> dict[str, Any]:
+    """The metadata of a pod that its owner creates."""
+    metadata: dict[str, Any] = {"name": task.name, "namespace": task.namespace, "labels": task.labels}
+    metadata["creationTimestamp"] = job.created.isoformat()
     if job.kind != "Pod":
-        return made | {"ownerReferences": [owner(job.kind, job.name)]}
+        return metadata | {"ownerReferences": [owner(job.kind, job.name)]}
     name, _, number = task.name.rpartition("-")
     template = next(
         one["spec"]["template"]
@@ -348,4 +360,4 @@ def made_by(world: World, job: Workload, task: Task) -> dict[str, Any]:
         if one["kind"] == "Job" and one["metadata"]["name"] == name
     )
     notes = template["metadata"].get("annotations", {}) | {INDEX: number}
-    return made | {"annotations": notes, "ownerReferences": [owner("Job", name)]}
+    return metadata | {"annotations": notes, "ownerReferences": [owner("Job", name)]}

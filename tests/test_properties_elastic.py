@@ -1,4 +1,4 @@
-"""What holds in every world with elastic jobs: growth, shrinking and rebalancing keep the promises too."""
+"""Invariants of every plan with elastic jobs: growing, shrinking and rebalancing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,13 +10,13 @@ from tests import reference
 from tests.builders import Object
 from tests.reference.quantities import Resources, pod_requests
 from tests.test_properties import (
-    carried_out,
-    later,
+    apply_plan,
+    decided_since,
     oversubscribed,
     planned,
-    standing,
+    pods_taking_room,
     tasks_of,
-    without_promises,
+    without_nominations,
     workloads,
 )
 from tests.worlds import World, elastic_worlds, shared_worlds
@@ -26,28 +26,28 @@ over_worlds = settings(max_examples=150)
 
 @over_worlds
 @given(elastic_worlds())
-def test_who_grows_and_who_gives_never_oversubscribes_a_node(world: World) -> None:
-    here, leaving = standing(world, tasks_of(world))
+def test_growing_and_giving_never_oversubscribes_a_node(world: World) -> None:
+    staying, terminating = pods_taking_room(world, tasks_of(world))
     before: Object = {"placements": [], "evictions": []}
     for cycles in range(1, 6):
         answer = planned(world, cycles)
-        placed = later(before, answer, "placements")
-        here |= {p["pod"]: (p["node"], requests_of(world, p)) for p in placed}
-        assert oversubscribed(world, [*here.values(), *leaving]) == []
-        for evicted in later(before, answer, "evictions"):
-            del here[evicted["pod"]]
-        leaving, before = [], answer
+        placed = decided_since(before, answer, "placements")
+        staying |= {p["pod"]: (p["node"], requests_of(world, p)) for p in placed}
+        assert oversubscribed(world, [*staying.values(), *terminating]) == []
+        for evicted in decided_since(before, answer, "evictions"):
+            del staying[evicted["pod"]]
+        terminating, before = [], answer
 
 
 @over_worlds
 @given(st.one_of(elastic_worlds(), shared_worlds()))
-def test_a_fixed_point_is_reached_within_as_many_cycles_as_there_are_workloads(world: World) -> None:
-    """And one more, in which pods that were terminating at the beginning go; the last one is idle."""
-    leaving = any("deletionTimestamp" in one["metadata"] for one in world.objects if one["kind"] == "Pod")
-    enough = len(workloads(world)) + leaving + 1
-    answer = planned(world, enough)
+def test_planning_converges_within_one_cycle_per_workload(world: World) -> None:
+    """One more cycle is for pods that were terminating at the start, and the last one is idle."""
+    terminating = any("deletionTimestamp" in one["metadata"] for one in world.objects if one["kind"] == "Pod")
+    most_cycles = len(workloads(world)) + terminating + 1
+    answer = planned(world, most_cycles)
     assert answer["stable"]
-    assert planned(world, enough + 1) == answer
+    assert planned(world, most_cycles + 1) == answer
 
 
 @over_worlds
@@ -61,7 +61,7 @@ def test_sizes_do_not_depend_on_the_order_of_the_input(
 
 @over_worlds
 @given(elastic_worlds())
-def test_nobody_falls_below_its_minimum_by_shrinking(world: World) -> None:
+def test_shrinking_never_goes_below_the_minimum(world: World) -> None:
     answer = planned(world, 1)
     left = {job["job"]: job for job in answer["jobs"]}
     shrunk = {e["job"] for e in answer["evictions"] if e["reason"] == "Shrunk"}
@@ -74,7 +74,7 @@ def test_nobody_falls_below_its_minimum_by_shrinking(world: World) -> None:
 
 @over_worlds
 @given(elastic_worlds(), st.sampled_from([1, 4]))
-def test_nobody_grows_beyond_its_maximum(world: World, cycles: int) -> None:
+def test_growing_never_goes_beyond_the_maximum(world: World, cycles: int) -> None:
     answer = planned(world, cycles)
     grown = {p["job"] for p in answer["placements"]}
     for job in answer["jobs"]:
@@ -83,57 +83,61 @@ def test_nobody_grows_beyond_its_maximum(world: World, cycles: int) -> None:
 
 @over_worlds
 @given(elastic_worlds())
-def test_who_shrinks_gives_its_highest_instances(world: World) -> None:
+def test_shrinking_evicts_the_highest_instances(world: World) -> None:
     answer = planned(world, 1)
     shrunk = {e["job"] for e in answer["evictions"] if e["reason"] == "Shrunk"}
     for job in (job for job in answer["jobs"] if job["job"] in shrunk):
         for role in ("trainer", "pserver", "replica"):
             names = [f"{job['job'].split('/')[1]}/{name}" for name in job["allocation"]]
-            stay = [number(pod) for pod in names if role_of(pod) == role]
-            gone = [
+            kept = [number(pod) for pod in names if role_of(pod) == role]
+            evicted = [
                 number(e["pod"])
                 for e in answer["evictions"]
                 if e["job"] == job["job"] and e["reason"] == "Shrunk" and role_of(e["pod"]) == role
             ]
-            assert not gone or not stay or min(gone) > max(stay), job["job"]
+            assert not evicted or not kept or min(evicted) > max(kept), job["job"]
 
 
 @over_worlds
 @given(shared_worlds())
-def test_nobody_at_home_waits_while_a_guest_who_is_in_the_way_stays(world: World) -> None:
-    fresh = World([without_promises(one) for one in world.objects], world.config, world.now)
-    settled = World(carried_out(fresh, planned(fresh, 30)), world.config, world.now)
+def test_no_home_workload_waits_for_room_of_an_evictable_borrower(world: World) -> None:
+    without_reservations = World([without_nominations(one) for one in world.objects], world.config, world.now)
+    settled = World(
+        apply_plan(without_reservations, planned(without_reservations, 30)), world.config, world.now
+    )
     answer = planned(settled, 1)
     if world.config.get("disablePreemption") or answer["placements"] or answer["evictions"]:
         return
-    for job, guests in with_guests(settled, answer):
-        assert not reference.fits_without(settled.objects, settled.config, settled.now, job, guests), job
+    for job, borrowers in with_borrowers(settled, answer):
+        assert not reference.fits_without(settled.objects, settled.config, settled.now, job, borrowers), job
 
 
-def with_guests(world: World, answer: Object) -> Iterator[tuple[str, set[str]]]:
-    """Each workload that may make room and waits for it, with the pods of guests in its home pool."""
+def with_borrowers(world: World, answer: Object) -> Iterator[tuple[str, set[str]]]:
+    """Each workload that may preempt and waits for room, with the borrowing pods in its home pool."""
     pools = {node: pool["pool"] for pool in answer["pools"] for node in pool["nodes"]}
     preempting = {pool["pool"] for pool in answer["pools"] if pool["preemption"]}
-    patient = {job.key for job in workloads(world) if not job.may_preempt or job.placed or job.held}
-    immune = {job.key for job in workloads(world) if not job.preemptible}
+    not_preempting = {job.key for job in workloads(world) if not job.may_preempt or job.placed or job.held}
+    not_evictable = {job.key for job in workloads(world) if not job.preemptible}
     for waiting in answer["jobs"]:
-        if waiting["position"] and waiting["pool"] in preempting and waiting["job"] not in patient:
+        if waiting["position"] and waiting["pool"] in preempting and waiting["job"] not in not_preempting:
             yield (
                 waiting["job"],
                 {
-                    f"{guest['job'].split('/')[1]}/{pod}"
-                    for guest in answer["jobs"]
-                    if guest["pool"] != waiting["pool"] and guest["job"] not in immune
-                    for pod, node in guest["allocation"].items()
+                    f"{borrower['job'].split('/')[1]}/{pod}"
+                    for borrower in answer["jobs"]
+                    if borrower["pool"] != waiting["pool"] and borrower["job"] not in not_evictable
+                    for pod, node in borrower["allocation"].items()
                     if pools[node] == waiting["pool"]
                 },
             )
 
 
 def instances(role: str, job: Object, answer: Object) -> int:
-    """How many instances of a role a job has after the plan, leaving out what it was given in it."""
-    fresh = {p["pod"].partition("/")[2] for p in answer["placements"] if p["job"] == job["job"]}
-    names = [name for name in job["allocation"] if name not in fresh]
+    """The number of instances of a role after the plan, without those that the plan placed."""
+    without_reservations = {
+        p["pod"].partition("/")[2] for p in answer["placements"] if p["job"] == job["job"]
+    }
+    names = [name for name in job["allocation"] if name not in without_reservations]
     return sum(role_of(f"x/{name}") == role for name in names)
 
 
@@ -147,10 +151,10 @@ def number(pod: str) -> int:
 
 
 def requests_of(world: World, placed: Object) -> Resources:
-    """What a placed pod asks for, by the object that it belongs to."""
-    known = tasks_of(world)
-    if placed["pod"] in known:
-        return known[placed["pod"]].requests
+    """The requests of a placed pod, by the object that it belongs to."""
+    tasks = tasks_of(world)
+    if placed["pod"] in tasks:
+        return tasks[placed["pod"]].requests
     kind, namespace, name = placed["job"].split("/")
     job = next(
         one

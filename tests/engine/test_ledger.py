@@ -1,4 +1,4 @@
-"""The ledger: whatever is attempted and not kept leaves no trace."""
+"""The ledger: an attempt that is not kept changes nothing."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from shoal.engine.resources import ResourceLayout
 from shoal.engine.workload import Identity, NodeRules, Shape, Task
 
 GPU = "nvidia.com/gpu"
-HAVE = {"cpu": 8000, "memory": 16, GPU: 4, "pods": 10}
+AMOUNTS = {"cpu": 8000, "memory": 16, GPU: 4, "pods": 10}
 WEIGHTS = (1, 1, 0, 0, 4)
 ANYWHERE = NodeRules()
 IDENTITY = Identity("default", {"app": "a"})
@@ -28,19 +28,21 @@ SHAPES = [
 ALL, FEW = NodeSpan(0, 4), NodeSpan(1, 3)
 
 
-def ledger() -> Ledger:
-    facts = [NodeRecord(name=f"n{i}", pool="default", allocatable=HAVE, capacity=HAVE) for i in range(4)]
-    nodes = Nodes(facts, ResourceLayout([GPU]))
-    made = Ledger(nodes, np.zeros_like(nodes.alloc), InterPodRules(nodes))
-    made.loads(WEIGHTS)
-    return made
+def new_ledger() -> Ledger:
+    records = [
+        NodeRecord(name=f"n{i}", pool="default", allocatable=AMOUNTS, capacity=AMOUNTS) for i in range(4)
+    ]
+    nodes = Nodes(records, ResourceLayout([GPU]))
+    ledger = Ledger(nodes, np.zeros_like(nodes.alloc), InterPodRules(nodes))
+    ledger.loads(WEIGHTS)
+    return ledger
 
 
-def trace(made: Ledger) -> list[Any]:
-    """Everything that can be seen of a ledger."""
-    filters = Filters(made)
+def content(ledger: Ledger) -> list[Any]:
+    """Everything that is observable of a ledger."""
+    filters = Filters(ledger)
     allowed = [filters.allowed(task(shape), ALL) for shape in SHAPES]
-    parts = [made.used, made.reserved, made.room, *made.loads(WEIGHTS), *allowed]
+    parts = [ledger.used, ledger.reserved, ledger.room, *ledger.loads(WEIGHTS), *allowed]
     return [part.tolist() for part in parts]
 
 
@@ -50,7 +52,7 @@ def task(shape: Shape) -> Task:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["add", "remove", "reserve", "release", "vacate", "forget", "nest", "nest and keep"]),
+        st.sampled_from(["add", "remove", "reserve", "release", "clear", "drop", "nest", "nest and keep"]),
         st.integers(0, 3),
         st.sampled_from(SHAPES),
         st.integers(1, 3),
@@ -59,68 +61,68 @@ steps = st.lists(
 )
 
 
-def act(made: Ledger, todo: list[tuple[str, int, Shape, int]]) -> None:
-    for i, (what, column, shape, count) in enumerate(todo):
+def apply(ledger: Ledger, todo: list[tuple[str, int, Shape, int]]) -> None:
+    for i, (action, column, shape, count) in enumerate(todo):
         occupant = Occupant(column, shape, IDENTITY)
-        match what:
+        match action:
             case "add":
-                made.add(occupant, count)
+                ledger.add(occupant, count)
             case "remove":
-                made.remove(occupant)
+                ledger.remove(occupant)
             case "reserve":
-                made.reserve(occupant)
+                ledger.reserve(occupant)
             case "release":
-                made.release(occupant)
-            case "vacate":
-                made.clear(FEW)
-            case "forget":
-                made.drop_reservations(FEW)
+                ledger.release(occupant)
+            case "clear":
+                ledger.clear(FEW)
+            case "drop":
+                ledger.drop_reservations(FEW)
             case _:
-                with made.attempt() as attempt:
-                    act(made, todo[i + 1 :])
-                    if what == "nest and keep":
+                with ledger.attempt() as attempt:
+                    apply(ledger, todo[i + 1 :])
+                    if action == "nest and keep":
                         attempt.keep()
                 return
 
 
 @given(steps, steps)
-def test_an_attempt_that_is_not_kept_leaves_no_trace(
-    before: list[tuple[str, int, Shape, int]], tried: list[tuple[str, int, Shape, int]]
+def test_an_attempt_that_is_not_kept_changes_nothing(
+    before: list[tuple[str, int, Shape, int]], attempted: list[tuple[str, int, Shape, int]]
 ) -> None:
-    made = ledger()
-    act(made, before)
-    seen = trace(made)
-    with made.attempt():
-        act(made, tried)
-    assert trace(made) == seen
+    ledger = new_ledger()
+    apply(ledger, before)
+    expected = content(ledger)
+    with ledger.attempt():
+        apply(ledger, attempted)
+    assert content(ledger) == expected
 
 
 @given(steps)
-def test_an_attempt_that_is_kept_is_as_if_done_outright(done: list[tuple[str, int, Shape, int]]) -> None:
-    kept, outright = ledger(), ledger()
+def test_a_kept_attempt_equals_direct_changes(done: list[tuple[str, int, Shape, int]]) -> None:
+    kept, direct = new_ledger(), new_ledger()
     with kept.attempt() as attempt:
-        act(kept, done)
+        apply(kept, done)
         attempt.keep()
-    act(outright, done)
-    assert trace(kept) == trace(outright)
+    apply(direct, done)
+    assert content(kept) == content(direct)
 
 
 @given(steps)
-def test_room_is_what_is_left(done: list[tuple[str, int, Shape, int]]) -> None:
-    made = ledger()
-    act(made, done)
-    assert (made.room == made.nodes.alloc - made.used - made.reserved).all()
+def test_room_is_allocatable_minus_used_minus_reserved(done: list[tuple[str, int, Shape, int]]) -> None:
+    ledger = new_ledger()
+    apply(ledger, done)
+    assert (ledger.room == ledger.nodes.alloc - ledger.used - ledger.reserved).all()
 
 
-def test_a_broken_attempt_is_taken_back() -> None:
-    made = ledger()
-    seen = trace(made)
+def test_an_attempt_that_raises_is_undone() -> None:
+    ledger = new_ledger()
+    expected = content(ledger)
 
-    def break_off() -> None:
-        with made.attempt():
-            made.add(Occupant(0, SHAPES[0], IDENTITY))
-            made.add(Occupant(99, SHAPES[0], IDENTITY))
+    def fail() -> None:
+        with ledger.attempt():
+            ledger.add(Occupant(0, SHAPES[0], IDENTITY))
+            ledger.add(Occupant(99, SHAPES[0], IDENTITY))
 
     with pytest.raises(IndexError):
-        break_off()
-    assert trace(made) == seen
+        fail()
+    assert content(ledger) == expected
