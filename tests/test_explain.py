@@ -1,4 +1,4 @@
-"""What `--explain` proposes, dimension by dimension; every proposal is carried out by hand and planned."""
+"""Changes that `--explain` proposes, by dimension; every change is applied to the objects and planned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,24 +36,27 @@ ONE_GPU = template(cpu=1, gpu=1)
 DIMENSIONS = ("fewer", "pool", "priority", "resource", "end")
 
 
-def filled(name: str, on: str, *, cpu: int = 0, gpu: int = 0, **more: Any) -> Object:  # noqa: ANN401 - as `pod` has it
-    """A pod of ours that takes room."""
+def filled(name: str, on: str, *, cpu: int = 0, gpu: int = 0, **more: Any) -> Object:  # noqa: ANN401 - options of `pod`
+    """A pod of our scheduler that runs on a node and uses its resources."""
     return pod(name, cpu=cpu, gpu=gpu, node=on, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A world, a job of it, and the changes that must be proposed: dimension → some of its fields."""
+    """Objects, a job, and the changes that must be proposed: some fields of each, by dimension.
+
+    `absent` dimensions must not be proposed, and the summary must contain `summary`.
+    """
 
     objects: Sequence[Object]
     job: str
     changes: Mapping[str, Object] = field(default_factory=dict)
     absent: Sequence[str] = ()
-    says: str = ""
+    summary: str = ""
     config: Object | None = None
 
 
-# --- what is proposed --------------------------------------------------------------------------------------
+# --- proposed changes --------------------------------------------------------------------------------------
 
 FEWER = {
     "a TYJob's minimum of workers": Case(
@@ -64,7 +67,7 @@ FEWER = {
         job="TYJob/default/j",
         changes={"fewer": {"role": "worker", "count": 3, "of": 6, "set": {"spec.minWorkersNum": 3}}},
     ),
-    "the workers of a TYJob that starts whole, of the set that lacks room, and its minimum with them": Case(
+    "workers of a TYJob that starts as a whole: of the set that lacks room, and the minimum": Case(
         objects=[
             node("n1", cpu=9, gpu=2),
             tyjob(
@@ -84,7 +87,7 @@ FEWER = {
             }
         },
     ),
-    "of all sets where no set alone is enough": Case(
+    "workers of all sets if no set alone is sufficient": Case(
         objects=[
             node("n1", cpu=3),
             tyjob("j", leader=ONE, workers={"a": (2, ONE), "b": (3, ONE)}, policy="Gang"),
@@ -115,13 +118,13 @@ FEWER = {
         job="TrainingJob/default/t",
         changes={"fewer": {"role": "trainer", "count": 3, "set": {"spec.trainer.min-instance": 3}}},
     ),
-    "a gang of pods, also when some of them are still to come": Case(
+    "a gang of pods of which some do not exist yet": Case(
         objects=[node("n1", cpu=2), *(pod(f"g-{i}", cpu=1, gang="g", gang_min=5) for i in range(3))],
         job="Gang/default/g",
         changes={"fewer": {"role": "pod", "count": 2, "set": {"metadata.annotations[shoal.io/gang-min]": 2}}},
         absent=["priority", "end"],
     ),
-    "a gang of pods that a batch Job has still to make": Case(
+    "a gang of pods that a batch Job has not created yet": Case(
         objects=[
             node("n1", cpu=4),
             batch_job("b", template(cpu=1, annotations={"shoal.io/gang": "g"}), parallelism=6),
@@ -129,7 +132,7 @@ FEWER = {
         job="Gang/default/g",
         changes={"fewer": {"count": 4, "of": 6}, "resource": {"node": "n1", "add": {"cpu": "2"}}},
     ),
-    "nothing less than one worker": Case(
+    "not less than one worker": Case(
         objects=[node("n1", cpu=1), tyjob("j", leader=ONE, workers={"w": (3, ONE)}, min_workers=2)],
         job="TYJob/default/j",
         absent=["fewer"],
@@ -142,7 +145,7 @@ POOLS = {
         job="TYJob/default/j",
         changes={"pool": {"pool": "b", "placed": {"j-leader": "b1", "j-w-0": "b1", "j-w-1": "b1"}}},
     ),
-    "not one that its namespace may not use": Case(
+    "no pool that its namespace may not use": Case(
         objects=[
             pool("default"),
             pool("b", selector={"pool": "b"}, namespaces={"team": "b"}),
@@ -154,17 +157,17 @@ POOLS = {
         job="Pod/default/p",
         absent=["pool"],
     ),
-    "for a pod that a batch Job has still to make": Case(
+    "for a pod that a batch Job has not created yet": Case(
         objects=[*CLOSED, node("n1", cpu=1), batch_job("b", template(cpu=2))],
         job="Pod/default/b-0",
         changes={"pool": {"pool": "b", "placed": {"b-0": "b1"}}, "resource": {"node": "n1"}},
     ),
-    "for one whose own does not exist": Case(
+    "for a pod whose own pool does not exist": Case(
         objects=[*CLOSED, node("n1", cpu=1), pod("p", cpu=2, pool="nowhere")],
         job="Pod/default/p",
         changes={"pool": {"pool": "b"}},
     ),
-    "the one where nobody has to leave": Case(
+    "the pool that needs no eviction": Case(
         objects=[
             *(open_pool(name, borrows=False) for name in ("a", "b")),
             *(node(f"{name}1", cpu=2, labels={"pool": name}) for name in ("a", "b")),
@@ -177,7 +180,7 @@ POOLS = {
     ),
 }
 PRIORITIES = {
-    "one more than the victim's, and a class that has more": Case(
+    "one more than the victim's, and an existing class with a higher value": Case(
         objects=[
             node("n1", cpu=2),
             priority_class("seven", 7),
@@ -197,7 +200,7 @@ PRIORITIES = {
             }
         },
     ),
-    "as much as who is before it in the queue": Case(
+    "the same as the pod before it in the queue": Case(
         objects=[
             node("n1", cpu=2),
             priority_class("seven", 7),
@@ -208,7 +211,7 @@ PRIORITIES = {
         changes={"priority": {"priority": 7, "priorityClass": "seven", "placed": {"p": "n1"}}},
         config=NO_PREEMPTION,
     ),
-    "of every template of a job": Case(
+    "in every template of a job": Case(
         objects=[
             node("n1", cpu=3),
             filled("x", "n1", cpu=3),
@@ -227,7 +230,7 @@ PRIORITIES = {
         job="TrainingJob/default/t",
         changes={"priority": {"priority": 1}, "end": {"jobs": ["TrainingJob/default/old"]}},
     ),
-    "none where nobody may be evicted": Case(
+    "none if preemption is disabled": Case(
         objects=[node("n1", cpu=2), filled("x", "n1", cpu=2), pod("p", cpu=2)],
         job="Pod/default/p",
         config=NO_PREEMPTION,
@@ -256,7 +259,7 @@ RESOURCES = {
         job="Pod/default/p",
         changes={"resource": {"node": "n1", "add": {"pods": "1"}}},
     ),
-    "more nodes where one would have to become too large": Case(
+    "more nodes if one would have to become too large": Case(
         objects=[
             node("n1", cpu=4, gpu=2),
             tyjob("j", leader=ONE, workers={"w": (8, ONE_GPU)}, min_workers=8),
@@ -264,12 +267,12 @@ RESOURCES = {
         job="TYJob/default/j",
         changes={"resource": {"like": "n1", "nodes": 3, "text": "3 more nodes like n1"}},
     ),
-    "a larger node where more like it would not do": Case(
+    "a larger node if more nodes like it would not help": Case(
         objects=[node("n1", cpu=2), pod("p", cpu=7)],
         job="Pod/default/p",
         changes={"resource": {"node": "n1", "add": {"cpu": "5"}}},
     ),
-    "more where others who wait would take it": Case(
+    "more if other waiting pods would take some of it": Case(
         objects=[
             node("n1", cpu=2),
             filled("x", "n1", cpu=2),
@@ -279,7 +282,7 @@ RESOURCES = {
         job="Pod/default/p",
         changes={"resource": {"node": "n1", "add": {"cpu": "2"}}},
     ),
-    "no more nodes than it takes, though a large job waits before it": Case(
+    "no more nodes than needed, although a large job waits before it": Case(
         objects=[
             node("n1", cpu=2),
             filled("x", "n1", cpu=2),
@@ -293,15 +296,15 @@ RESOURCES = {
         changes={"resource": {"like": "n1", "nodes": 3}},
         config=NO_PREEMPTION,
     ),
-    "nothing where it is not room that is lacking": Case(
+    "nothing if it is not room that is lacking": Case(
         objects=[node("n1", taints=[taint("team", "a")]), pod("p", cpu=1)],
         job="Pod/default/p",
         absent=DIMENSIONS,
-        says="no single change",
+        summary="no single change",
     ),
 }
 ENDS = {
-    "the smallest that is in its way": Case(
+    "the smallest job whose end is sufficient": Case(
         objects=[
             node("n1", cpu=4),
             node("n2", cpu=4),
@@ -313,12 +316,12 @@ ENDS = {
         job="Pod/default/p",
         changes={"end": {"jobs": ["Pod/default/small"], "placed": {"p": "n2"}}},
     ),
-    "two, where one is not enough": Case(
+    "two jobs if one is not sufficient": Case(
         objects=[node("n1", cpu=4), filled("a", "n1", cpu=2), filled("b", "n1", cpu=2), pod("p", cpu=4)],
         job="Pod/default/p",
         changes={"end": {"jobs": ["Pod/default/a", "Pod/default/b"]}},
     ),
-    "whoever room is kept for": Case(
+    "a pod that room is reserved for": Case(
         objects=[
             node("n1", cpu=2),
             pod("gone", cpu=2, node="n1", terminating=True),
@@ -349,35 +352,35 @@ ENDS = {
     ),
 }
 PARTLY = {
-    "what completes a job that runs in part": Case(
+    "the change that completes a job that runs in part": Case(
         objects=[node("n1", cpu=3), tyjob("j", leader=ONE, workers={"w": (4, ONE)}, min_workers=1)],
         job="TYJob/default/j",
         changes={"resource": {"node": "n1", "add": {"cpu": "2"}}},
         absent=["fewer"],
-        says="complete it",
+        summary="complete it",
     ),
 }
 NOTHING = {
-    "a job that has all": Case(
-        objects=[node("n1"), pod("p", cpu=1)], job="Pod/default/p", absent=DIMENSIONS, says="has all"
+    "a job that has all pods placed": Case(
+        objects=[node("n1"), pod("p", cpu=1)], job="Pod/default/p", absent=DIMENSIONS, summary="has all"
     ),
-    "a job that room is kept for": Case(
+    "a job with reserved room": Case(
         objects=[node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)],
         job="Pod/default/p",
         absent=DIMENSIONS,
-        says="room is kept for it",
+        summary="room is kept for it",
     ),
     "a job that is suspended": Case(
         objects=[node("n1", cpu=1), dijob("d", ONE, replicas=(2, 2), suspend=True)],
         job="DIJob/default/d",
         absent=DIMENSIONS,
-        says="held",
+        summary="held",
     ),
     "a job whose pod's name is taken": Case(
         objects=[node("n1"), pod("d-0-0", cpu=1), dijob("d", ONE)],
         job="DIJob/default/d",
         absent=DIMENSIONS,
-        says="held",
+        summary="held",
     ),
 }
 CASES = {
@@ -396,7 +399,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_proposed(case: Case) -> None:
+def test_proposed_changes(case: Case) -> None:
     explanation = explain(case.objects, case.job, config=case.config)
     changes = {change["dimension"]: change for change in explanation["changes"]}
     assert list(changes) == [name for name in DIMENSIONS if name in changes], "one of each, in order"
@@ -404,5 +407,5 @@ def test_proposed(case: Case) -> None:
         assert dimension in changes, explanation
         assert {key: changes[dimension].get(key) for key in expected} == expected
     assert not set(case.absent) & set(changes)
-    assert case.says in explanation["summary"]
+    assert case.summary in explanation["summary"]
     check_changes(explanation, case.objects, config=case.config)

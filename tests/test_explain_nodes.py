@@ -1,4 +1,4 @@
-"""What `--explain` says of each node; and what holds for it in every world."""
+"""Entries of nodes in `--explain`, and properties of explanations in random worlds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ def nodes_of(explanation: Object, task: str) -> dict[str, Object]:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeCase:
-    """A world, a job, and some of what is said of nodes for one kind of its tasks."""
+    """Objects, a job, one of its tasks, and expected fields of the entry of the task and of nodes in it."""
 
     objects: Sequence[Object]
     job: str
@@ -32,10 +32,10 @@ class NodeCase:
     entry: Object = field(default_factory=dict)
 
 
-PICKY = pod("p", cpu=2, gpu=2, spec={"nodeSelector": {"disk": "ssd"}}, host_port=80)
+DEMANDING_POD = pod("p", cpu=2, gpu=2, spec={"nodeSelector": {"disk": "ssd"}}, host_port=80)
 SSD = {"disk": "ssd"}
 NODE_CASES = {
-    "the first filter that fails, and all that is short": NodeCase(
+    "the first filter that fails, and all resources that are short": NodeCase(
         objects=[
             node("dark", labels=SSD, ready="False"),
             node("shut", labels=SSD, unschedulable=True),
@@ -44,7 +44,7 @@ NODE_CASES = {
             node("port", labels=SSD, gpu=2),
             node("small", labels=SSD, cpu=1, gpu=1),
             pod("x", node="port", host_port=80),
-            PICKY,
+            DEMANDING_POD,
         ],
         job="Pod/default/p",
         task="p",
@@ -63,7 +63,7 @@ NODE_CASES = {
             },
         },
     ),
-    "for whom room is kept": NodeCase(
+    "the pod that room is reserved for": NodeCase(
         objects=[
             node("n1", cpu=4),
             node("n2", cpu=3),
@@ -83,7 +83,7 @@ NODE_CASES = {
             "n2": {"why": "short of 1 cpu"},
         },
     ),
-    "scores as they were, and the node that was chosen": NodeCase(
+    "scores at the time of the placement, and the chosen node": NodeCase(
         objects=[
             node("full"),
             node("idle"),
@@ -98,7 +98,7 @@ NODE_CASES = {
             "idle": {"fits": True, "score": 10.0, "chosen": False, "pods": []},
         },
     ),
-    "the lowest wins where the policy says so": NodeCase(
+    "the lowest score wins with LeaderFirst": NodeCase(
         objects=[
             node("full"),
             node("idle"),
@@ -110,7 +110,7 @@ NODE_CASES = {
         entry={"best": "lowest", "role": "leader"},
         nodes={"full": {"score": 60.0, "chosen": False}, "idle": {"score": 10.0, "chosen": True}},
     ),
-    "how many of a gang a node would take": NodeCase(
+    "how many pods of a gang fit a node": NodeCase(
         objects=[
             node("n1", cpu=5),
             node("n2", cpu=1),
@@ -121,14 +121,14 @@ NODE_CASES = {
         entry={"count": 9, "waiting": 9},
         nodes={"n1": {"takes": 5}, "n2": {"takes": 1}},
     ),
-    "where a job that runs is": NodeCase(
+    "the node of a running pod": NodeCase(
         objects=[node("n1"), node("n2"), pod("p", node="n2", cpu=1, memory="1Gi")],
         job="Pod/default/p",
         task="p",
         entry={"when": "before", "waiting": 0},
         nodes={"n1": {"score": 10.0, "chosen": False}, "n2": {"score": 10.0, "chosen": True, "pods": ["p"]}},
     ),
-    "pools that may lend, and why one does not": NodeCase(
+    "pools that may lend, and why one of them does not": NodeCase(
         objects=[
             open_pool("a"),
             open_pool("b"),
@@ -150,22 +150,22 @@ NODE_CASES = {
 
 
 @pytest.mark.parametrize("case", NODE_CASES.values(), ids=NODE_CASES.keys())
-def test_said_of_nodes(case: NodeCase) -> None:
+def test_entries_of_nodes(case: NodeCase) -> None:
     explanation = explain(case.objects, case.job)
     (entry,) = (entry for entry in explanation["tasks"] if entry["task"] == case.task)
     assert {key: entry[key] for key in case.entry} == case.entry
-    said = nodes_of(explanation, case.task)
-    assert set(case.nodes) <= set(said)
+    entries = nodes_of(explanation, case.task)
+    assert set(case.nodes) <= set(entries)
     for name, expected in case.nodes.items():
-        assert {key: said[name][key] for key in expected} == expected, name
+        assert {key: entries[name][key] for key in expected} == expected, name
 
 
 def test_nodes_of_pools_that_do_not_lend_are_not_listed() -> None:
-    case = NODE_CASES["pools that may lend, and why one does not"]
+    case = NODE_CASES["pools that may lend, and why one of them does not"]
     assert set(nodes_of(explain(case.objects, case.job), case.task)) == {"a1", "b1"}
 
 
-def test_with_cycles_a_job_is_explained_as_it_stands_in_the_last() -> None:
+def test_with_cycles_a_job_is_explained_as_of_the_last_cycle() -> None:
     objects = [node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)]
     once, later = (explain(objects, "p", cycles=cycles) for cycles in (1, 5))
     assert (once["cycles"], once["state"]) == (1, "Unscheduled")
@@ -173,49 +173,53 @@ def test_with_cycles_a_job_is_explained_as_it_stands_in_the_last() -> None:
     assert nodes_of(later, "p")["n1"]["pods"] == ["p"]
 
 
-# --- over random worlds ------------------------------------------------------------------------------------
+# --- random worlds -----------------------------------------------------------------------------------------
 
-some_worlds, more_worlds = settings(max_examples=40), settings(max_examples=80)
+few_examples, many_examples = settings(max_examples=40), settings(max_examples=80)
 
 
-def waiting(world: World) -> list[str]:
-    """The first jobs that wait for something."""
+def waiting_jobs(world: World) -> list[str]:
+    """Up to three jobs that are not completely placed."""
     answer = plan(world.objects, config=world.config, now=world.now)
     return [job["job"] for job in answer["jobs"] if job["state"] != "ScheduledSucceed"][:3]
 
 
-@more_worlds
+@many_examples
 @given(st.one_of(worlds(), shared_worlds(), elastic_worlds()))
-def test_every_change_that_is_proposed_lets_the_job_run(world: World) -> None:
-    for job in waiting(world):
+def test_every_proposed_change_lets_the_job_run(world: World) -> None:
+    for job in waiting_jobs(world):
         explanation = explain(world.objects, job, config=world.config, now=world.now)
         check_changes(explanation, world.objects, config=world.config, now=world.now)
 
 
-@some_worlds
+@few_examples
 @given(st.one_of(worlds(), shared_worlds()), st.data())
 def test_the_order_of_the_input_does_not_matter(world: World, data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(world.objects))
-    for job in waiting(world)[:1]:
+    for job in waiting_jobs(world)[:1]:
         first, second = (
             explain(objects, job, config=world.config, now=world.now) for objects in (world.objects, shuffled)
         )
         assert first == second
 
 
-@some_worlds
+@few_examples
 @given(st.one_of(worlds(), shared_worlds()))
 def test_a_loose_pod_goes_to_the_best_node_that_fits(world: World) -> None:
     answer = plan(world.objects, config=world.config, now=world.now)
-    promised = {
+    nominated_pods = {
         one["metadata"]["name"] for one in world.objects if one.get("status", {}).get("nominatedNodeName")
     }
     for placed in answer["placements"]:
         name = placed["job"].removeprefix("Pod/").partition("/")[2]
-        if placed["job"].startswith("Pod/") and name not in promised:
-            said = nodes_of(explain(world.objects, placed["job"], config=world.config, now=world.now), name)
-            chosen = said[placed["node"]]
+        if placed["job"].startswith("Pod/") and name not in nominated_pods:
+            entries = nodes_of(
+                explain(world.objects, placed["job"], config=world.config, now=world.now), name
+            )
+            chosen = entries[placed["node"]]
             assert chosen["fits"]
             assert chosen["chosen"]
-            rivals = [one["score"] for one in said.values() if one["fits"] and one["pool"] == placed["pool"]]
-            assert chosen["score"] == max(rivals)
+            scores = [
+                one["score"] for one in entries.values() if one["fits"] and one["pool"] == placed["pool"]
+            ]
+            assert chosen["score"] == max(scores)
