@@ -30,16 +30,16 @@ class TermIndex:
 
     def __init__(self) -> None:
         """Start without terms."""
-        self._by_pivot: defaultdict[Label | None, dict[Terms, None]] = defaultdict(dict)
+        self._by_required_label: defaultdict[Label | None, dict[Terms, None]] = defaultdict(dict)
 
     def add(self, terms: Terms) -> None:
         """Add a group of terms; adding it again has no effect."""
-        self._by_pivot[required_label(terms)][terms] = None
+        self._by_required_label[required_label(terms)][terms] = None
 
     def matching(self, identity: Identity) -> Iterator[Terms]:
         """The groups all of whose terms match a pod."""
         for key in (None, *identity.labels.items()):
-            for terms in self._by_pivot.get(key, ()):
+            for terms in self._by_required_label.get(key, ()):
                 if all_match(terms, identity):
                     yield terms
 

@@ -142,9 +142,9 @@ class Growing:
             if any(task.shape.pod_affinity or task.shape.spread for task in step):
                 self._deferred.append(state)
             return
-        for put, column in outcome.placed:
-            self._load.add(put.shape)
-            self._steps.append(Placement(state.workload, put, column))
+        for placed, column in outcome.placed:
+            self._load.add(placed.shape)
+            self._steps.append(Placement(state.workload, placed, column))
         state.grow(step)
         for other in (state, *self._deferred):
             if other.may_grow:

@@ -193,7 +193,9 @@ class Nodes:
             present: Mask = codes != _ABSENT
             return present if operator == "Exists" else ~present
         if operator in ("Gt", "Lt"):
-            matching = [code for value, code in code_of.items() if compare_integers(value, operator, values[0])]
+            matching = [
+                code for value, code in code_of.items() if compare_integers(value, operator, values[0])
+            ]
         else:
             matching = [code_of[value] for value in values if value in code_of]
         mask: Mask = codes == matching[0] if len(matching) == 1 else np.isin(codes, matching)

@@ -67,7 +67,9 @@ class Plan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         known = self.verdicts.get(workload)
         return known or Verdict(state="ScheduledSucceed", reasons=workload.remarks)
 
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the plan changes anything: a placement, an eviction or a new nomination."""
-        fresh = any(nomination.task.nominated != nomination.column for nomination in self.nominations)
-        return bool(self.placements or self.evictions or fresh)
+        new_nominations = any(
+            nomination.task.nominated != nomination.column for nomination in self.nominations
+        )
+        return bool(self.placements or self.evictions or new_nominations)

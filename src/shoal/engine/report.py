@@ -141,7 +141,7 @@ class CycleResult(msgspec.Struct, frozen=True, eq=False):
     @property
     def stable(self) -> bool:
         """Whether the plan changes nothing, and no pod is terminating."""
-        return not self.plan.changes() and not self.snapshot.terminating
+        return not self.plan.has_changes() and not self.snapshot.terminating
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
