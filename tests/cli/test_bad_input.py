@@ -41,7 +41,7 @@ TEXTS: list[tuple[str, bytes, str]] = [
     ("negative quantities", pod_requesting("-1Gi"), f"{MEMORY}must be 0 or more, not '-1Gi'"),
     ("absurd quantities", pod_requesting("9" * 50), f"{MEMORY}must be at most 1Ei, not '{'9' * 50}'"),
     ("quantities beyond floats", pod_requesting("1e999"), f"{MEMORY}must be at most 1Ei, not '1e999'"),
-    ("duplicate names", pod() + b"---\n" + pod(), "Pod default/p: metadata.name: is taken"),
+    ("duplicate names", pod() + b"---\n" + pod(), "Pod default/p: metadata.name: is a duplicate"),
     ("duplicate keys", b"kind: a\nkind: b\n", "is not YAML: line 2: key kind is given twice"),
     ("an empty file", b"", "has no objects"),
     ("white space", b"  \n\n", "has no objects"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.api_server import Embedded, embedded_api
 from tests.apiserver.http.test_kubectl import settled
 from tests.cli.in_process import Result, invoke
 from tests.cli.scenarios import SCENARIOS, Step

@@ -12,8 +12,8 @@ from click.shell_completion import ShellComplete
 from shoal.cli.main import _COMMANDS, cli
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.resources import Resource
+from tests.apiserver.http.api_server import Embedded, embedded_api
 from tests.apiserver.http.manifests import MAP, POD, TYJOB
-from tests.apiserver.http.running import Embedded, embedded_api
 from tests.cli.in_process import Result, invoke
 from tests.cli.process import SHOAL
 from tests.cluster.kubernetes.test_kubeconfig import config, write_config

@@ -13,7 +13,7 @@ from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.resources import Object, by_kind
 from tests import builders
-from tests.apiserver.http.running import embedded_api
+from tests.apiserver.http.api_server import embedded_api
 from tests.cli.daemon import up
 from tests.cli.process import shoal
 from tests.k8s.controlplane import ControlPlane

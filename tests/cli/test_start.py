@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.api_server import Embedded, embedded_api
 
 HEAVY = ("aiohttp", "asyncio", "kubernetes_asyncio", "numpy", "rich", "websockets", "yaml")
 PROGRAM = """

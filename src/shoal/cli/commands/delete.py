@@ -10,9 +10,9 @@ import msgspec
 
 from shoal.cli.input.options import (
     dry_run_option,
+    duration_callback,
     grace_period_option,
     ignore_not_found_option,
-    parse_duration,
 )
 from shoal.cli.input.selection import Selection, select_objects, selection_options
 from shoal.cli.input.session import Failures, Session
@@ -129,7 +129,7 @@ def _uid(response: dict[str, Any]) -> str:
 @click.option(
     "--timeout",
     default="0s",
-    callback=parse_duration,
+    callback=duration_callback,
     metavar="DURATION",
     help="Maximum time to wait; 0s means no limit.",
 )

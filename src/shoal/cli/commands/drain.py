@@ -15,7 +15,7 @@ import msgspec
 
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.cli.input.completion import complete_names
-from shoal.cli.input.options import dry_run_option, grace_period_option, parse_duration, selector_option
+from shoal.cli.input.options import dry_run_option, duration_callback, grace_period_option, selector_option
 from shoal.cli.input.session import Failures, Session, session_option
 from shoal.cli.output.printing import dry_run_suffix
 from shoal.client.client import ObjectName
@@ -75,7 +75,7 @@ def uncordon(session: Session, nodes: tuple[str, ...], selector: str, dry_run: s
 @click.option(
     "--timeout",
     default="0s",
-    callback=parse_duration,
+    callback=duration_callback,
     metavar="DURATION",
     help="Give up after this time; 0s means never.",
 )

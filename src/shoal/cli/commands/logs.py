@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from shoal.api.conditions import FINISHED_PHASES
-from shoal.cli.input.options import parse_duration, selector_option, targets_argument
+from shoal.cli.input.options import duration_callback, selector_option, targets_argument
 from shoal.cli.input.selection import (
     container_names,
     default_container,
@@ -41,7 +41,11 @@ from shoal.cluster.resources import PODS, Object, Resource
 @click.option("-f", "--follow", is_flag=True, help="Stream the logs.")
 @click.option("--tail", type=int, default=-1, metavar="LINES", help="Last lines of each log; -1 shows all.")
 @click.option(
-    "--since", callback=parse_duration, default="0s", metavar="DURATION", help="Only lines newer than this."
+    "--since",
+    callback=duration_callback,
+    default="0s",
+    metavar="DURATION",
+    help="Only lines newer than this.",
 )
 @click.option("--since-time", default="", metavar="TIME", help="Only lines after this time (RFC 3339).")
 @click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of the container.")
