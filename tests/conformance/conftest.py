@@ -1,4 +1,4 @@
-"""Runs every conformance test against every home, all in one event loop: a home is opened once."""
+"""Runs every conformance test against every home, in one event loop; each home is opened once."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -15,13 +15,13 @@ from tests.conformance.objects import make, name_of, unique
 
 pytest.register_assert_rewrite("tests.conformance.waiting")
 
-Keep = Callable[[Resource[Object], Object], Awaitable[Object]]
+CreateTemporary = Callable[[Resource[Object], Object], Awaitable[Object]]
 
 _IN_ONE_LOOP: Final = pytest.mark.asyncio(loop_scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put all tests that run in homes into the loop of the homes, and mark what is known not to hold."""
+    """Run tests of homes in the session loop, and mark known differences as expected failures."""
     for item in items:
         call = getattr(item, "callspec", None)
         home = call and call.params.get("home")
@@ -50,41 +50,41 @@ def home(request: pytest.FixtureRequest) -> Home:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """A home as it is."""
+    """A home without controllers."""
     async with home.open(request) as opened:
         yield opened
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def tended(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """A home with everybody at work who tends what is in it: who owns whom, namespaces, budgets."""
-    async with home.open_tended(request) as opened:
+async def managed_cluster(home: Home, request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """A home with controllers: garbage collection, namespaces, disruption budgets."""
+    async with home.open_with_controllers(request) as opened:
         yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def namespace(cluster: Cluster) -> str:
-    """A namespace of the test's own in `cluster`."""
+    """Namespace of the test in `cluster`."""
     return name_of(await cluster.create(NAMESPACES, make(NAMESPACES, unique())))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def tended_namespace(tended: Cluster) -> str:
-    """A namespace of the test's own in `tended`."""
-    return name_of(await tended.create(NAMESPACES, make(NAMESPACES, unique())))
+async def managed_namespace(managed_cluster: Cluster) -> str:
+    """Namespace of the test in `managed_cluster`."""
+    return name_of(await managed_cluster.create(NAMESPACES, make(NAMESPACES, unique())))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def keep(cluster: Cluster) -> AsyncIterator[Keep]:
-    """Makes objects that are deleted after the test: those that live in no namespace."""
+async def create_temporary(cluster: Cluster) -> AsyncIterator[CreateTemporary]:
+    """Creates objects that are deleted after the test; for cluster-scoped objects."""
     kept: list[tuple[Resource[Object], Object]] = []
 
-    async def make_and_keep(resource: Resource[Object], body: Object) -> Object:
+    async def create_and_record(resource: Resource[Object], body: Object) -> Object:
         made = await cluster.create(resource, body)
         kept.append((resource, made))
         return made
 
-    yield make_and_keep
+    yield create_and_record
     for resource, made in reversed(kept):
         await _remove(cluster, resource, made)
 

@@ -1,4 +1,4 @@
-"""The homes that the suite runs against. A new one is a new row of HOMES."""
+"""The homes that the suite runs against. Add a home as a row of HOMES."""
 
 import asyncio
 import contextlib
@@ -26,19 +26,19 @@ Opening = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Cluster]
 
 @dataclass(frozen=True)
 class Home:
-    """Where objects live: how to open it as it is, and with everybody who tends the objects in it.
+    """An implementation of the cluster port: how to open it without and with controllers.
 
-    The embedded store tends its objects itself; a Kubernetes does so only with its controllers.
+    The embedded store collects garbage itself; Kubernetes does so only with its controllers.
     """
 
     name: str
     open: Opening
-    open_tended: Opening
+    open_with_controllers: Opening
 
 
 @contextlib.asynccontextmanager
 async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
-    """A store that has been open before, and has forgotten how its first objects came to be."""
+    """A store that was opened before, and has compacted its first history."""
     directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("embedded")
     async with open_home(directory, retention=Retention(changes=1)) as earlier:
         await earlier.clean_up()
@@ -48,7 +48,7 @@ async def _embedded(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
 
 @contextlib.asynccontextmanager
 async def _https(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """The same over our own API, with the client that speaks to Kubernetes."""
+    """The same store over our HTTPS API, with the Kubernetes client."""
     directory: Path = request.getfixturevalue("tmp_path_factory").mktemp("credentials")
     credentials = Credentials(directory)
     async with (
@@ -70,7 +70,7 @@ async def _client(kubeconfig: Path) -> AsyncIterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """The store of simulated runs, on the suite's own loop; an hour later it has forgotten its beginning."""
+    """The store of simulated runs, on the suite's loop; its first history is compacted."""
     clock = WallClock(asyncio.get_running_loop().time)
     async with SimulatedCluster(clock=clock, rng=random.Random(1)) as cluster:
         clock.jump(3600)
@@ -80,7 +80,7 @@ async def _simulated(_: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @contextlib.asynccontextmanager
 async def _connected(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """The same through a connection on which no fault is due: it must change nothing."""
+    """The same store through a connection without faults, which must not change the behaviour."""
     faults = FaultInjector(Schedule(), WallClock(asyncio.get_running_loop().time))
     async with _simulated(request) as store:
         yield Connection(store, faults)

@@ -1,4 +1,4 @@
-"""Objects for the conformance tests, as small as an API server takes them."""
+"""Minimal objects for the conformance tests."""
 
 import uuid
 from typing import Any, Final
@@ -55,13 +55,13 @@ SMALLEST: Final[dict[str, Object]] = {
     TRAININGJOB.kind: {"spec": {"image": "paddle", "trainer": TRAINER}},
     POOL.kind: {"spec": {"nodeSelector": {"matchLabels": {"pool": "a"}}}},
 }
-"""What each kind needs beside its name."""
+"""Required fields of each kind, besides the name."""
 
 OWN: Final = (resource_of("DIJob"), resource_of("TYJob"), resource_of("TrainingJob"), resource_of("Pool"))
 
 
 def unique(prefix: str = "test") -> str:
-    """A name that no other test uses, for what lives in no namespace."""
+    """Return a name that no other test uses, for cluster-scoped objects."""
     return f"{prefix}-{uuid.uuid4().hex[:10]}"
 
 
@@ -74,7 +74,7 @@ def make(
     spec: Object | None = None,
     **fields: Any,  # noqa: ANN401 - JSON
 ) -> Object:
-    """The smallest object of a resource, with parts of its metadata and spec, and whole fields, as given."""
+    """Return the smallest object of a resource, with given parts of metadata and spec, and given fields."""
     smallest = SMALLEST[resource.kind]
     named: Object = {"name": name} if name else {}
     spaced = {"namespace": namespace} if namespace else {}
@@ -91,7 +91,7 @@ def make(
 
 
 def _regarding(resource: Resource[Any], namespace: str) -> Object:
-    """An event is kept where what it is about is."""
+    """An event must be in the namespace of its involved object."""
     return {"involvedObject": {"kind": "Pod", "namespace": namespace}} if resource is EVENTS else {}
 
 
@@ -104,7 +104,7 @@ def pod(name: str, namespace: str, *, labels: dict[str, str] | None = None, **sp
 
 
 def owned_by(*owners: Object, **more: Any) -> Object:  # noqa: ANN401 - JSON
-    """Metadata that names owners."""
+    """Return metadata with owner references."""
     references = [
         {
             "apiVersion": owner["apiVersion"],

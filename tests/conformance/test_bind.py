@@ -5,14 +5,16 @@ import pytest
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import make, pod, uid_of, unique, version_of
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 
 
-async def test_a_pod_gets_its_node(cluster: Cluster, namespace: str, keep: Keep) -> None:
-    node = await keep(NODES, make(NODES, unique("node")))
+async def test_binding_sets_the_node(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary
+) -> None:
+    node = await create_temporary(NODES, make(NODES, unique("node")))
     made = await cluster.create(PODS, pod("a", namespace))
     await cluster.bind("a", namespace, node["metadata"]["name"])
     bound = await cluster.get(PODS, "a", namespace)
@@ -40,12 +42,12 @@ async def test_a_pod_is_bound_once(cluster: Cluster, namespace: str, node: str) 
     assert await cluster.get(PODS, "a", namespace) == before
 
 
-async def test_a_pod_that_is_not_there_is_not_found(cluster: Cluster, namespace: str) -> None:
+async def test_a_missing_pod_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
         await cluster.bind("nobody", namespace, "n1")
 
 
-async def test_only_the_pod_that_is_meant_is_bound(cluster: Cluster, namespace: str) -> None:
+async def test_the_uid_of_a_binding_is_a_precondition(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace))
     with pytest.raises(ConflictError):
         await cluster.bind("a", namespace, "n1", uid=OTHER)
@@ -72,7 +74,7 @@ async def test_a_gated_pod_says_so(cluster: Cluster, namespace: str) -> None:
     )
 
 
-async def test_a_pod_that_is_going_is_not_bound(cluster: Cluster, namespace: str) -> None:
+async def test_a_terminating_pod_is_not_bound(cluster: Cluster, namespace: str) -> None:
     body = pod("a", namespace)
     body["metadata"]["finalizers"] = ["example.com/hold"]
     await cluster.create(PODS, body)
@@ -81,13 +83,13 @@ async def test_a_pod_that_is_going_is_not_bound(cluster: Cluster, namespace: str
         await cluster.bind("a", namespace, "n1")
 
 
-async def test_a_binding_leaves_the_generation_as_it_is(cluster: Cluster, namespace: str) -> None:
+async def test_a_binding_does_not_change_the_generation(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("a", namespace))
     await cluster.bind("a", namespace, "n1")
     assert (await cluster.get(PODS, "a", namespace))["metadata"]["generation"] == 1
 
 
-async def test_a_condition_that_says_it_waits_is_replaced(cluster: Cluster, namespace: str) -> None:
+async def test_an_unscheduled_condition_is_replaced(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("a", namespace))
     waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     other = {"type": "example.com/Other", "status": "True"}

@@ -1,4 +1,4 @@
-"""Many writers at once: nothing is lost, nothing is done twice."""
+"""Concurrent writers: no write is lost or applied twice."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.conformance.waiting import exists
 
 
 async def increment(cluster: Cluster, namespace: str) -> None:
-    """Add one, reading and trying again as often as somebody else was quicker."""
+    """Increment a counter, with a retry on each conflict."""
     while True:
         counter = await cluster.get(CONFIG_MAPS, "counter", namespace)
         data = {"count": str(int(counter["data"]["count"]) + 1)}
@@ -32,7 +32,9 @@ async def test_a_hundred_increments_add_up(cluster: Cluster, namespace: str) -> 
     assert (await cluster.get(CONFIG_MAPS, "counter", namespace))["data"]["count"] == "100"
 
 
-async def test_patches_of_different_parts_are_all_kept(cluster: Cluster, namespace: str) -> None:
+async def test_concurrent_patches_of_different_fields_are_all_stored(
+    cluster: Cluster, namespace: str
+) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace, data={}))
     keys = [f"k{number}" for number in range(20)]
     await asyncio.gather(
@@ -41,7 +43,7 @@ async def test_patches_of_different_parts_are_all_kept(cluster: Cluster, namespa
     assert (await cluster.get(CONFIG_MAPS, "a", namespace))["data"] == {key: key for key in keys}
 
 
-async def test_one_name_is_won_by_one(cluster: Cluster, namespace: str) -> None:
+async def test_one_of_concurrent_creates_succeeds(cluster: Cluster, namespace: str) -> None:
     bodies = [config_map("a", namespace, data={"by": str(number)}) for number in range(20)]
     results = await asyncio.gather(
         *(cluster.create(CONFIG_MAPS, body) for body in bodies), return_exceptions=True
@@ -52,7 +54,7 @@ async def test_one_name_is_won_by_one(cluster: Cluster, namespace: str) -> None:
     assert await cluster.get(CONFIG_MAPS, "a", namespace) == won[0]
 
 
-async def test_one_pod_is_bound_by_one(cluster: Cluster, namespace: str) -> None:
+async def test_one_of_concurrent_bindings_succeeds(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("a", namespace))
     nodes = [f"n{number}" for number in range(20)]
     results = await asyncio.gather(
@@ -63,7 +65,7 @@ async def test_one_pod_is_bound_by_one(cluster: Cluster, namespace: str) -> None
     assert won == [(await cluster.get(PODS, "a", namespace))["spec"]["nodeName"]]
 
 
-async def test_one_version_is_replaced_by_one(cluster: Cluster, namespace: str) -> None:
+async def test_one_of_concurrent_updates_succeeds(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     bodies = [{**made, "data": {"by": str(number)}} for number in range(20)]
     results = await asyncio.gather(
@@ -74,12 +76,12 @@ async def test_one_version_is_replaced_by_one(cluster: Cluster, namespace: str) 
     assert await cluster.get(CONFIG_MAPS, "a", namespace) == won
 
 
-async def test_one_version_is_deleted_by_one(cluster: Cluster, namespace: str) -> None:
+async def test_one_of_concurrent_deletions_succeeds(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
-    how = Deletion(version=version_of(made))
+    deletion = Deletion(version=version_of(made))
 
     async def delete() -> Object | None:
-        return await cluster.delete(CONFIG_MAPS, "a", namespace, how)
+        return await cluster.delete(CONFIG_MAPS, "a", namespace, deletion)
 
     results = await asyncio.gather(*(delete() for _ in range(20)), return_exceptions=True)
     assert results.count(None) == 1
@@ -87,7 +89,7 @@ async def test_one_version_is_deleted_by_one(cluster: Cluster, namespace: str) -
     assert not await exists(cluster, CONFIG_MAPS, "a", namespace)
 
 
-async def test_writes_of_many_are_all_there(cluster: Cluster) -> None:
+async def test_all_concurrent_writes_are_stored(cluster: Cluster) -> None:
     spaces = [name_of(await cluster.create(NAMESPACES, make(NAMESPACES, unique()))) for _ in range(3)]
     mark = {"labels": {"mark": unique("mark")}}
     bodies = [config_map(f"n{number}", space, metadata=mark) for number in range(30) for space in spaces]

@@ -1,4 +1,4 @@
-"""Who is meant by a deletion, and how much time a pod is given."""
+"""Preconditions of a deletion, and the grace period of pods."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import CONFIG_MAPS, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases, kinds
 from tests.conformance.objects import config_map, make, pod, uid_of, version_of
-from tests.conformance.waiting import exists, told_of
+from tests.conformance.waiting import exists, until_observed
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 
 
 @kinds(CONFIG_MAPS, resource_of("TYJob"), PODS)
-async def test_only_the_one_that_is_meant_is_deleted(
+async def test_the_uid_is_a_precondition(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
@@ -26,7 +26,7 @@ async def test_only_the_one_that_is_meant_is_deleted(
     assert not await exists(cluster, resource, "a", namespace)
 
 
-async def test_a_version_that_has_passed_is_not_meant(cluster: Cluster, namespace: str) -> None:
+async def test_the_version_is_a_precondition(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": "2"}})
     with pytest.raises(ConflictError):
@@ -39,7 +39,7 @@ async def test_a_version_that_has_passed_is_not_meant(cluster: Cluster, namespac
 async def bound(cluster: Cluster, namespace: str, grace: int = 30) -> Object:
     await cluster.create(PODS, pod("a", namespace, terminationGracePeriodSeconds=grace))
     await cluster.bind("a", namespace, "no-such-node")
-    return await told_of(cluster, PODS, await cluster.get(PODS, "a", namespace))
+    return await until_observed(cluster, PODS, await cluster.get(PODS, "a", namespace))
 
 
 GRACES: list[tuple[str, int, Deletion, int]] = [
@@ -50,8 +50,8 @@ GRACES: list[tuple[str, int, Deletion, int]] = [
 ]
 
 
-@cases("own, how, grace", GRACES)
-async def test_a_bound_pod_is_given_time(
+@cases("own, deletion, grace", GRACES)
+async def test_a_bound_pod_gets_a_grace_period(
     cluster: Cluster, namespace: str, own: int, deletion: Deletion, grace: int
 ) -> None:
     made = await bound(cluster, namespace, own)
@@ -73,8 +73,8 @@ GO_AT_ONCE: list[tuple[str, str, str, Deletion]] = [
 ]
 
 
-@cases("node, phase, how", GO_AT_ONCE)
-async def test_some_pods_go_at_once(
+@cases("node, phase, deletion", GO_AT_ONCE)
+async def test_some_pods_are_removed_immediately(
     cluster: Cluster, namespace: str, node: str, phase: str, deletion: Deletion
 ) -> None:
     await cluster.create(PODS, pod("a", namespace))
@@ -82,7 +82,7 @@ async def test_some_pods_go_at_once(
         await cluster.bind("a", namespace, node)
     if phase:
         ended = await cluster.patch_status(PODS, "a", namespace, patch={"status": {"phase": phase}})
-        await told_of(cluster, PODS, ended)
+        await until_observed(cluster, PODS, ended)
     assert await cluster.delete(PODS, "a", namespace, deletion) is None
     assert not await exists(cluster, PODS, "a", namespace)
 
@@ -97,7 +97,7 @@ SECOND: list[tuple[str, int | None, int]] = [
 
 
 @cases("second, left", SECOND)
-async def test_a_second_deletion_can_only_shorten(
+async def test_a_second_deletion_can_only_shorten_the_grace_period(
     cluster: Cluster, namespace: str, second: int | None, left: int
 ) -> None:
     await bound(cluster, namespace)
@@ -109,14 +109,14 @@ async def test_a_second_deletion_can_only_shorten(
     assert (again == first) is (left == 30)
 
 
-async def test_a_second_deletion_without_time_ends_it(cluster: Cluster, namespace: str) -> None:
+async def test_a_second_deletion_with_zero_grace_removes_it(cluster: Cluster, namespace: str) -> None:
     await bound(cluster, namespace)
     assert await cluster.delete(PODS, "a", namespace) is not None
     assert await cluster.delete(PODS, "a", namespace, Deletion(grace=0)) is None
     assert not await exists(cluster, PODS, "a", namespace)
 
 
-async def test_a_second_deletion_shortens_the_time_of_the_mark(cluster: Cluster, namespace: str) -> None:
+async def test_a_second_deletion_moves_the_deletion_timestamp(cluster: Cluster, namespace: str) -> None:
     await bound(cluster, namespace)
     first = await cluster.delete(PODS, "a", namespace, Deletion(grace=1000))
     again = await cluster.delete(PODS, "a", namespace, Deletion(grace=10))
@@ -125,18 +125,18 @@ async def test_a_second_deletion_shortens_the_time_of_the_mark(cluster: Cluster,
     assert again["metadata"]["deletionTimestamp"] < first["metadata"]["deletionTimestamp"]
 
 
-async def test_a_marked_pod_raises_its_generation(cluster: Cluster, namespace: str) -> None:
+async def test_deletion_increments_the_generation_of_a_pod(cluster: Cluster, namespace: str) -> None:
     await bound(cluster, namespace)
     marked = await cluster.delete(PODS, "a", namespace)
     assert marked is not None
     assert marked["metadata"]["generation"] == 2
 
 
-async def test_a_pod_whose_own_grace_is_none_goes_at_once(cluster: Cluster, namespace: str) -> None:
+async def test_a_pod_with_zero_grace_is_removed_immediately(cluster: Cluster, namespace: str) -> None:
     await bound(cluster, namespace, 0)
     assert await cluster.delete(PODS, "a", namespace) is None
 
 
-async def test_grace_means_nothing_to_other_kinds(cluster: Cluster, namespace: str) -> None:
+async def test_other_kinds_have_no_grace_period(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     assert await cluster.delete(CONFIG_MAPS, "a", namespace, Deletion(grace=100)) is None

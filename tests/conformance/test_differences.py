@@ -1,4 +1,4 @@
-"""The table of differences names cases that exist, and the documentation has the same table."""
+"""The table of differences names existing cases, and the documentation has the same table."""
 
 import re
 from pathlib import Path
@@ -11,14 +11,14 @@ PAGE = HERE.parents[1] / "docs" / "homes.md"
 
 
 def sentence(case: str) -> str:
-    """`file::test_a_thing_is_so[in this case]` as people read it."""
+    """Return `file::test_a_thing_is_so[in this case]` as a sentence."""
     name = case.partition("::test_")[2]
     test, _, row = name.rstrip("]").partition("[")
     return f"{test.replace('_', ' ')}: {row}" if row else test.replace("_", " ")
 
 
 def rows() -> list[str]:
-    """The table of the page: every case once, with the homes in which it does not hold."""
+    """Return the table of the page: every case once, with the homes that differ."""
     found = {(case, reason) for cases in DIFFERENCES.values() for case, reason in cases.items()}
     return [row(case, reason) for case, reason in sorted(found)]
 

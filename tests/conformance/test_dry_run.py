@@ -1,4 +1,4 @@
-"""A rehearsal answers as the real thing would, and changes nothing."""
+"""A dry run returns what the write would, and changes nothing."""
 
 import pytest
 
@@ -13,7 +13,7 @@ some_kinds = kinds(CONFIG_MAPS, PODS, resource_of("TYJob"))
 
 
 @some_kinds
-async def test_a_rehearsed_creation(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+async def test_a_dry_run_create(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     body = make(resource, "a", namespace)
     rehearsed = await cluster.create(resource, body, dry_run=True)
     assert uid_of(rehearsed)
@@ -23,7 +23,7 @@ async def test_a_rehearsed_creation(cluster: Cluster, namespace: str, resource: 
     assert made.get("spec") == rehearsed.get("spec")
 
 
-async def test_a_rehearsed_creation_of_one_whose_owner_is_gone(cluster: Cluster, namespace: str) -> None:
+async def test_a_dry_run_create_with_an_absent_owner(cluster: Cluster, namespace: str) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "x"}
     body = config_map("a", namespace, metadata={"ownerReferences": [owner]})
     rehearsed = await cluster.create(CONFIG_MAPS, body, dry_run=True)
@@ -31,7 +31,7 @@ async def test_a_rehearsed_creation_of_one_whose_owner_is_gone(cluster: Cluster,
 
 
 @some_kinds
-async def test_a_rehearsed_change(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+async def test_a_dry_run_update(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
     labels = {"metadata": {"labels": {"a": "1"}}}
     changed = {**made, "metadata": {**made["metadata"], **labels["metadata"]}}
@@ -44,7 +44,7 @@ async def test_a_rehearsed_change(cluster: Cluster, namespace: str, resource: Re
     assert await cluster.get(resource, "a", namespace) == made
 
 
-async def test_a_rehearsed_status(cluster: Cluster, namespace: str) -> None:
+async def test_a_dry_run_status_patch(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace))
     patch = {"status": {"phase": "Running"}}
     rehearsed = await cluster.patch_status(PODS, "a", namespace, patch=patch, dry_run=True)
@@ -53,13 +53,13 @@ async def test_a_rehearsed_status(cluster: Cluster, namespace: str) -> None:
 
 
 @some_kinds
-async def test_a_rehearsed_deletion(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+async def test_a_dry_run_deletion(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
     await cluster.delete(resource, "a", namespace, Deletion(dry_run=True, grace=0))
     assert await cluster.get(resource, "a", namespace) == made
 
 
-async def test_a_rehearsed_deletion_of_one_that_is_held(cluster: Cluster, namespace: str) -> None:
+async def test_a_dry_run_deletion_with_finalizers(cluster: Cluster, namespace: str) -> None:
     body = config_map("a", namespace, metadata={"finalizers": ["example.com/a"]})
     made = await cluster.create(CONFIG_MAPS, body)
     marked = await cluster.delete(CONFIG_MAPS, "a", namespace, Deletion(dry_run=True))
@@ -68,7 +68,7 @@ async def test_a_rehearsed_deletion_of_one_that_is_held(cluster: Cluster, namesp
     assert await cluster.get(CONFIG_MAPS, "a", namespace) == made
 
 
-async def test_a_rehearsal_moves_no_version(cluster: Cluster, namespace: str) -> None:
+async def test_a_dry_run_uses_no_version(cluster: Cluster, namespace: str) -> None:
     before = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     await cluster.create(CONFIG_MAPS, config_map("a", namespace), dry_run=True)
     after = await cluster.create(CONFIG_MAPS, config_map("b", namespace))
@@ -77,7 +77,7 @@ async def test_a_rehearsal_moves_no_version(cluster: Cluster, namespace: str) ->
     assert found.items == [after]
 
 
-async def test_a_rehearsal_is_refused_as_the_real_thing_would_be(cluster: Cluster, namespace: str) -> None:
+async def test_a_dry_run_is_validated(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": "2"}})
     with pytest.raises(AlreadyExistsError):

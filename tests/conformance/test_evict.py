@@ -1,4 +1,4 @@
-"""Evictions: a pod goes if all of its budgets allow. The test plays who writes the budgets' status."""
+"""Evictions: a pod is deleted if its budget allows. The test writes the budget's status."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import BUDGETS, PODS, Object
 from tests.conformance.cases import cases
 from tests.conformance.objects import make, pod, uid_of, version_of
-from tests.conformance.waiting import exists, told_of
+from tests.conformance.waiting import exists, until_observed
 
 OTHER = "00000000-0000-0000-0000-000000000000"
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -18,11 +18,11 @@ async def running(cluster: Cluster, namespace: str, name: str = "a", status: Obj
     await cluster.create(PODS, pod(name, namespace, labels={"app": "a"}))
     await cluster.bind(name, namespace, "n1")
     patched = await cluster.patch_status(PODS, name, namespace, patch={"status": status})
-    return await told_of(cluster, PODS, patched)
+    return await until_observed(cluster, PODS, patched)
 
 
 async def budget(cluster: Cluster, namespace: str, name: str = "budget", **status: int) -> Object:
-    """A budget of all pods of app `a`, as a controller has judged it."""
+    """A budget of all pods of app `a`, with the status that a controller wrote."""
     made = await cluster.create(BUDGETS, make(BUDGETS, name, namespace))
     judged = {"observedGeneration": made["metadata"]["generation"], "currentHealthy": 1, "desiredHealthy": 1}
     healthy = {**judged, "expectedPods": 1, "disruptionsAllowed": 0, **status}
@@ -43,7 +43,7 @@ async def test_a_pod_without_a_budget_is_deleted(cluster: Cluster, namespace: st
 
 
 @pytest.mark.parametrize("going", [False, True], ids=["one that waits", "one that is going"])
-async def test_a_pod_that_is_held_is_told_of_its_eviction(
+async def test_a_pod_with_finalizers_gets_a_disruption_condition(
     cluster: Cluster,
     namespace: str,
     going: bool,  # noqa: FBT001 - a case
@@ -58,7 +58,7 @@ async def test_a_pod_that_is_held_is_told_of_its_eviction(
     assert condition["reason"] == "EvictionByEvictionAPI"
 
 
-async def test_an_eviction_can_give_less_time(cluster: Cluster, namespace: str) -> None:
+async def test_an_eviction_can_shorten_the_grace_period(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await cluster.evict("a", namespace, Deletion(grace=3))
     assert (await cluster.get(PODS, "a", namespace))["metadata"]["deletionGracePeriodSeconds"] == 3
@@ -67,12 +67,12 @@ async def test_an_eviction_can_give_less_time(cluster: Cluster, namespace: str) 
     assert not await exists(cluster, PODS, "b", namespace)
 
 
-async def test_a_pod_that_is_not_there_is_not_found(cluster: Cluster, namespace: str) -> None:
+async def test_a_missing_pod_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
         await cluster.evict("nobody", namespace)
 
 
-async def test_a_budget_that_is_spent_refuses(cluster: Cluster, namespace: str) -> None:
+async def test_an_exhausted_budget_refuses(cluster: Cluster, namespace: str) -> None:
     before = await running(cluster, namespace)
     await budget(cluster, namespace)
     with pytest.raises(TooManyRequestsError, match="disruption budget") as refused:
@@ -83,7 +83,7 @@ async def test_a_budget_that_is_spent_refuses(cluster: Cluster, namespace: str) 
     assert await cluster.get(PODS, "a", namespace) == before
 
 
-async def test_a_budget_that_allows_is_charged(cluster: Cluster, namespace: str) -> None:
+async def test_an_eviction_is_counted_against_the_budget(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await budget(cluster, namespace, disruptionsAllowed=1, currentHealthy=2)
     await cluster.evict("a", namespace)
@@ -93,7 +93,7 @@ async def test_a_budget_that_allows_is_charged(cluster: Cluster, namespace: str)
     assert list(status["disruptedPods"]) == ["a"]
 
 
-async def test_a_budget_is_charged_once_for_each(cluster: Cluster, namespace: str) -> None:
+async def test_each_eviction_is_counted_once(cluster: Cluster, namespace: str) -> None:
     for name in "abc":
         await running(cluster, namespace, name)
     await budget(cluster, namespace, disruptionsAllowed=2, currentHealthy=3)
@@ -104,7 +104,7 @@ async def test_a_budget_is_charged_once_for_each(cluster: Cluster, namespace: st
     assert [await is_going(cluster, namespace, name) for name in "abc"] == [True, True, False]
 
 
-async def test_a_budget_that_nobody_has_judged_refuses_for_now(cluster: Cluster, namespace: str) -> None:
+async def test_an_unprocessed_budget_refuses_with_retry_after(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await cluster.create(BUDGETS, make(BUDGETS, "budget", namespace))
     with pytest.raises(TooManyRequestsError) as refused:
@@ -115,7 +115,7 @@ async def test_a_budget_that_nobody_has_judged_refuses_for_now(cluster: Cluster,
     assert refused.value.retry_after == 10
 
 
-async def test_a_budget_of_others_does_not_matter(cluster: Cluster, namespace: str) -> None:
+async def test_budgets_of_other_pods_do_not_matter(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     selector = {"matchLabels": {"app": "b"}}
     await cluster.create(BUDGETS, make(BUDGETS, "b", namespace, spec={"selector": selector}))
@@ -123,7 +123,7 @@ async def test_a_budget_of_others_does_not_matter(cluster: Cluster, namespace: s
     assert await is_going(cluster, namespace)
 
 
-async def test_a_budget_without_labels_is_of_everybody(cluster: Cluster, namespace: str) -> None:
+async def test_an_empty_selector_covers_every_pod(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await cluster.create(BUDGETS, make(BUDGETS, "all", namespace, spec={"selector": {}}))
     with pytest.raises(TooManyRequestsError):
@@ -140,14 +140,14 @@ async def test_a_pod_of_several_budgets_is_not_evicted(cluster: Cluster, namespa
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
-async def test_a_pod_that_does_not_run_needs_no_leave(cluster: Cluster, namespace: str, phase: str) -> None:
+async def test_pods_that_do_not_run_need_no_budget(cluster: Cluster, namespace: str, phase: str) -> None:
     await running(cluster, namespace, status={"phase": phase})
     await budget(cluster, namespace)
     await cluster.evict("a", namespace)
     assert not await exists(cluster, PODS, "a", namespace) or await is_going(cluster, namespace)
 
 
-async def test_a_pod_that_is_going_already_needs_no_leave(cluster: Cluster, namespace: str) -> None:
+async def test_terminating_pods_need_no_budget(cluster: Cluster, namespace: str) -> None:
     await running(cluster, namespace)
     await budget(cluster, namespace)
     await cluster.delete(PODS, "a", namespace)
@@ -163,7 +163,7 @@ UNREADY: list[tuple[str, str, int, bool]] = [
 
 
 @cases("policy, healthy, goes", UNREADY)
-async def test_a_pod_that_is_not_ready_can_be_evicted(
+async def test_unhealthy_pod_eviction_policy(
     cluster: Cluster,
     namespace: str,
     policy: str,
@@ -189,7 +189,7 @@ async def test_a_pod_that_is_not_ready_can_be_evicted(
     assert await is_going(cluster, namespace) is goes
 
 
-async def test_only_the_pod_that_is_meant_is_evicted(cluster: Cluster, namespace: str) -> None:
+async def test_preconditions_of_an_eviction(cluster: Cluster, namespace: str) -> None:
     before = await running(cluster, namespace)
     for other in (Deletion(uid=OTHER), Deletion(version="1")):
         with pytest.raises(ConflictError):
@@ -200,7 +200,7 @@ async def test_only_the_pod_that_is_meant_is_evicted(cluster: Cluster, namespace
 
 
 @pytest.mark.parametrize("allowed", [0, 1], ids=["that is refused", "that is allowed"])
-async def test_a_rehearsed_eviction(cluster: Cluster, namespace: str, allowed: int) -> None:
+async def test_a_dry_run_eviction(cluster: Cluster, namespace: str, allowed: int) -> None:
     before = await running(cluster, namespace)
     its = await budget(cluster, namespace, disruptionsAllowed=allowed, currentHealthy=1 + allowed)
     if allowed:

@@ -1,4 +1,4 @@
-"""Finalizers hold an object until whoever set them is done."""
+"""Finalizers block the deletion of an object until they are removed."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from shoal.cluster.errors import AlreadyExistsError, InvalidError
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import CONFIG_MAPS, NODES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases, kinds
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
 from tests.conformance.waiting import exists
 
@@ -14,9 +14,11 @@ HELD = {"finalizers": ["example.com/a", "example.com/b"]}
 held = kinds(CONFIG_MAPS, resource_of("TYJob"), PODS, NODES)
 
 
-async def made_one(keep: Keep, resource: Resource[Object], namespace: str) -> tuple[Object, str]:
+async def made_one(
+    create_temporary: CreateTemporary, resource: Resource[Object], namespace: str
+) -> tuple[Object, str]:
     there = namespace if resource.namespaced else ""
-    return await keep(resource, make(resource, unique(), there, metadata=HELD)), there
+    return await create_temporary(resource, make(resource, unique(), there, metadata=HELD)), there
 
 
 async def let_go(cluster: Cluster, resource: Resource[Object], made: Object) -> None:
@@ -26,10 +28,10 @@ async def let_go(cluster: Cluster, resource: Resource[Object], made: Object) -> 
 
 
 @held
-async def test_deleting_marks_and_the_last_finalizer_removes(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_an_object_is_removed_with_its_last_finalizer(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made, there = await made_one(keep, resource, namespace)
+    made, there = await made_one(create_temporary, resource, namespace)
     name = name_of(made)
     marked = await cluster.delete(resource, name, there, Deletion(grace=0))
     assert marked is not None
@@ -52,7 +54,7 @@ async def test_deleting_again_changes_nothing(cluster: Cluster, namespace: str) 
     await let_go(cluster, CONFIG_MAPS, made)
 
 
-async def test_the_name_stays_taken_while_it_is_held(cluster: Cluster, namespace: str) -> None:
+async def test_the_name_stays_taken_during_deletion(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=HELD))
     await cluster.delete(CONFIG_MAPS, "a", namespace)
     with pytest.raises(AlreadyExistsError):
@@ -61,7 +63,7 @@ async def test_the_name_stays_taken_while_it_is_held(cluster: Cluster, namespace
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
 
 
-async def test_one_that_is_going_can_still_be_changed(cluster: Cluster, namespace: str) -> None:
+async def test_an_object_can_be_updated_during_deletion(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=HELD))
     await cluster.delete(CONFIG_MAPS, "a", namespace)
     patched = await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": "2"}})
@@ -69,7 +71,7 @@ async def test_one_that_is_going_can_still_be_changed(cluster: Cluster, namespac
 
 
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_one_that_is_going_takes_no_new_finalizers(
+async def test_no_finalizers_can_be_added_during_deletion(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     await cluster.create(resource, make(resource, "a", namespace, metadata=HELD))
@@ -81,7 +83,7 @@ async def test_one_that_is_going_takes_no_new_finalizers(
     assert await cluster.get(resource, "a", namespace) == marked
 
 
-async def test_the_mark_cannot_be_taken_back(cluster: Cluster, namespace: str) -> None:
+async def test_the_deletion_timestamp_cannot_be_removed(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=HELD))
     marked = await cluster.delete(CONFIG_MAPS, "a", namespace)
     assert marked is not None
@@ -90,13 +92,13 @@ async def test_the_mark_cannot_be_taken_back(cluster: Cluster, namespace: str) -
     assert patched == marked
 
 
-async def test_removing_finalizers_of_one_that_stays_keeps_it(cluster: Cluster, namespace: str) -> None:
+async def test_removing_finalizers_does_not_delete_an_object(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=HELD))
     await let_go(cluster, CONFIG_MAPS, made)
     assert await exists(cluster, CONFIG_MAPS, "a", namespace)
 
 
-async def test_deleting_a_custom_kind_raises_its_generation(cluster: Cluster, namespace: str) -> None:
+async def test_deleting_a_custom_resource_increments_its_generation(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(
         resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace, metadata=HELD)
     )
@@ -115,7 +117,7 @@ NAMES: list[tuple[str, str, bool]] = [
 
 
 @cases("name, good", NAMES)
-async def test_the_name_of_a_finalizer(cluster: Cluster, namespace: str, name: str, good: bool) -> None:  # noqa: FBT001 - a case
+async def test_finalizer_names(cluster: Cluster, namespace: str, name: str, good: bool) -> None:  # noqa: FBT001 - a case
     body = config_map("a", namespace, metadata={"finalizers": [name]})
     if good:
         assert (await cluster.create(CONFIG_MAPS, body))["metadata"]["finalizers"] == [name]

@@ -1,4 +1,4 @@
-"""What holds for the objects of every kind, with and without a namespace, core and custom."""
+"""Behaviour common to objects of every kind, namespaced and cluster-scoped, core and custom."""
 
 import re
 
@@ -8,13 +8,13 @@ from shoal.cluster.errors import AlreadyExistsError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import JOBS, Object, Resource, resources
 from tests.conformance.cases import cases, kinds
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import make, name_of, uid_of, unique, version_of
 from tests.conformance.waiting import exists
 
 AT_ONCE = Deletion(grace=0, propagation="Background")
 OTHERS = tuple(resource for resource in resources() if resource.kind != "Namespace")
-"""A namespace takes a controller to go, and has tests of its own."""
+"""Namespaces are left out: their deletion needs a controller, and has its own tests."""
 
 every_kind = kinds(*resources())
 every_kind_that_goes = kinds(*OTHERS)
@@ -30,10 +30,10 @@ def at(resource: Resource[Object], namespace: str) -> str:
 
 @every_kind
 async def test_what_is_created_is_read_back(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
     body = new(resource, namespace)
-    made = await keep(resource, body)
+    made = await create_temporary(resource, body)
     assert (made["apiVersion"], made["kind"]) == (resource.api_version, resource.kind)
     assert made["metadata"]["name"] == name_of(body)
     assert made["metadata"].get("namespace", "") == at(resource, namespace)
@@ -44,29 +44,29 @@ async def test_what_is_created_is_read_back(
 
 
 @every_kind
-async def test_a_name_can_be_taken_once(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_names_are_unique(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     with pytest.raises(AlreadyExistsError):
         await cluster.create(resource, make(resource, name_of(made), at(resource, namespace)))
     assert await cluster.get(resource, name_of(made), at(resource, namespace)) == made
 
 
 @every_kind
-async def test_a_list_has_it_as_it_is_read_alone(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_a_list_has_the_object_as_get_returns_it(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     where = Selector(namespace=at(resource, namespace), fields=f"metadata.name={name_of(made)}")
     assert (await cluster.list(resource, where)).items == [made]
 
 
 @every_kind
 async def test_labels_can_be_updated_and_patched(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     labels = {**made["metadata"].get("labels", {}), "a": "1"}
     updated = await cluster.update(resource, {**made, "metadata": {**made["metadata"], "labels": labels}})
     assert updated["metadata"]["labels"] == labels
@@ -79,10 +79,10 @@ async def test_labels_can_be_updated_and_patched(
 
 
 @every_kind
-async def test_labels_leave_the_generation_as_it_is(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_labels_do_not_change_the_generation(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     assert made["metadata"].get("generation") == (1 if resource.generation else None)
     patch = {"metadata": {"labels": {"b": "2"}, "annotations": {"c": "3"}}}
     patched = await cluster.patch(resource, name_of(made), at(resource, namespace), patch=patch)
@@ -90,10 +90,10 @@ async def test_labels_leave_the_generation_as_it_is(
 
 
 @every_kind
-async def test_it_has_a_status_of_its_own_or_none(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_status_subresource(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     there = at(resource, namespace)
     patch = {"metadata": {"annotations": {"seen": "yes"}}}
     if resource.status:
@@ -104,10 +104,10 @@ async def test_it_has_a_status_of_its_own_or_none(
 
 
 @every_kind_that_goes
-async def test_what_is_deleted_is_gone(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_a_deleted_object_is_gone(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     there = at(resource, namespace)
     assert await cluster.delete(resource, name_of(made), there, AT_ONCE) is None
     assert not await exists(cluster, resource, name_of(made), there)
@@ -116,17 +116,17 @@ async def test_what_is_deleted_is_gone(
 
 
 @every_kind_that_goes
-async def test_one_made_again_is_another(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_a_recreated_object_has_another_uid(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
-    made = await keep(resource, new(resource, namespace))
+    made = await create_temporary(resource, new(resource, namespace))
     await cluster.delete(resource, name_of(made), at(resource, namespace), AT_ONCE)
-    again = await keep(resource, make(resource, name_of(made), at(resource, namespace)))
+    again = await create_temporary(resource, make(resource, name_of(made), at(resource, namespace)))
     assert uid_of(again) != uid_of(made)
 
 
 @every_kind
-async def test_what_is_not_there_is_not_found(
+async def test_a_missing_object_is_not_found(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     there = at(resource, namespace)

@@ -6,12 +6,12 @@ from shoal.cluster.errors import BadRequestError, GoneError
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, Object, resource_of
 from tests.conformance.cases import cases
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import config_map, make, name_of, unique, version_of
-from tests.conformance.waiting import take, told
+from tests.conformance.waiting import summaries, take
 
 NAMES = ["a", "a-b", "a.b", "a0", "ab", "b", "b1", "b10", "b2", "c"]
-"""In the order of their bytes."""
+"""In byte order."""
 
 
 async def fill(cluster: Cluster, namespace: str, names: list[str] = NAMES) -> None:
@@ -23,12 +23,12 @@ def names(items: list[Object]) -> list[str]:
     return [name_of(item) for item in items]
 
 
-async def test_a_list_is_in_the_order_of_names(cluster: Cluster, namespace: str) -> None:
+async def test_a_list_is_ordered_by_name(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
     assert names((await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).items) == NAMES
 
 
-async def test_a_list_of_all_namespaces_is_in_their_order(cluster: Cluster) -> None:
+async def test_a_list_of_all_namespaces_is_ordered_by_namespace(cluster: Cluster) -> None:
     prefix = unique("order")
     spaces = [f"{prefix}-{letter}" for letter in "ab"]
     for space in reversed(spaces):
@@ -48,10 +48,10 @@ async def test_an_empty_list_has_a_version_to_watch_from(cluster: Cluster, names
     assert page.version != "0"
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=page.version) as events:
-        assert told(await take(events, 1)) == [("ADDED", "a")]
+        assert summaries(await take(events, 1)) == [("ADDED", "a")]
 
 
-async def test_a_list_is_as_new_as_the_last_write(cluster: Cluster, namespace: str) -> None:
+async def test_a_list_includes_the_last_write(cluster: Cluster, namespace: str) -> None:
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     for value in range(20):
         made = await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"data": {"a": str(value)}})
@@ -81,14 +81,14 @@ SIZES = [
 
 
 @cases("limit, expected", SIZES)
-async def test_pages_are_full_but_the_last(
+async def test_all_pages_but_the_last_are_full(
     cluster: Cluster, namespace: str, limit: int, expected: list[list[str]]
 ) -> None:
     await fill(cluster, namespace)
     assert await pages(cluster, Selector(namespace=namespace), limit) == expected
 
 
-async def test_pages_say_how_much_is_left(cluster: Cluster, namespace: str) -> None:
+async def test_pages_have_the_remaining_count(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
     selector = Selector(namespace=namespace)
     first = await cluster.list(CONFIG_MAPS, selector, limit=3)
@@ -110,14 +110,14 @@ async def test_all_pages_show_one_state(cluster: Cluster, namespace: str) -> Non
     assert (rest.version, rest.next) == (first.version, "")
 
 
-async def test_a_watch_goes_on_where_the_pages_ended(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_continues_from_the_version_of_the_pages(cluster: Cluster, namespace: str) -> None:
     await fill(cluster, namespace)
     selector = Selector(namespace=namespace)
     first = await cluster.list(CONFIG_MAPS, selector, limit=3)
     await cluster.patch(CONFIG_MAPS, "b", namespace, patch={"data": {"a": "2"}})
     rest = await cluster.list(CONFIG_MAPS, selector, start=first.next)
     async with cluster.watch(CONFIG_MAPS, selector, version=rest.version) as events:
-        assert told(await take(events, 1)) == [("MODIFIED", "b")]
+        assert summaries(await take(events, 1)) == [("MODIFIED", "b")]
 
 
 async def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
@@ -128,7 +128,7 @@ async def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
     assert found == [["n00", "n02", "n04", "n06"], ["n08", "n10"]]
 
 
-async def test_pages_across_namespaces_go_on_where_they_ended(cluster: Cluster) -> None:
+async def test_pages_continue_across_namespaces(cluster: Cluster) -> None:
     prefix = unique("page")
     for letter in "ab":
         await cluster.create(NAMESPACES, make(NAMESPACES, f"{prefix}-{letter}"))
@@ -139,10 +139,10 @@ async def test_pages_across_namespaces_go_on_where_they_ended(cluster: Cluster) 
     assert [name for page in found for name in page] == ["x", "y", "z", "x", "y", "z"]
 
 
-async def test_pages_of_what_has_no_namespace(cluster: Cluster, keep: Keep) -> None:
+async def test_pages_of_cluster_scoped_objects(cluster: Cluster, create_temporary: CreateTemporary) -> None:
     prefix = unique("page")
     made = [
-        await keep(
+        await create_temporary(
             resource_of("Pool"),
             make(resource_of("Pool"), f"{prefix}-{number}", metadata={"labels": {"of": prefix}}),
         )
@@ -157,12 +157,12 @@ BAD = ["nonsense", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "e30", "////"]
 
 
 @pytest.mark.parametrize("start", BAD)
-async def test_a_token_that_nobody_gave_is_refused(cluster: Cluster, namespace: str, start: str) -> None:
+async def test_an_invalid_continue_token_is_refused(cluster: Cluster, namespace: str, start: str) -> None:
     with pytest.raises((BadRequestError, GoneError)):
         await cluster.list(CONFIG_MAPS, Selector(namespace=namespace), limit=1, start=start)
 
 
-async def test_a_version_is_of_the_whole_cluster(cluster: Cluster, namespace: str) -> None:
+async def test_versions_are_global(cluster: Cluster, namespace: str) -> None:
     page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     made = await cluster.create(resource_of("Pool"), make(resource_of("Pool"), unique()))
     await cluster.delete(resource_of("Pool"), name_of(made))

@@ -1,4 +1,4 @@
-"""Merge patches: what becomes of an object (RFC 7396, and what an API server makes of the result)."""
+"""JSON merge patches (RFC 7396), and the validation of their result."""
 
 import pytest
 
@@ -90,7 +90,7 @@ BAD: list[tuple[str, Resource[Object], Object]] = [
 
 
 @cases("resource, patch", BAD)
-async def test_a_patch_that_makes_no_good_object_changes_nothing(
+async def test_a_patch_with_an_invalid_result_changes_nothing(
     cluster: Cluster, namespace: str, resource: Resource[Object], patch: Object
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))

@@ -1,4 +1,4 @@
-"""Our own kinds are refused, completed and pruned alike, whoever keeps them.
+"""Our own kinds are validated, defaulted and pruned alike in every home.
 
 The objects are those of the tests of our validation; left out are those that `tests/k8s/test_agreement.py`
 lists with the reason why an API server and our validation cannot agree.
@@ -27,7 +27,7 @@ TAKEN = [row for row in AGREED if not said(row[1], row[2])]
 
 
 def whole(kind: Kind, raw: Object, namespace: str) -> Object:
-    """An object as it is sent to a namespace, unless it names one that is wrong itself."""
+    """Return an object for a namespace, unless it has an invalid namespace itself."""
     metadata = raw.get("metadata")
     if kind.namespaced and isinstance(metadata, dict):
         raw = {**raw, "metadata": {"namespace": namespace, **metadata}}
@@ -35,7 +35,7 @@ def whole(kind: Kind, raw: Object, namespace: str) -> Object:
 
 
 @cases("kind, raw", REFUSED)
-async def test_what_cannot_be_is_refused(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
+async def test_invalid_objects_are_refused(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
     with pytest.raises((InvalidError, BadRequestError)):
         await cluster.create(
             by_kind()[kind.api_version, kind.kind], whole(kind, raw, namespace), dry_run=True
@@ -43,28 +43,28 @@ async def test_what_cannot_be_is_refused(cluster: Cluster, namespace: str, kind:
 
 
 @cases("kind, raw", TAKEN)
-async def test_what_may_be_is_completed(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
+async def test_valid_objects_are_defaulted(cluster: Cluster, namespace: str, kind: Kind, raw: Object) -> None:
     resource = by_kind()[kind.api_version, kind.kind]
     made = await cluster.create(resource, whole(kind, raw, namespace), dry_run=True)
     assert made.get("spec") == test_crds.defaulted(test_crds.schema(kind), without_nulls(raw)).get("spec")
 
 
 def without_nulls(raw: Object) -> Object:
-    """A null in a spec is the same as nothing."""
+    """Drop nulls in a spec: they are the same as absent fields."""
     said = {field: value for field, value in raw.items() if value is not None}
     if "spec" in said:
         said["spec"] = {field: value for field, value in said["spec"].items() if value is not None}
     return said
 
 
-async def test_fields_that_nobody_knows_are_dropped(cluster: Cluster, namespace: str) -> None:
+async def test_unknown_fields_are_dropped(cluster: Cluster, namespace: str) -> None:
     body = make(resource_of("TYJob"), "a", namespace, spec={"colour": "red"})
     made = await cluster.create(resource_of("TYJob"), {**body, "colour": "blue"})
     assert "colour" not in made
     assert "colour" not in made["spec"]
 
 
-async def test_templates_are_kept_as_they_are(cluster: Cluster, namespace: str) -> None:
+async def test_templates_are_not_pruned(cluster: Cluster, namespace: str) -> None:
     kind, raw = GOOD["dijob"]
     template = {
         "spec": {"containers": [{"name": "a", "image": "b", "fieldOfTomorrow": {"x": [1, None, "y"]}}]}
@@ -76,7 +76,9 @@ async def test_templates_are_kept_as_they_are(cluster: Cluster, namespace: str) 
 
 
 @pytest.mark.parametrize("change", [{"spec": {"priority": "high"}}, {"spec": {"workerSets": 5}}], ids=str)
-async def test_a_change_is_judged_like_a_new_object(cluster: Cluster, namespace: str, change: Object) -> None:
+async def test_updates_are_validated_like_new_objects(
+    cluster: Cluster, namespace: str, change: Object
+) -> None:
     made = await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace))
     with pytest.raises(InvalidError) as refused:
         await cluster.patch(resource_of("TYJob"), "a", namespace, patch=change)
@@ -84,7 +86,7 @@ async def test_a_change_is_judged_like_a_new_object(cluster: Cluster, namespace:
     assert await cluster.get(resource_of("TYJob"), "a", namespace) == made
 
 
-async def test_what_a_change_takes_away_is_filled_in_again(cluster: Cluster, namespace: str) -> None:
+async def test_removed_fields_are_defaulted_again(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(
         resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace, spec={"priority": 7})
     )
@@ -94,6 +96,6 @@ async def test_what_a_change_takes_away_is_filled_in_again(cluster: Cluster, nam
     assert patched["spec"] == fresh["spec"]
 
 
-async def test_a_pool_has_no_namespace(cluster: Cluster) -> None:
+async def test_pools_are_cluster_scoped(cluster: Cluster) -> None:
     made = await cluster.create(resource_of("Pool"), make(resource_of("Pool"), unique("pool")), dry_run=True)
     assert "namespace" not in made["metadata"]

@@ -1,4 +1,4 @@
-"""Pods: what is filled in when one is made, and what of one may change."""
+"""Pods: defaults, QoS class and mutable fields."""
 
 import pytest
 
@@ -29,7 +29,7 @@ DEFAULTS: list[tuple[str, Object, Object]] = [
 
 
 @cases("spec, expected", DEFAULTS)
-async def test_a_new_pod_is_completed(
+async def test_defaults_of_a_new_pod(
     cluster: Cluster, namespace: str, spec: Object, expected: Object
 ) -> None:
     made = await cluster.create(PODS, pod("a", namespace, **spec))
@@ -44,12 +44,10 @@ RESOURCES: list[tuple[str, Object, str]] = [
 ]
 
 
-@cases("resources, quality", RESOURCES)
-async def test_a_pod_is_of_a_quality(
-    cluster: Cluster, namespace: str, resources: Object, quality: str
-) -> None:
+@cases("resources, qos_class", RESOURCES)
+async def test_qos_class(cluster: Cluster, namespace: str, resources: Object, qos_class: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace, containers=[{**CONTAINER, "resources": resources}]))
-    assert made["status"]["qosClass"] == quality
+    assert made["status"]["qosClass"] == qos_class
     limits = resources.get("limits", {})
     requests = {**limits, **resources.get("requests", {})}
     assert made["spec"]["containers"][0]["resources"].get("requests", {}) == requests
@@ -87,7 +85,7 @@ CHANGES: list[tuple[str, Object, Object, bool]] = [
 ]
 
 
-async def test_a_pod_can_be_replaced_by_what_its_user_wrote(cluster: Cluster, namespace: str) -> None:
+async def test_a_pod_can_be_updated_with_its_original_manifest(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace))
     written = pod("a", namespace, containers=[{**CONTAINER, "image": "other"}])
     replaced = await cluster.update(PODS, written)
@@ -96,7 +94,7 @@ async def test_a_pod_can_be_replaced_by_what_its_user_wrote(cluster: Cluster, na
 
 
 @cases("spec, change, good", CHANGES)
-async def test_what_of_a_pod_may_change(
+async def test_mutable_fields_of_a_pod(
     cluster: Cluster,
     namespace: str,
     spec: Object,

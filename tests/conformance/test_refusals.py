@@ -1,4 +1,4 @@
-"""What is refused, how, and where the error says that the trouble is."""
+"""Refused objects, their errors, and the fields that the errors name."""
 
 import pytest
 
@@ -83,7 +83,7 @@ GOOD_METADATA: list[tuple[str, Object]] = [
 
 @cases("metadata, path", METADATA)
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_metadata_that_cannot_be_is_refused(
+async def test_invalid_metadata_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], metadata: Object, path: str
 ) -> None:
     with pytest.raises(InvalidError) as refused:
@@ -93,20 +93,20 @@ async def test_metadata_that_cannot_be_is_refused(
 
 
 @cases("metadata", GOOD_METADATA)
-async def test_metadata_that_may_be_is_kept(cluster: Cluster, namespace: str, metadata: Object) -> None:
+async def test_valid_metadata_is_stored(cluster: Cluster, namespace: str, metadata: Object) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace, metadata=metadata))
     assert {**made["metadata"], **metadata} == made["metadata"]
 
 
 @kinds(CONFIG_MAPS, JOBS)
-async def test_a_finalizer_has_a_domain(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
+async def test_finalizers_need_a_domain(cluster: Cluster, namespace: str, resource: Resource[Object]) -> None:
     with pytest.raises(InvalidError) as refused:
         await cluster.create(resource, make(resource, "a", namespace, metadata={"finalizers": ["mine"]}))
     assert [cause.path for cause in refused.value.causes] == ["metadata.finalizers[0]"]
 
 
 @kinds(resource_of("TYJob"), LEASES, BUDGETS)
-async def test_a_finalizer_of_some_kinds_needs_none(
+async def test_finalizers_of_some_kinds_need_no_domain(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     made = await cluster.create(
@@ -131,12 +131,12 @@ async def test_a_name_is_generated(cluster: Cluster, namespace: str, resource: R
     assert all(name.startswith("gen-") and len(name) == 9 for name in names)
 
 
-async def test_a_name_of_ones_own_is_not_generated(cluster: Cluster, namespace: str) -> None:
+async def test_an_explicit_name_is_kept(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("own", namespace, metadata={"generateName": "gen-"}))
     assert made["metadata"]["name"] == "own"
 
 
-async def test_a_long_beginning_is_cut(cluster: Cluster, namespace: str) -> None:
+async def test_a_long_generate_name_is_truncated(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("", namespace, metadata={"generateName": "g" * 70}))
     name = made["metadata"]["name"]
     assert len(name) == 63
@@ -179,7 +179,7 @@ BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
 
 
 @cases("resource, fields, error", BODIES)
-async def test_a_body_that_makes_no_sense_is_refused(
+async def test_an_undecodable_body_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], fields: Object, error: type[ClusterError]
 ) -> None:
     body = {**make(resource, "a", namespace), **fields}
@@ -190,7 +190,7 @@ async def test_a_body_that_makes_no_sense_is_refused(
 
 @pytest.mark.parametrize("missing", ["kind", "apiVersion"])
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_an_object_need_not_say_what_it_is(
+async def test_api_version_and_kind_are_optional(
     cluster: Cluster, namespace: str, resource: Resource[Object], missing: str
 ) -> None:
     body = make(resource, "a", namespace)
@@ -357,7 +357,7 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
 
 
 @cases("resource, fields, path", SPECS)
-async def test_an_object_that_cannot_be_is_refused_with_the_place(
+async def test_an_invalid_object_is_refused_with_the_field(
     cluster: Cluster, namespace: str, resource: Resource[Object], fields: Object, path: str
 ) -> None:
     with pytest.raises(InvalidError) as refused:
@@ -367,7 +367,7 @@ async def test_an_object_that_cannot_be_is_refused_with_the_place(
     assert not await exists(cluster, resource, "a", namespace)
 
 
-async def test_all_that_is_wrong_is_said_at_once(cluster: Cluster, namespace: str) -> None:
+async def test_all_errors_are_reported_at_once(cluster: Cluster, namespace: str) -> None:
     containers = [{"name": "A", "image": "x"}, {"name": "b", "image": ""}]
     body = pod("a", namespace, labels={"x y": "z"}, containers=containers)
     with pytest.raises(InvalidError) as refused:
@@ -387,7 +387,7 @@ async def test_a_service_has_an_address(cluster: Cluster, namespace: str) -> Non
 # --- size ----------------------------------------------------------------------------------------------
 
 
-async def test_a_large_object_is_kept(cluster: Cluster, namespace: str) -> None:
+async def test_a_large_object_is_stored(cluster: Cluster, namespace: str) -> None:
     large = {"a": "x" * 1_000_000}
     assert (await cluster.create(CONFIG_MAPS, config_map("a", namespace, data=large)))["data"] == large
     assert (await cluster.get(CONFIG_MAPS, "a", namespace))["data"] == large
@@ -405,7 +405,7 @@ async def test_an_object_that_is_too_large_is_refused(cluster: Cluster, namespac
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a?b", "a%2fb", "a b", "ä", "a#b"])
 @kinds(CONFIG_MAPS, NODES, resource_of("Pool"))
-async def test_a_name_that_cannot_be_is_not_found(
+async def test_an_invalid_name_is_not_found(
     cluster: Cluster, namespace: str, resource: Resource[Object], name: str
 ) -> None:
     there = namespace if resource.namespaced else ""

@@ -1,4 +1,4 @@
-"""Selectors: which objects a list and a watch are of."""
+"""Label and field selectors of lists."""
 
 import pytest
 import pytest_asyncio
@@ -17,7 +17,7 @@ from shoal.cluster.resources import (
     resource_of,
 )
 from tests.conformance.cases import cases
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import config_map, make, name_of, pod, unique
 
 LABELS: dict[str, dict[str, str]] = {
@@ -62,7 +62,7 @@ BY_LABEL: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize("labels, expected", BY_LABEL, ids=[row[0] or "none" for row in BY_LABEL])
-async def test_labels_select(cluster: Cluster, namespace: str, labels: str, expected: list[str]) -> None:
+async def test_label_selectors(cluster: Cluster, namespace: str, labels: str, expected: list[str]) -> None:
     for name, its in LABELS.items():
         await cluster.create(CONFIG_MAPS, config_map(name, namespace, metadata={"labels": its}))
     found = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace, labels=labels))
@@ -91,9 +91,7 @@ BAD_LABELS = [
 
 
 @pytest.mark.parametrize("labels", BAD_LABELS)
-async def test_a_selector_of_labels_that_cannot_be_read_is_refused(
-    cluster: Cluster, namespace: str, labels: str
-) -> None:
+async def test_an_invalid_label_selector_is_refused(cluster: Cluster, namespace: str, labels: str) -> None:
     with pytest.raises(BadRequestError):
         await cluster.list(CONFIG_MAPS, Selector(namespace=namespace, labels=labels))
     with pytest.raises(BadRequestError):
@@ -102,7 +100,7 @@ async def test_a_selector_of_labels_that_cannot_be_read_is_refused(
 
 
 async def some_pods(cluster: Cluster, namespace: str) -> None:
-    """Pods `a` (bound, running), `b` (bound, failed), `c` (waits) and `d` (waits for another scheduler)."""
+    """Create pods `a` (bound, running), `b` (bound, failed), `c` (pending) and `d` (of another scheduler)."""
     for name in "abc":
         await cluster.create(PODS, pod(name, namespace))
     await cluster.create(PODS, pod("d", namespace, schedulerName="shoal", restartPolicy="Never"))
@@ -135,7 +133,7 @@ BY_POD_FIELD: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize("fields, expected", BY_POD_FIELD, ids=[row[0] or "none" for row in BY_POD_FIELD])
-async def test_fields_select_pods(cluster: Cluster, namespace: str, fields: str, expected: str) -> None:
+async def test_field_selectors_of_pods(cluster: Cluster, namespace: str, fields: str, expected: str) -> None:
     await some_pods(cluster, namespace)
     found = await cluster.list(PODS, Selector(namespace=namespace, fields=fields))
     assert [name_of(item) for item in found.items] == list(expected)
@@ -164,26 +162,26 @@ OBJECTS: dict[str, dict[str, Object]] = {
     "Event": {"seen": {}, "lost": {"reason": "Lost", "type": "Warning"}},
     "Namespace": {"active": {}},
 }
-"""By kind: what is there to be selected, by name."""
+"""Objects to select from, by kind and name."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def mark(namespace: str, keep: Keep) -> str:
-    """A label that all of OBJECTS have, which are there for the test."""
+async def mark(namespace: str, create_temporary: CreateTemporary) -> str:
+    """Create OBJECTS for the test, and return the label that all of them have."""
     mark = unique("mark")
     about = {"involvedObject": {"kind": "Pod", "namespace": namespace, "name": "other"}}
     for resource in (NODES, SECRETS, EVENTS, NAMESPACES):
         there = namespace if resource.namespaced else ""
         for name, fields in OBJECTS[resource.kind].items():
             more = {**fields, **about} if name == "lost" else fields
-            await keep(
+            await create_temporary(
                 resource, make(resource, f"{mark}-{name}", there, metadata={"labels": {"mark": mark}}, **more)
             )
     return mark
 
 
 @cases("resource, fields, expected", OTHER_FIELDS)
-async def test_fields_select_other_kinds(
+async def test_field_selectors_of_other_kinds(
     cluster: Cluster, mark: str, resource: Resource[Object], fields: str, expected: str
 ) -> None:
     found = await cluster.list(resource, Selector(labels=f"mark={mark}", fields=fields))
@@ -208,7 +206,7 @@ BAD_FIELDS: list[tuple[Resource[Object], str]] = [
 @pytest.mark.parametrize(
     "resource, fields", BAD_FIELDS, ids=[f"{row[0].plural} {row[1]}" for row in BAD_FIELDS]
 )
-async def test_a_field_that_is_not_known_is_refused(
+async def test_an_unknown_field_is_refused(
     cluster: Cluster, namespace: str, resource: Resource[Object], fields: str
 ) -> None:
     where = Selector(namespace=namespace if resource.namespaced else "", fields=fields)

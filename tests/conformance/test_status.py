@@ -1,4 +1,4 @@
-"""A status is written apart from the rest, and the rest apart from it."""
+"""The status subresource: status and spec are written separately."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from shoal.cluster.errors import ConflictError, InvalidError, NotFoundError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import BUDGETS, JOBS, NODES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import cases
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import make, name_of, pod, unique, version_of
 
 STATUSES: list[tuple[Resource[Object], Object]] = [
@@ -19,8 +19,12 @@ STATUSES: list[tuple[Resource[Object], Object]] = [
 by_kind = pytest.mark.parametrize("resource, status", STATUSES, ids=[row[0].plural for row in STATUSES])
 
 
-async def made_one(keep: Keep, resource: Resource[Object], namespace: str, **more: Object) -> Object:
-    return await keep(resource, make(resource, unique(), namespace if resource.namespaced else "", **more))
+async def create_one(
+    create_temporary: CreateTemporary, resource: Resource[Object], namespace: str, **more: Object
+) -> Object:
+    return await create_temporary(
+        resource, make(resource, unique(), namespace if resource.namespaced else "", **more)
+    )
 
 
 def has(status: Object, part: Object) -> bool:
@@ -29,9 +33,13 @@ def has(status: Object, part: Object) -> bool:
 
 @by_kind
 async def test_a_status_patch_changes_the_status(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], status: Object
+    cluster: Cluster,
+    namespace: str,
+    create_temporary: CreateTemporary,
+    resource: Resource[Object],
+    status: Object,
 ) -> None:
-    made = await made_one(keep, resource, namespace)
+    made = await create_one(create_temporary, resource, namespace)
     there = made["metadata"].get("namespace", "")
     patched = await cluster.patch_status(resource, name_of(made), there, patch={"status": status})
     assert has(patched["status"], status)
@@ -41,10 +49,14 @@ async def test_a_status_patch_changes_the_status(
 
 
 @by_kind
-async def test_a_status_patch_leaves_the_spec_alone(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], status: Object
+async def test_a_status_patch_does_not_change_the_spec(
+    cluster: Cluster,
+    namespace: str,
+    create_temporary: CreateTemporary,
+    resource: Resource[Object],
+    status: Object,
 ) -> None:
-    made = await made_one(keep, resource, namespace)
+    made = await create_one(create_temporary, resource, namespace)
     there = made["metadata"].get("namespace", "")
     patch = {"status": status, "spec": {"priority": 9, "unschedulable": True, "minAvailable": 7}}
     patched = await cluster.patch_status(resource, name_of(made), there, patch=patch)
@@ -53,10 +65,14 @@ async def test_a_status_patch_leaves_the_spec_alone(
 
 
 @by_kind
-async def test_update_and_patch_leave_the_status_alone(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], status: Object
+async def test_update_and_patch_do_not_change_the_status(
+    cluster: Cluster,
+    namespace: str,
+    create_temporary: CreateTemporary,
+    resource: Resource[Object],
+    status: Object,
 ) -> None:
-    made = await made_one(keep, resource, namespace)
+    made = await create_one(create_temporary, resource, namespace)
     there = made["metadata"].get("namespace", "")
     patched = await cluster.patch(
         resource, name_of(made), there, patch={"metadata": {"labels": {"a": "1"}}, "status": status}
@@ -68,10 +84,10 @@ async def test_update_and_patch_leave_the_status_alone(
 
 
 @by_kind
-async def test_a_new_object_has_no_status_of_its_makers(
-    namespace: str, keep: Keep, resource: Resource[Object], status: Object
+async def test_the_status_of_a_new_object_is_dropped(
+    namespace: str, create_temporary: CreateTemporary, resource: Resource[Object], status: Object
 ) -> None:
-    made = await made_one(keep, resource, namespace, status=status)
+    made = await create_one(create_temporary, resource, namespace, status=status)
     if resource is NODES:
         assert made["status"]["capacity"] == status["capacity"]
     else:
@@ -86,7 +102,7 @@ async def test_a_status_patch_of_an_older_version_is_a_conflict(cluster: Cluster
         await cluster.patch_status(PODS, "a", namespace, patch=late)
 
 
-async def test_a_status_patch_of_what_is_not_there_is_not_found(cluster: Cluster, namespace: str) -> None:
+async def test_a_status_patch_of_a_missing_object_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
         await cluster.patch_status(PODS, "nobody", namespace, patch={"status": {"phase": "Running"}})
 
@@ -104,18 +120,18 @@ METADATA: list[tuple[str, Resource[Object], bool]] = [
 async def test_labels_in_a_status_patch(
     cluster: Cluster,
     namespace: str,
-    keep: Keep,
+    create_temporary: CreateTemporary,
     resource: Resource[Object],
     kept: bool,  # noqa: FBT001 - a case
 ) -> None:
-    made = await made_one(keep, resource, namespace)
+    made = await create_one(create_temporary, resource, namespace)
     there = made["metadata"].get("namespace", "")
     patch = {"metadata": {"labels": {"seen": "yes"}}}
     patched = await cluster.patch_status(resource, name_of(made), there, patch=patch)
     assert (patched["metadata"].get("labels", {}).get("seen") == "yes") is kept
 
 
-async def test_a_status_that_is_wrong_is_refused(cluster: Cluster, namespace: str) -> None:
+async def test_an_invalid_status_is_refused(cluster: Cluster, namespace: str) -> None:
     await cluster.create(resource_of("TYJob"), make(resource_of("TYJob"), "a", namespace))
     with pytest.raises(InvalidError) as refused:
         await cluster.patch_status(resource_of("TYJob"), "a", namespace, patch={"status": {"stage": 5}})
@@ -134,8 +150,8 @@ async def test_the_address_of_a_pod_is_the_first_of_its_addresses(cluster: Clust
     await cluster.create(PODS, pod("a", namespace))
     for address in ("10.0.0.1", "10.0.0.2"):
         patch = {"status": {"podIP": address}}
-        told = await cluster.patch_status(PODS, "a", namespace, patch=patch)
-        assert told["status"]["podIPs"] == [{"ip": address}]
+        summaries = await cluster.patch_status(PODS, "a", namespace, patch=patch)
+        assert summaries["status"]["podIPs"] == [{"ip": address}]
 
 
 async def test_finalizers_in_a_status_patch_are_ignored(cluster: Cluster, namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""Watches: every change once, in order, to everybody who asked for it."""
+"""Watches: every matching change once and in order."""
 
 import asyncio
 
@@ -8,9 +8,9 @@ from shoal.cluster.errors import BadRequestError, GoneError, InternalError
 from shoal.cluster.port import Cluster, Deletion, Selector, WatchEvent
 from shoal.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource, resource_of
 from tests.conformance.cases import kinds
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import config_map, make, name_of, pod, unique, version_of
-from tests.conformance.waiting import PATIENCE, take, told
+from tests.conformance.waiting import PATIENCE, summaries, take
 
 
 async def put(cluster: Cluster, namespace: str, name: str, **labels: str) -> Object:
@@ -21,17 +21,19 @@ async def relabel(cluster: Cluster, namespace: str, name: str, **labels: str | N
     return await cluster.patch(CONFIG_MAPS, name, namespace, patch={"metadata": {"labels": labels}})
 
 
-async def test_a_watch_from_nothing_begins_with_all_that_is_there(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_without_a_version_starts_with_existing_objects(
+    cluster: Cluster, namespace: str
+) -> None:
     made = [await put(cluster, namespace, name) for name in "ba"]
     async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace)) as events:
         first = await take(events, 2)
-        assert sorted(told(first)) == [("ADDED", "a"), ("ADDED", "b")]
+        assert sorted(summaries(first)) == [("ADDED", "a"), ("ADDED", "b")]
         assert {event.version for event in first} == {version_of(item) for item in made}
         changed = await relabel(cluster, namespace, "a", x="1")
         assert await take(events, 1) == [WatchEvent("MODIFIED", changed, version_of(changed))]
 
 
-async def test_a_watch_from_a_version_has_what_came_after_it(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_from_a_version_has_later_changes(cluster: Cluster, namespace: str) -> None:
     await put(cluster, namespace, "before")
     page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
     added = await put(cluster, namespace, "a")
@@ -47,7 +49,7 @@ async def test_a_watch_from_a_version_has_what_came_after_it(cluster: Cluster, n
 
 
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_what_is_deleted_is_told_as_it_was_with_a_version_of_its_own(
+async def test_a_deleted_event_has_the_last_object_with_a_new_version(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
@@ -72,35 +74,35 @@ async def test_a_watch_can_go_on_from_a_deletion(cluster: Cluster, namespace: st
         (gone,) = await take(events, 1)
     await put(cluster, namespace, "b")
     async with cluster.watch(CONFIG_MAPS, where, version=gone.version) as events:
-        assert told(await take(events, 1)) == [("ADDED", "b")]
+        assert summaries(await take(events, 1)) == [("ADDED", "b")]
 
 
-async def test_the_last_finalizer_ends_it_for_watchers(cluster: Cluster, namespace: str) -> None:
+async def test_removing_the_last_finalizer_is_a_deleted_event(cluster: Cluster, namespace: str) -> None:
     body = config_map("a", namespace, metadata={"finalizers": ["example.com/a"]})
     made = await cluster.create(CONFIG_MAPS, body)
     where = Selector(namespace=namespace)
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         await cluster.delete(CONFIG_MAPS, "a", namespace)
         await cluster.patch(CONFIG_MAPS, "a", namespace, patch={"metadata": {"finalizers": []}})
-        assert told(await take(events, 2)) == [("MODIFIED", "a"), ("DELETED", "a")]
+        assert summaries(await take(events, 2)) == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
-async def test_a_write_that_changes_nothing_is_not_told(cluster: Cluster, namespace: str) -> None:
+async def test_an_unchanged_write_has_no_event(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="1")
     async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version_of(made)) as events:
         await cluster.update(CONFIG_MAPS, made)
         await relabel(cluster, namespace, "a", x="1")
         await put(cluster, namespace, "b")
-        assert told(await take(events, 1)) == [("ADDED", "b")]
+        assert summaries(await take(events, 1)) == [("ADDED", "b")]
 
 
-async def test_other_namespaces_and_other_kinds_are_not_told(cluster: Cluster, namespace: str) -> None:
+async def test_no_events_of_other_namespaces_and_kinds(cluster: Cluster, namespace: str) -> None:
     other = name_of(await cluster.create(NAMESPACES, make(NAMESPACES, unique())))
     async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace)) as events:
         await put(cluster, other, "a")
         await cluster.create(PODS, pod("b", namespace))
         await put(cluster, namespace, "c")
-        assert told(await take(events, 1)) == [("ADDED", "c")]
+        assert summaries(await take(events, 1)) == [("ADDED", "c")]
 
 
 async def test_a_watch_of_all_namespaces_sees_all(cluster: Cluster, namespace: str) -> None:
@@ -135,7 +137,7 @@ async def test_objects_enter_and_leave_a_selection(cluster: Cluster, namespace: 
     assert [event.object for event in seen[:2]] == [entered, changed]
 
 
-async def test_one_that_leaves_is_told_as_it_last_matched(cluster: Cluster, namespace: str) -> None:
+async def test_leaving_the_selection_sends_the_last_matching_object(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="1", y="1")
     where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
@@ -146,15 +148,13 @@ async def test_one_that_leaves_is_told_as_it_last_matched(cluster: Cluster, name
     assert version_of(gone.object) == version_of(left)
 
 
-async def test_one_that_is_deleted_outside_of_a_selection_is_not_told(
-    cluster: Cluster, namespace: str
-) -> None:
+async def test_no_event_for_deletions_outside_the_selection(cluster: Cluster, namespace: str) -> None:
     made = await put(cluster, namespace, "a", x="0")
     where = Selector(namespace=namespace, labels="x=1")
     async with cluster.watch(CONFIG_MAPS, where, version=version_of(made)) as events:
         await cluster.delete(CONFIG_MAPS, "a", namespace)
         await put(cluster, namespace, "b", x="1")
-        assert told(await take(events, 1)) == [("ADDED", "b")]
+        assert summaries(await take(events, 1)) == [("ADDED", "b")]
 
 
 async def test_pods_enter_the_selection_of_their_node(cluster: Cluster, namespace: str) -> None:
@@ -166,11 +166,11 @@ async def test_pods_enter_the_selection_of_their_node(cluster: Cluster, namespac
         cluster.watch(PODS, waiting, version=version_of(made)) as queue,
     ):
         await cluster.bind("a", namespace, "n1")
-        assert told(await take(theirs, 1)) == [("ADDED", "a")]
-        assert told(await take(queue, 1)) == [("DELETED", "a")]
+        assert summaries(await take(theirs, 1)) == [("ADDED", "a")]
+        assert summaries(await take(queue, 1)) == [("DELETED", "a")]
 
 
-async def test_past_changes_are_selected_as_they_were(cluster: Cluster, namespace: str) -> None:
+async def test_past_changes_are_selected_by_their_state_then(cluster: Cluster, namespace: str) -> None:
     start = await put(cluster, namespace, "zero")
     await put(cluster, namespace, "a", x="1")
     await relabel(cluster, namespace, "a", x="0")
@@ -182,18 +182,18 @@ async def test_past_changes_are_selected_as_they_were(cluster: Cluster, namespac
     assert [event.type for event in seen] == ["ADDED", "DELETED", "ADDED", "DELETED"]
 
 
-async def test_one_that_matches_nothing_yet_waits(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_without_matches_waits(cluster: Cluster, namespace: str) -> None:
     where = Selector(namespace=namespace, fields="metadata.name=later")
     async with cluster.watch(CONFIG_MAPS, where) as events:
         await put(cluster, namespace, "sooner")
         await put(cluster, namespace, "later")
-        assert told(await take(events, 1)) == [("ADDED", "later")]
+        assert summaries(await take(events, 1)) == [("ADDED", "later")]
 
 
 # --- ends and errors -----------------------------------------------------------------------------------
 
 
-async def test_a_watch_ends_after_its_time(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_ends_after_its_timeout(cluster: Cluster, namespace: str) -> None:
     await put(cluster, namespace, "a")
     async with (
         asyncio.timeout(PATIENCE),
@@ -203,8 +203,8 @@ async def test_a_watch_ends_after_its_time(cluster: Cluster, namespace: str) -> 
     assert [event.type for event in seen if event.type != "BOOKMARK"] == ["ADDED"]
 
 
-async def test_a_bookmark_says_how_far_it_got(cluster: Cluster, namespace: str) -> None:
-    """Before a watch ends by its time it says up to where everything was told, if it can."""
+async def test_a_watch_ends_with_a_bookmark(cluster: Cluster, namespace: str) -> None:
+    """A watch that ends after its timeout sends a bookmark first, if the home supports it."""
     made = await put(cluster, namespace, "a")
     where = Selector(namespace=namespace, labels="x=1")
     async with (
@@ -220,7 +220,7 @@ async def test_a_bookmark_says_how_far_it_got(cluster: Cluster, namespace: str) 
     assert last != after
 
 
-async def test_a_version_too_long_ago_is_gone(cluster: Cluster, namespace: str) -> None:
+async def test_a_compacted_version_is_gone(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(GoneError):
         async with (
             asyncio.timeout(PATIENCE),
@@ -230,27 +230,27 @@ async def test_a_version_too_long_ago_is_gone(cluster: Cluster, namespace: str) 
 
 
 @pytest.mark.parametrize("version", ["x", "-1", "1.5", "\u0661"])
-async def test_a_version_that_is_none_is_refused(cluster: Cluster, namespace: str, version: str) -> None:
+async def test_an_invalid_version_is_refused(cluster: Cluster, namespace: str, version: str) -> None:
     with pytest.raises((BadRequestError, InternalError)):
         async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version) as events:
             await anext(events)
 
 
-async def test_leaving_a_watch_early_harms_nobody(cluster: Cluster, namespace: str) -> None:
+async def test_a_watch_can_be_left_early(cluster: Cluster, namespace: str) -> None:
     where = Selector(namespace=namespace)
     async with cluster.watch(CONFIG_MAPS, where) as others:
         async with cluster.watch(CONFIG_MAPS, where) as events:
             await put(cluster, namespace, "a")
             await take(events, 1)
         await put(cluster, namespace, "b")
-        assert told(await take(others, 2)) == [("ADDED", "a"), ("ADDED", "b")]
+        assert summaries(await take(others, 2)) == [("ADDED", "a"), ("ADDED", "b")]
 
 
 # --- many ----------------------------------------------------------------------------------------------
 
 
 async def write_a_lot(cluster: Cluster, namespace: str, count: int) -> list[tuple[str, str]]:
-    """Make, change and delete objects; what watchers should be told of it, as sorts and names."""
+    """Create, change and delete objects; returns the expected events as types and names."""
     story: list[tuple[str, str]] = []
     for number in range(count):
         name = f"n{number}"
@@ -263,7 +263,7 @@ async def write_a_lot(cluster: Cluster, namespace: str, count: int) -> list[tupl
     return story
 
 
-async def test_several_watchers_are_told_the_same_in_the_same_order(cluster: Cluster, namespace: str) -> None:
+async def test_watches_have_the_same_events_in_the_same_order(cluster: Cluster, namespace: str) -> None:
     page = await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))
 
     async def follow(count: int) -> list[WatchEvent[Object]]:
@@ -274,13 +274,11 @@ async def test_several_watchers_are_told_the_same_in_the_same_order(cluster: Clu
     watchers = [asyncio.create_task(follow(25)) for _ in range(5)]
     story = await write_a_lot(cluster, namespace, 10)
     first, *others = await asyncio.gather(*watchers)
-    assert told(first) == story
+    assert summaries(first) == story
     assert others == [first] * 4
 
 
-async def test_no_event_is_lost_or_doubled_by_a_watcher_that_comes_and_goes(
-    cluster: Cluster, namespace: str
-) -> None:
+async def test_a_resumed_watch_has_every_event_once(cluster: Cluster, namespace: str) -> None:
     version = (await cluster.list(CONFIG_MAPS, Selector(namespace=namespace))).version
     writer = asyncio.create_task(write_a_lot(cluster, namespace, 20))
     seen: list[WatchEvent[Object]] = []
@@ -288,17 +286,19 @@ async def test_no_event_is_lost_or_doubled_by_a_watcher_that_comes_and_goes(
         async with cluster.watch(CONFIG_MAPS, Selector(namespace=namespace), version=version) as events:
             seen += await take(events, min(3, 50 - len(seen)))
             version = seen[-1].version
-    assert told(seen) == await writer
+    assert summaries(seen) == await writer
     assert len({event.version for event in seen}) == 50
 
 
-async def test_concurrent_writers_are_told_in_the_order_of_versions(cluster: Cluster, keep: Keep) -> None:
+async def test_events_of_concurrent_writes_are_ordered_by_version(
+    cluster: Cluster, create_temporary: CreateTemporary
+) -> None:
     mark = unique("mark")
     async with cluster.watch(resource_of("Pool"), Selector(labels=f"mark={mark}")) as events:
         bodies = [
             make(resource_of("Pool"), f"{mark}-{n}", metadata={"labels": {"mark": mark}}) for n in range(30)
         ]
-        await asyncio.gather(*(keep(resource_of("Pool"), body) for body in bodies))
+        await asyncio.gather(*(create_temporary(resource_of("Pool"), body) for body in bodies))
         seen = await take(events, 30)
     versions = [int(event.version) for event in seen]
     assert versions == sorted(set(versions))

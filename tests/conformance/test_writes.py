@@ -1,4 +1,4 @@
-"""Versions, conflicts, and what a write does to metadata and generation."""
+"""Resource versions, conflicts, metadata and generation of writes."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from shoal.cluster.resources import (
     resource_of,
 )
 from tests.conformance.cases import cases, kinds
-from tests.conformance.conftest import Keep
+from tests.conformance.conftest import CreateTemporary
 from tests.conformance.objects import config_map, make, name_of, pod, uid_of, unique, version_of
 
 
@@ -31,7 +31,7 @@ async def test_every_write_gives_a_new_version(cluster: Cluster, namespace: str)
     assert len(seen) == 4
 
 
-async def test_an_update_of_the_version_that_was_read_is_taken(cluster: Cluster, namespace: str) -> None:
+async def test_an_update_of_the_current_version_succeeds(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     updated = await cluster.update(CONFIG_MAPS, {**made, "data": {"b": "2"}})
     assert updated["data"] == {"b": "2"}
@@ -71,11 +71,15 @@ def without_version(made: Object) -> Object:
 
 
 @pytest.mark.parametrize("resource, change", UNCONDITIONAL, ids=[row[0].plural for row in UNCONDITIONAL])
-async def test_an_update_without_a_version_always_wins(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object], change: Object
+async def test_an_unconditional_update_succeeds(
+    cluster: Cluster,
+    namespace: str,
+    create_temporary: CreateTemporary,
+    resource: Resource[Object],
+    change: Object,
 ) -> None:
     there = namespace if resource.namespaced else ""
-    made = await keep(resource, make(resource, unique(), there))
+    made = await create_temporary(resource, make(resource, unique(), there))
     metadata = {**without_version(made)["metadata"], **change.get("metadata", {})}
     updated = await cluster.update(resource, {**made, **change, "metadata": metadata})
     assert version_of(updated) != version_of(made)
@@ -83,22 +87,22 @@ async def test_an_update_without_a_version_always_wins(
 
 
 @kinds(*CONDITIONAL)
-async def test_some_kinds_want_a_version_with_every_update(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_some_kinds_require_a_version_in_updates(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
     there = namespace if resource.namespaced else ""
-    made = await keep(resource, make(resource, unique(), there))
+    made = await create_temporary(resource, make(resource, unique(), there))
     with pytest.raises(InvalidError) as refused:
         await cluster.update(resource, without_version(made))
     assert [cause.path for cause in refused.value.causes] == ["metadata.resourceVersion"]
 
 
-async def test_an_update_of_what_is_not_there_is_not_found(cluster: Cluster, namespace: str) -> None:
+async def test_an_update_of_a_missing_object_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
         await cluster.update(CONFIG_MAPS, config_map("nobody", namespace))
 
 
-async def test_an_update_of_one_that_was_made_again_is_a_conflict(cluster: Cluster, namespace: str) -> None:
+async def test_an_update_of_a_recreated_object_is_a_conflict(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     await cluster.delete(CONFIG_MAPS, "a", namespace)
     await cluster.create(CONFIG_MAPS, config_map("a", namespace))
@@ -123,18 +127,18 @@ async def test_an_update_replaces_everything(cluster: Cluster, namespace: str) -
 
 
 @kinds(CONFIG_MAPS, resource_of("TYJob"), PODS, NODES)
-async def test_a_write_that_changes_nothing_keeps_the_version(
-    cluster: Cluster, namespace: str, keep: Keep, resource: Resource[Object]
+async def test_an_unchanged_write_keeps_the_version(
+    cluster: Cluster, namespace: str, create_temporary: CreateTemporary, resource: Resource[Object]
 ) -> None:
     there = namespace if resource.namespaced else ""
-    made = await keep(resource, make(resource, unique(), there, metadata={"labels": {"a": "1"}}))
+    made = await create_temporary(resource, make(resource, unique(), there, metadata={"labels": {"a": "1"}}))
     name = name_of(made)
     assert version_of(await cluster.update(resource, made)) == version_of(made)
     for patch in ({}, {"metadata": {"labels": {"a": "1", "b": None}}}):
         assert version_of(await cluster.patch(resource, name, there, patch=patch)) == version_of(made)
 
 
-async def test_a_status_written_again_keeps_the_version(cluster: Cluster, namespace: str) -> None:
+async def test_an_unchanged_status_keeps_the_version(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("a", namespace))
     patch = {"status": {"phase": "Running", "podIP": "10.1.2.3"}}
     once = await cluster.patch_status(PODS, "a", namespace, patch=patch)
@@ -172,13 +176,13 @@ GENERATIONS: list[tuple[str, Resource[Object], Object, int]] = [
 async def test_the_generation_counts_changes_of_the_spec(  # noqa: PLR0917 - its case and its fixtures
     cluster: Cluster,
     namespace: str,
-    keep: Keep,
+    create_temporary: CreateTemporary,
     resource: Resource[Object],
     change: Object,
     generation: int,
 ) -> None:
     there = namespace if resource.namespaced else ""
-    made = await keep(resource, make(resource, unique(), there))
+    made = await create_temporary(resource, make(resource, unique(), there))
     patched = await cluster.patch(resource, name_of(made), there, patch=change)
     assert patched["metadata"]["generation"] == generation
 
@@ -200,12 +204,12 @@ IGNORED: list[tuple[str, Object]] = [
     ("a link to itself", {"selfLink": "/a/b"}),
     ("no uid", {"uid": None}),
 ]
-"""Said in a patch of metadata."""
+"""Changes of metadata in a patch."""
 
 
 @cases("change, error", NOT_YOURS)
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_a_patch_may_not_make_it_somebody_else(
+async def test_a_patch_cannot_change_the_identity(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object, error: type[ClusterError]
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
@@ -216,7 +220,7 @@ async def test_a_patch_may_not_make_it_somebody_else(
 
 @cases("change", IGNORED)
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_metadata_that_the_cluster_writes_is_left_alone(
+async def test_server_set_metadata_cannot_change(
     cluster: Cluster, namespace: str, resource: Resource[Object], change: Object
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace))
@@ -224,7 +228,7 @@ async def test_metadata_that_the_cluster_writes_is_left_alone(
     assert patched["metadata"] == made["metadata"]
 
 
-async def test_the_version_in_a_patch_is_a_condition(cluster: Cluster, namespace: str) -> None:
+async def test_the_version_in_a_patch_is_a_precondition(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(CONFIG_MAPS, config_map("a", namespace))
     condition = {"metadata": {"resourceVersion": version_of(made)}}
     await cluster.patch(CONFIG_MAPS, "a", namespace, patch={**condition, "data": {"a": "2"}})
@@ -242,7 +246,7 @@ GIVEN: list[tuple[str, Object]] = [
 
 @cases("given", GIVEN)
 @kinds(CONFIG_MAPS, resource_of("TYJob"))
-async def test_a_new_object_gets_metadata_of_its_own(
+async def test_a_new_object_gets_server_set_metadata(
     cluster: Cluster, namespace: str, resource: Resource[Object], given: Object
 ) -> None:
     made = await cluster.create(resource, make(resource, "a", namespace, metadata=given))

@@ -1,4 +1,4 @@
-"""Waiting for a cluster: until an object is as it should be, until it is gone, for the next events."""
+"""Waiting for objects and events of a cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from shoal.cluster.port import Cluster, Selector, WatchEvent
 from shoal.cluster.resources import Object, Resource
 
 PATIENCE: Final = 30.0
-"""Seconds after which a test gives up. Nothing passes or fails by it but what would never happen."""
+"""Seconds after which a wait fails; long enough that only a missing result fails."""
 
 Events = AsyncIterator[WatchEvent[Object]]
 
@@ -22,7 +22,7 @@ async def until(
     *,
     holds: Callable[[Object], Any],
 ) -> Object:
-    """The object as soon as `holds` is true of it."""
+    """Return the object once `holds` is true of it."""
     where = Selector(namespace=namespace, fields=f"metadata.name={name}")
     async with asyncio.timeout(PATIENCE), cluster.watch(resource, where) as events:
         async for event in events:
@@ -31,11 +31,11 @@ async def until(
     raise AssertionError(f"the watch for {name} ended")
 
 
-async def told_of(cluster: Cluster, resource: Resource[Object], obj: Object) -> Object:
-    """The same object, when watchers know of it.
+async def until_observed(cluster: Cluster, resource: Resource[Object], obj: Object) -> Object:
+    """Return the object once watches have observed it.
 
-    Until then an API server may judge a deletion by what the object was: a pod that was just bound could go
-    at once, as if it had no node.
+    Before that an API server may decide a deletion by an older state: a pod that was just bound could be
+    removed immediately, as if it had no node.
     """
     metadata = obj["metadata"]
     where = metadata["name"], metadata.get("namespace", "")
@@ -46,7 +46,7 @@ async def told_of(cluster: Cluster, resource: Resource[Object], obj: Object) -> 
 
 
 async def until_gone(cluster: Cluster, resource: Resource[Object], name: str, namespace: str = "") -> None:
-    """Come back when there is no such object."""
+    """Wait until the object does not exist."""
     where = Selector(namespace=namespace, fields=f"metadata.name={name}")
     page = await cluster.list(resource, where)
     if not page.items:
@@ -66,7 +66,7 @@ async def exists(cluster: Cluster, resource: Resource[Object], name: str, namesp
 
 
 async def take(events: Events, count: int) -> list[WatchEvent[Object]]:
-    """The next events, bookmarks left out."""
+    """Return the next events, without bookmarks."""
     taken: list[WatchEvent[Object]] = []
     async with asyncio.timeout(PATIENCE):
         while len(taken) < count:
@@ -76,6 +76,6 @@ async def take(events: Events, count: int) -> list[WatchEvent[Object]]:
     return taken
 
 
-def told(events: list[WatchEvent[Object]]) -> list[tuple[str, str]]:
-    """What sort each event is, and of whom."""
+def summaries(events: list[WatchEvent[Object]]) -> list[tuple[str, str]]:
+    """Return the type and object name of each event."""
     return [(event.type, event.object["metadata"]["name"]) for event in events if event.object is not None]

@@ -1,11 +1,11 @@
-"""One API for all tests of a module: they keep apart by namespaces."""
+"""One API for all tests of a module; each test uses its own namespace."""
 
 import secrets
 from collections.abc import Iterator
 
 import pytest
 
-from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.api_server import Embedded, embedded_api
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 @pytest.fixture
 def space(api: Embedded) -> str:
-    """A namespace of the test's own."""
+    """Namespace of the test."""
     name = f"test-{secrets.token_hex(4)}"
     api.client().create("/api/v1/namespaces", {"metadata": {"name": name}})
     return name

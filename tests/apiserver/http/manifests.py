@@ -1,4 +1,4 @@
-"""What kubectl is given in the comparison with a real API server. NAME stands for the scenario's own name."""
+"""Manifests for the comparison with a real API server. NAME is replaced by the scenario's name."""
 
 NODE = """
 apiVersion: v1

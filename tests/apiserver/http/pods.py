@@ -1,4 +1,4 @@
-"""Pods with real processes behind the API: the runtime, and as much of a kubelet as the API asks for."""
+"""An API whose pods have real processes: the container runtime, and the part of a kubelet that it needs."""
 
 import asyncio
 import contextlib
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from shoal.cluster.errors import BadRequestError
 from shoal.kubelet.runtime import NO_USAGE, ContainerSpec, Run, Runtime, UsageReport, open_runtime
-from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.api_server import Embedded, embedded_api
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
 
 NODE = "n1"
 PATIENCE = 60.0
-"""Seconds after which what was waited for is taken never to come."""
+"""Seconds after which a wait fails."""
 
 
 class Kubelet:
-    """Runs what it is told to, and knows which run is the latest."""
+    """Starts containers on demand, and returns their latest runs."""
 
     def __init__(self, runtime: Runtime, place: Path) -> None:
         self.loop, self.measured = asyncio.get_running_loop(), NO_USAGE
@@ -59,13 +59,13 @@ class Kubelet:
 
 
 class Playground:
-    """An API, and containers that a test starts behind it."""
+    """An API, and containers that a test starts."""
 
     def __init__(self, api: Embedded, kubelet: Kubelet, place: Path) -> None:
         self.api, self.kubelet, self.place = api, kubelet, place
 
     def pod(self, space: str, name: str, *scripts: str) -> str:
-        """A pod whose containers, named a, b and so on, run these scripts; its path."""
+        """Create a pod whose containers, named a, b and so on, run these scripts; returns its path."""
         pods = f"/api/v1/namespaces/{space}/pods"
         containers = [{"name": letter, "image": "none"} for letter, _ in zip("abc", scripts, strict=False)]
         spec = {"nodeName": NODE, "containers": containers}
@@ -75,19 +75,19 @@ class Playground:
         return f"{pods}/{name}"
 
     def run(self, space: str, pod: str, container: str, script: str) -> Run:
-        """Run a container, once more if it has run before."""
+        """Start a container, or restart it."""
         return asyncio.run_coroutine_threadsafe(
             self.kubelet.start(space, pod, container, script), self.kubelet.loop
         ).result()
 
     def ended(self, run: Run) -> None:
-        """Wait until a container has ended."""
+        """Wait until a container has terminated."""
         asyncio.run_coroutine_threadsafe(run.wait(), self.kubelet.loop).result()
 
 
 @contextlib.contextmanager
 def playground(directory: Path) -> Iterator[Playground]:
-    """An API with pods behind it, until the block ends."""
+    """Run an API with containers until the block ends."""
     need_assets("kubectl")
     found: list[Kubelet] = []
     place = directory / "place"
@@ -106,12 +106,12 @@ def playground(directory: Path) -> Iterator[Playground]:
 
 
 def kubectl(ground: Playground, *arguments: str) -> list[str]:
-    """A command line, for who wants to keep it under way."""
+    """Return a kubectl command line for a subprocess."""
     return [str(assets("kubectl") / "kubectl"), "--kubeconfig", str(ground.api.kubeconfig()), *arguments]
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds that must come to hold."""
+    """Wait until a predicate is true."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, f"{what}: never"

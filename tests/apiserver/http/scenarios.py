@@ -1,8 +1,7 @@
-"""What kubectl is told to do, in the comparison with a real API server.
+"""kubectl commands for the comparison with a real API server.
 
-A step is a command line, with what is on its standard input. Both homes must answer every step alike, in
-output, errors and exit code, but for what changes from run to run. Where another answer is right, the step
-says why.
+A step is a command line with its standard input. Output, errors and exit code must be the same for both
+servers, except for values that change from run to run. A step with an intended difference has its reason.
 """
 
 from typing import NamedTuple
@@ -34,7 +33,7 @@ class Step(NamedTuple):
 
 
 def running(ready: bool = True) -> str:  # noqa: FBT001, FBT002 - reads well where it is used
-    """A status of the pod with both containers running."""
+    """Status of the pod with both containers running."""
     containers = ",".join(
         f'{{"name":"{name}","ready":{str(ready).lower()},"restartCount":{count},"image":"i","imageID":"x",'
         f'"started":true,"state":{{"running":{{"startedAt":"2026-01-02T03:04:05Z"}}}},"lastState":{{}}}}'

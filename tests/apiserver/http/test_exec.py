@@ -1,4 +1,4 @@
-"""Commands in containers, run through the API by kubectl and by others."""
+"""Exec through the API, with kubectl and with a WebSocket client."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_kubectl_runs(ground: Playground, command: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == COMMANDS[command]
 
 
-def test_a_command_that_is_not_there_is_named(ground: Playground) -> None:
+def test_a_missing_command_is_named_in_the_error(ground: Playground) -> None:
     done = ground.api.kubectl("exec", POD, "--", "no-such-command")
     assert done.returncode != 0
     assert "no-such-command" in done.stderr
@@ -69,31 +69,31 @@ def test_files_are_copied_in_and_out(ground: Playground, tmp_path: Path) -> None
     assert back.read_bytes() == sent.read_bytes()
 
 
-def test_a_terminal_has_a_size_and_is_typed_into(ground: Playground) -> None:
+def test_a_terminal_has_a_size_and_takes_input(ground: Playground) -> None:
     ours, theirs = pty.openpty()
     command = kubectl(ground, "exec", "-it", POD, "--", "sh")
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True) as typing:  # noqa: S603
         os.close(theirs)
         os.write(ours, b"tty >/dev/null && echo is''-a-terminal; exit 3\n")
-        assert b"is-a-terminal" in everything(ours)
+        assert b"is-a-terminal" in read_all(ours)
     os.close(ours)
     assert typing.returncode == 3
 
 
-def everything(terminal: int) -> bytes:
-    """What is shown until nobody shows any more."""
+def read_all(terminal: int) -> bytes:
+    """Read from a terminal until its other end is closed."""
     found = b""
     while True:
         try:
             piece = os.read(terminal, 65536)
-        except OSError:  # how a terminal says that its other end is closed
+        except OSError:  # the other end of the terminal is closed
             return found
         found += piece
         if not piece:
             return found
 
 
-def test_a_command_ends_with_its_client(ground: Playground) -> None:
+def test_a_command_is_killed_when_its_client_disconnects(ground: Playground) -> None:
     script = "echo $$ >pid.new; mv pid.new pid; exec sleep 1000"
     with subprocess.Popen(kubectl(ground, "exec", POD, "--", "sh", "-c", script)) as client:  # noqa: S603
         wait_until((ground.place / "pid").exists, "the command runs")
@@ -102,7 +102,7 @@ def test_a_command_ends_with_its_client(ground: Playground) -> None:
     wait_until(lambda: not process.exists(), "the command has ended")
 
 
-def test_old_clients_are_told_what_to_do(ground: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_without_websockets_get_a_remedy(ground: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
     done = ground.api.kubectl("exec", POD, "--", "true")
     assert done.returncode == 1
@@ -133,8 +133,8 @@ def command(script: str, *streams: str) -> str:
     return "exec?" + urllib.parse.urlencode([*said, *((stream, "true") for stream in streams)])
 
 
-def told(client: ClientConnection) -> dict[int, bytes]:
-    """All that is said on each channel."""
+def messages_by_channel(client: ClientConnection) -> dict[int, bytes]:
+    """Collect the messages of each channel."""
     found: dict[int, bytes] = {}
     for message in client:
         assert isinstance(message, bytes)
@@ -142,9 +142,9 @@ def told(client: ClientConnection) -> dict[int, bytes]:
     return found
 
 
-def test_streams_have_channels_and_the_last_word_is_a_status(ground: Playground) -> None:
+def test_streams_have_channels_and_a_status_is_last(ground: Playground) -> None:
     with socket(ground, command("echo out; echo err >&2; exit 3", "stdout", "stderr"), V5) as client:
-        found = told(client)
+        found = messages_by_channel(client)
     assert (found[1], found[2]) == (b"out\n", b"err\n")
     assert json.loads(found[3]) == {
         "metadata": {},
@@ -155,14 +155,14 @@ def test_streams_have_channels_and_the_last_word_is_a_status(ground: Playground)
     }
 
 
-def test_only_what_is_wanted_is_told(ground: Playground) -> None:
+def test_only_requested_streams_are_sent(ground: Playground) -> None:
     with socket(ground, command("echo out; echo err >&2", "stderr"), V5) as client:
-        found = told(client)
+        found = messages_by_channel(client)
     assert found == {2: b"err\n", 3: b'{"metadata":{},"status":"Success"}'}
 
 
 @pytest.mark.parametrize("offered", [(V5, V4), (V4, V5), ("unknown", V4)], ids=" ".join)
-def test_the_first_protocol_that_both_know_is_spoken(ground: Playground, offered: tuple[str, ...]) -> None:
+def test_the_first_supported_subprotocol_is_chosen(ground: Playground, offered: tuple[str, ...]) -> None:
     with socket(ground, command("true", "stdout"), *offered) as client:
         assert client.subprotocol == next(protocol for protocol in offered if protocol in (V5, V4))
 
@@ -172,25 +172,25 @@ def test_input_ends_when_its_channel_is_closed(ground: Playground) -> None:
         client.send(b"\0some")
         client.send(b"\0 input")
         client.send(b"\xff\0")
-        assert told(client)[1] == b"some input"
+        assert messages_by_channel(client)[1] == b"some input"
 
 
-def test_a_terminal_takes_the_size_that_it_is_told(ground: Playground) -> None:
+def test_a_terminal_can_be_resized(ground: Playground) -> None:
     script = "until [ $(stty size | cut -d' ' -f1) = 33 ]; do sleep 0.01; done; stty size"
     with socket(ground, command(script, "stdin", "stdout", "tty"), V5) as client:
         client.send(b'\4{"Width":44,"Height":33}')
-        assert told(client)[1].split() == [b"33", b"44"]
+        assert messages_by_channel(client)[1].split() == [b"33", b"44"]
 
 
-def test_what_makes_no_sense_is_passed_over(ground: Playground) -> None:
+def test_invalid_messages_are_ignored(ground: Playground) -> None:
     with socket(ground, command("cat", "stdin", "stdout", "tty"), V5) as client:
         for nonsense in (b"", b"\4", b"\4nonsense", b'\4{"Width":"wide"}', b"\7?", b"\xff\1", b"\xff", "?"):
             client.send(nonsense)
-        client.send(b"\0still here\n\4")  # the end, as it is typed
-        assert b"still here" in told(client)[1]
+        client.send(b"\0still here\n\4")  # end of input (Ctrl-D)
+        assert b"still here" in messages_by_channel(client)[1]
 
 
-def test_a_command_that_takes_no_input_ends_with_its_client(ground: Playground) -> None:
+def test_a_command_that_reads_no_input_is_killed_when_its_client_disconnects(ground: Playground) -> None:
     with socket(ground, command("echo $$; exec sleep 1000", "stdin", "stdout"), V5) as client:
         pid = client.recv()
         assert isinstance(pid, bytes)
@@ -201,7 +201,7 @@ def test_a_command_that_takes_no_input_ends_with_its_client(ground: Playground) 
     wait_until(lambda: not process.exists(), "the command has ended")
 
 
-def test_a_container_that_has_ended_is_not_there_any_more(ground: Playground) -> None:
+def test_exec_in_a_terminated_container_is_not_found(ground: Playground) -> None:
     ground.pod(SPACE, "over", "true")
     ground.ended(ground.kubelet.find_run(SPACE, "over", "a"))
     done = ground.api.kubectl("exec", "over", "--", "true")
@@ -231,7 +231,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_with_a_status_before_anything_begins(ground: Playground, case: str) -> None:
+def test_refused_with_a_status_before_the_handshake(ground: Playground, case: str) -> None:
     query, protocols, token, code, words = REFUSED[case]
     with pytest.raises(InvalidStatus) as refusal, socket(ground, query, *protocols, token=token):
         pass

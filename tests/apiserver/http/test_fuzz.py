@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is proper: never an error of the server, never a failure without a Status."""
+"""Random requests never cause an internal error, and every failure has a Status."""
 
 import json
 import urllib.parse
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.apiserver.http.running import Embedded
+from tests.apiserver.http.api_server import Embedded
 
 
-class Asked(NamedTuple):
+class FuzzedRequest(NamedTuple):
     method: str
     path: str
     query: dict[str, str]
@@ -59,11 +59,11 @@ JSON = st.recursive(
 )
 
 
-def named(body: Any) -> Any:  # noqa: ANN401 - as JSON has it
+def with_name(body: Any) -> Any:  # noqa: ANN401 - as JSON has it
     return {"metadata": {"name": "a"}} | body if isinstance(body, dict) else body
 
 
-BODIES = (JSON | JSON.map(named)).map(lambda body: json.dumps(body).encode())
+BODIES = (JSON | JSON.map(with_name)).map(lambda body: json.dumps(body).encode())
 MEDIA = words(
     "application/json application/yaml application/vnd.kubernetes.protobuf text/plain"
     " application/merge-patch+json application/json-patch+json application/strategic-merge-patch+json ;;"
@@ -78,34 +78,38 @@ THERE: dict[str, dict[str, Any]] = {
     "/api/v1/namespaces/default/pods": POD,
     "/api/v1/nodes": {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}},
 }
-"""What there is to be changed, as long as nobody deletes it."""
+"""Objects that exist at the start, until a request deletes them."""
 
 OFTEN = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _there(api: Embedded) -> None:
+def _create_objects(api: Embedded) -> None:
     for path, body in THERE.items():
         api.client().create(path, body)
 
 
 @OFTEN
-@given(asked=st.builds(Asked, METHODS, PATHS | OBJECTS, QUERIES, st.binary(max_size=40), MEDIA, ACCEPTS))
-def test_random_bytes_are_answered(api: Embedded, asked: Asked) -> None:
-    check(api, asked)
+@given(
+    request=st.builds(
+        FuzzedRequest, METHODS, PATHS | OBJECTS, QUERIES, st.binary(max_size=40), MEDIA, ACCEPTS
+    )
+)
+def test_random_bytes_are_answered(api: Embedded, request: FuzzedRequest) -> None:
+    check(api, request)
 
 
 @OFTEN
-@given(asked=st.builds(Asked, METHODS, OBJECTS, QUERIES, BODIES, MEDIA, ACCEPTS))
-def test_random_objects_are_answered(api: Embedded, asked: Asked) -> None:
-    check(api, asked)
+@given(request=st.builds(FuzzedRequest, METHODS, OBJECTS, QUERIES, BODIES, MEDIA, ACCEPTS))
+def test_random_objects_are_answered(api: Embedded, request: FuzzedRequest) -> None:
+    check(api, request)
 
 
-def check(api: Embedded, asked: Asked) -> None:
-    place = f"/{urllib.parse.quote(asked.path, errors='replace')}"
-    query = urllib.parse.urlencode(asked.query, errors="replace")
-    headers = {"Content-Type": asked.media, "Accept": asked.accept}
-    answer = api.ask(asked.method, f"{place}?{query}", asked.body, headers)
+def check(api: Embedded, request: FuzzedRequest) -> None:
+    place = f"/{urllib.parse.quote(request.path, errors='replace')}"
+    query = urllib.parse.urlencode(request.query, errors="replace")
+    headers = {"Content-Type": request.media, "Accept": request.accept}
+    answer = api.ask(request.method, f"{place}?{query}", request.body, headers)
     assert answer.code < 500 or b"Too large resource version" in answer.text
     if answer.code >= 400:
         assert (answer.json["kind"], answer.json["code"]) == ("Status", answer.code)

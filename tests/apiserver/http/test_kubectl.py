@@ -1,4 +1,4 @@
-"""kubectl against the embedded API, with what it gets from a real API server beside it."""
+"""kubectl against the embedded API, compared with a real API server."""
 
 import re
 import secrets
@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.apiserver.http.running import Embedded
+from tests.apiserver.http.api_server import Embedded
 from tests.apiserver.http.scenarios import SCENARIOS, Step
 from tests.k8s.assets import assets
 from tests.k8s.controlplane import ControlPlane
@@ -17,7 +17,10 @@ from tests.k8s.controlplane import ControlPlane
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 CHANGING: Final = (
-    (r"(?m)^I\d{4} .*very short watch.*\n", ""),  # kubectl's own race: who first sees its second is over
+    (
+        r"(?m)^I\d{4} .*very short watch.*\n",
+        "",
+    ),  # race in kubectl: which part notices the end of its timeout first
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000)", "TIME"),
     (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d \+0000", "TIME"),
@@ -27,27 +30,27 @@ CHANGING: Final = (
     (r"127\.0\.0\.1:\d+", "HOST"),
     (r"[ \t]+", " "),
 )
-"""What differs from run to run, and what stands for it."""
+"""Patterns of values that differ from run to run, and their placeholders."""
 
 FIELD: Final = re.compile(r"^ *\w+\t<.*$", re.MULTILINE)
-"""A field in what `kubectl explain` prints."""
+"""A field in the output of `kubectl explain`."""
 
 
-def settled(text: str) -> str:
+def normalized(text: str) -> str:
     for pattern, instead in CHANGING:
         text = re.sub(pattern, instead, text)
     return text
 
 
-def answer(kubectl: Kubectl, step: Step, name: str) -> tuple[int, str, str]:
+def run_step(kubectl: Kubectl, step: Step, name: str) -> tuple[int, str, str]:
     arguments = [argument.replace("NAME", name) for argument in shlex.split(step.command)]
     done = kubectl("-n", name, *arguments, stdin=step.stdin.replace("NAME", name))
     shown = "\n".join(FIELD.findall(done.stdout)) if step.fields else done.stdout
-    return done.returncode, settled(shown), settled(done.stderr)
+    return done.returncode, normalized(shown), normalized(done.stderr)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_kubectl_is_answered_as_by_kubernetes(
+def test_kubectl_output_is_that_of_kubernetes(
     api: Embedded, k8s: ControlPlane, monkeypatch: pytest.MonkeyPatch, scenario: str
 ) -> None:
     monkeypatch.setenv(
@@ -57,20 +60,20 @@ def test_kubectl_is_answered_as_by_kubernetes(
     for plane in (api, k8s):
         assert plane.kubectl("create", "namespace", name).returncode == 0
     for step in SCENARIOS[scenario]:
-        ours, theirs = (answer(plane.kubectl, step, name) for plane in (api, k8s))
+        ours, theirs = (run_step(plane.kubectl, step, name) for plane in (api, k8s))
         if step.differs:
             assert ours != theirs, f"no longer another answer: {step.command}"
         else:
             assert ours == theirs, step.command
 
 
-def test_kubectl_sees_changes_as_they_happen(api: Embedded, k8s: ControlPlane) -> None:
-    seen = [watched(plane) for plane in (api, k8s)]
+def test_kubectl_watches_changes(api: Embedded, k8s: ControlPlane) -> None:
+    seen = [watch_output(plane) for plane in (api, k8s)]
     assert seen[0] == seen[1]
 
 
-def watched(plane: Embedded | ControlPlane) -> list[str]:
-    """What `kubectl get -w` prints of a few changes."""
+def watch_output(plane: Embedded | ControlPlane) -> list[str]:
+    """Return the output of `kubectl get -w` for a few changes."""
     name = f"watch-{secrets.token_hex(4)}"
     maps = f"/api/v1/namespaces/{name}/configmaps"
     client = plane.client()
@@ -90,4 +93,4 @@ def watched(plane: Embedded | ControlPlane) -> list[str]:
         client.call("DELETE", f"{maps}/a")
         lines.append(watching.stdout.readline())
         watching.terminate()
-    return [settled(line) for line in lines]
+    return [normalized(line) for line in lines]

@@ -1,4 +1,4 @@
-"""What containers write, read through the API by kubectl and by others."""
+"""Container logs through the API, with kubectl and with HTTP clients."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
 
 @pytest.fixture(scope="module")
 def written(ground: Playground) -> str:
-    """A namespace with a pod whose containers have written and ended; the first has run twice."""
+    """A namespace with a pod whose containers have written logs and terminated; the first has run twice."""
     ground.api.client().create("/api/v1/namespaces", {"metadata": {"name": "written"}})
     ground.pod("written", "two", "echo first", "echo other")
     again = ground.run("written", "two", "a", "echo one; echo two; echo three")
@@ -80,7 +80,7 @@ def test_kubectl_is_refused(ground: Playground, written: str, command: str) -> N
     assert REFUSALS[command] in done.stderr
 
 
-def test_who_follows_sees_lines_as_they_come(ground: Playground, written: str) -> None:
+def test_followed_logs_stream_lines_as_they_are_written(ground: Playground, written: str) -> None:
     waiting = "until [ -e go ]; do sleep 0.01; done"
     ground.pod(written, "slow", f"echo before; {waiting}; echo after")
     with follower(ground, written, "slow") as following:
@@ -91,7 +91,7 @@ def test_who_follows_sees_lines_as_they_come(ground: Playground, written: str) -
     assert following.returncode == 0
 
 
-def test_who_has_gone_is_followed_no_more(ground: Playground, written: str) -> None:
+def test_log_files_are_closed_when_followers_disconnect(ground: Playground, written: str) -> None:
     ground.pod(written, "endless", "echo here; touch running; exec sleep 1000")
     wait_until((ground.place / "running").exists, "the container runs")
     before = open_files(ground)
@@ -103,7 +103,7 @@ def test_who_has_gone_is_followed_no_more(ground: Playground, written: str) -> N
     wait_until(lambda: open_files(ground) <= before, "the log is closed")
 
 
-def test_many_follow_and_others_are_answered(ground: Playground, written: str) -> None:
+def test_many_followers_do_not_block_other_requests(ground: Playground, written: str) -> None:
     ground.pod(written, "popular", "echo one; until [ -e enough ]; do sleep 0.01; done; echo two")
     followers = [follower(ground, written, "popular") for _ in range(8)]
     for following in followers:
@@ -118,13 +118,13 @@ def test_many_follow_and_others_are_answered(ground: Playground, written: str) -
 
 
 def follower(ground: Playground, space: str, pod: str) -> subprocess.Popen[str]:
-    """A `kubectl logs -f` under way."""
+    """A running `kubectl logs -f`."""
     command = kubectl(ground, "-n", space, "logs", "-f", pod)
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own command
 
 
 def open_files(ground: Playground) -> int:
-    """How many files of the home this process has open, the API's among them."""
+    """Number of open files of the home in this process, which the API is part of."""
     home = str(ground.place.parent / "home")
     found = 0
     for link in Path("/proc/self/fd").iterdir():

@@ -1,4 +1,4 @@
-"""What nodes and pods consume, as `kubectl top` and others are told."""
+"""metrics.k8s.io: resource usage of nodes and pods, with `kubectl top` and HTTP clients."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
@@ -7,7 +7,7 @@ import pytest
 
 from shoal.apiserver.http.requests import NoKubelet
 from shoal.kubelet.runtime import ResourceUsage, UsageReport
-from tests.apiserver.http.running import Embedded, embedded_api
+from tests.apiserver.http.api_server import Embedded, embedded_api
 from tests.k8s.fixtures import need_assets
 
 MEASURED = UsageReport(
@@ -22,28 +22,28 @@ MEASURED = UsageReport(
 )
 
 
-class Measuring(NoKubelet):
-    """Nobody who runs pods, but knows what they use."""
+class StubKubelet(NoKubelet):
+    """A kubelet without containers that reports fixed usage."""
 
     def usage(self) -> UsageReport:
         return MEASURED
 
 
 @contextlib.asynccontextmanager
-async def measuring() -> AsyncIterator[Measuring]:
-    yield Measuring()
+async def stub_kubelet() -> AsyncIterator[StubKubelet]:
+    yield StubKubelet()
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     need_assets("kubectl")
-    with embedded_api(tmp_path_factory.mktemp("metrics"), measuring) as api:
+    with embedded_api(tmp_path_factory.mktemp("metrics"), stub_kubelet) as api:
         fill(api)
         yield api
 
 
 def fill(api: Embedded) -> None:
-    """Objects of which something was measured, and others."""
+    """Create objects with and without measurements."""
     client, amounts = api.client(), {"cpu": "2", "memory": "4Gi"}
     for name in ("n1", "n2"):
         client.create("/api/v1/nodes", {"metadata": {"name": name, "labels": {"name": name}}})
@@ -91,13 +91,13 @@ def test_kubectl_is_refused(measured: Embedded, command: str) -> None:
     assert REFUSED[command] in done.stderr
 
 
-def test_nothing_can_be_written_there(measured: Embedded) -> None:
+def test_metrics_are_read_only(measured: Embedded) -> None:
     place = "/apis/metrics.k8s.io/v1beta1/namespaces/lab/pods"
     for method, path in (("POST", place), ("DELETE", place), ("PUT", f"{place}/two")):
         assert measured.ask(method, path, b"{}").code == 405
 
 
-def test_when_it_was_measured_is_told(measured: Embedded) -> None:
+def test_metrics_have_a_timestamp_and_window(measured: Embedded) -> None:
     found = measured.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes/n1").json
     assert (found["timestamp"], found["window"]) == ("2027-01-15T08:00:00Z", "15.000s")
     assert found["usage"] == {"cpu": "500000000n", "memory": "1048576Ki"}

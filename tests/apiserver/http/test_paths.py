@@ -1,4 +1,4 @@
-"""Paths: what each leads to, and what can be done there."""
+"""Paths: their targets and allowed methods."""
 
 import pytest
 
@@ -71,12 +71,12 @@ NOWHERE = [
 
 
 @pytest.mark.parametrize("path", FOUND)
-def test_a_path_leads_to(path: str) -> None:
+def test_a_path_has_a_target(path: str) -> None:
     assert parse_path(path) == FOUND[path]
 
 
 @pytest.mark.parametrize("path", NOWHERE)
-def test_a_path_leads_nowhere(path: str) -> None:
+def test_a_path_has_no_target(path: str) -> None:
     assert parse_path(path) is None
 
 
@@ -96,7 +96,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("path", METHODS)
-def test_what_can_be_done_there(path: str) -> None:
+def test_methods_of_a_target(path: str) -> None:
     target = parse_path(path)
     assert target is not None
     assert " ".join(sorted(target.methods)) == METHODS[path]

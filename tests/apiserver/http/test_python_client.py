@@ -6,19 +6,19 @@ from typing import Any
 import kubernetes
 import pytest
 
-from tests.apiserver.http.running import Embedded
+from tests.apiserver.http.api_server import Embedded
 
 client: Any = kubernetes.client
 watch: Any = kubernetes.watch
 config_of: Any = kubernetes.config.load_kube_config
-"""Its types say of everything that it may not be there."""
+"""The types of the client declare every field optional."""
 
 TYJOBS: dict[str, Any] = {"group": "tyrl.io", "version": "v1alpha1", "plural": "tyjobs"}
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
 @pytest.fixture
-def speaking(api: Embedded) -> Iterator[Any]:
+def api_client(api: Embedded) -> Iterator[Any]:
     config = client.Configuration()
     config_of(str(api.kubeconfig()), client_configuration=config)
     with client.ApiClient(config) as made:
@@ -33,8 +33,8 @@ def pod(name: str) -> Any:  # noqa: ANN401 - a V1Pod
     )
 
 
-def test_typed_objects_are_made_read_changed_and_deleted(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
-    core = client.CoreV1Api(speaking)
+def test_typed_objects_are_created_read_updated_and_deleted(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
+    core = client.CoreV1Api(api_client)
     made = core.create_namespaced_pod(space, pod("a"))
     assert made.spec.containers[0].env[0].value == "1"
     assert [
@@ -52,8 +52,8 @@ def test_typed_objects_are_made_read_changed_and_deleted(speaking: Any, space: s
     assert gone.value.status == 404
 
 
-def test_a_conflict_is_told(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
-    core = client.CoreV1Api(speaking)
+def test_a_conflict_is_reported(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
+    core = client.CoreV1Api(api_client)
     made = core.create_namespaced_config_map(
         space, client.V1ConfigMap(metadata=client.V1ObjectMeta(name="a"))
     )
@@ -63,23 +63,23 @@ def test_a_conflict_is_told(speaking: Any, space: str) -> None:  # noqa: ANN401 
     assert (conflict.value.status, "Conflict" in conflict.value.body) == (409, True)
 
 
-def test_jobs_events_leases_and_budgets(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
+def test_jobs_events_leases_and_budgets(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
     template = client.V1PodTemplateSpec(
         spec=client.V1PodSpec(containers=[client.V1Container(name="c", image="i")], restart_policy="Never")
     )
     job = client.V1Job(
         metadata=client.V1ObjectMeta(name="j"), spec=client.V1JobSpec(template=template, completions=2)
     )
-    assert client.BatchV1Api(speaking).create_namespaced_job(space, job).spec.completions == 2
+    assert client.BatchV1Api(api_client).create_namespaced_job(space, job).spec.completions == 2
     lease = client.V1Lease(
         metadata=client.V1ObjectMeta(name="l"), spec=client.V1LeaseSpec(holder_identity="me")
     )
-    made = client.CoordinationV1Api(speaking).create_namespaced_lease(space, lease)
+    made = client.CoordinationV1Api(api_client).create_namespaced_lease(space, lease)
     assert made.spec.holder_identity == "me"
 
 
-def test_bindings_and_evictions(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
-    core = client.CoreV1Api(speaking)
+def test_bindings_and_evictions(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
+    core = client.CoreV1Api(api_client)
     core.create_node(client.V1Node(metadata=client.V1ObjectMeta(name=f"node-{space}")))
     core.create_namespaced_pod(space, pod("a"))
     binding = client.V1Binding(
@@ -93,8 +93,8 @@ def test_bindings_and_evictions(speaking: Any, space: str) -> None:  # noqa: ANN
     assert core.read_namespaced_pod("a", space).metadata.deletion_timestamp
 
 
-def test_custom_objects(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
-    custom = client.CustomObjectsApi(speaking)
+def test_custom_objects(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
+    custom = client.CustomObjectsApi(api_client)
     body = {
         "apiVersion": "tyrl.io/v1alpha1",
         "kind": "TYJob",
@@ -115,8 +115,8 @@ def test_custom_objects(speaking: Any, space: str) -> None:  # noqa: ANN401 - th
     custom.delete_namespaced_custom_object(namespace=space, name="t", **TYJOBS)
 
 
-def test_a_watch_sees_what_happens(speaking: Any, space: str) -> None:  # noqa: ANN401 - the client
-    core, watching, seen = client.CoreV1Api(speaking), watch.Watch(), []
+def test_a_watch_reports_changes(api_client: Any, space: str) -> None:  # noqa: ANN401 - the client
+    core, watching, seen = client.CoreV1Api(api_client), watch.Watch(), []
     core.create_namespaced_pod(space, pod("a"))
     for event in watching.stream(core.list_namespaced_pod, space, timeout_seconds=60):
         seen.append((event["type"], event["object"].metadata.name))

@@ -1,4 +1,4 @@
-"""Small objects and a registry to put them into, for tests."""
+"""Small objects and a registry for tests."""
 
 import random
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ NOW = 1_800_000_000.0
 
 
 class Clock:
-    """A wall clock that a test winds."""
+    """A wall clock that the test advances."""
 
     def __init__(self, now: float = NOW) -> None:
         self.now = now
@@ -34,7 +34,7 @@ async def opened(
 
 
 def as_port(registry: Registry) -> Cluster:
-    """The types say that a registry is a cluster."""
+    """Let mypy check that a registry implements the cluster port."""
     return registry
 
 
@@ -53,7 +53,7 @@ def config_map(name: str = "c", data: Object | None = None, **metadata: Any) -> 
 
 
 def owned_by(owner: Object, *, blocks: bool | None = None) -> Object:
-    """An owner reference."""
+    """Return an owner reference."""
     reference = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

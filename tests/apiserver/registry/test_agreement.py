@@ -1,15 +1,15 @@
-"""The registry beside a real API server: both keep the same objects, and refuse the same ones."""
+"""The registry compared with a real API server: both store the same objects and refuse the same ones."""
 
 import pytest
 
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.resources import Object, Resource
-from tests.apiserver.registry import test_kinds, test_objects
+from tests.apiserver.registry import test_objects, test_strategies
 from tests.apiserver.registry.objects import opened
 from tests.k8s.controlplane import ControlPlane
 
-GOOD = {name: row[:2] for name, row in test_kinds.FILLED.items()}
-BAD = {name: row[:2] for name, row in test_kinds.WRONG.items()} | {
+GOOD = {name: row[:2] for name, row in test_strategies.FILLED.items()}
+BAD = {name: row[:2] for name, row in test_strategies.WRONG.items()} | {
     name: row[:2] for name, row in test_objects.REFUSED_CREATIONS.items()
 }
 ONLY_HERE = {
@@ -20,13 +20,13 @@ ONLY_HERE = {
     "an object that is too large": "it is the disk that minds, and this is a rehearsal",
 }
 OTHER_CODES = {"a secret that is not base64": (422, 400)}
-"""What both refuse, one as wrong and the other as unreadable."""
+"""Cases that both refuse, one as invalid (422) and the other as a bad request (400)."""
 TIMES = ("creationTimestamp", "lastTransitionTime")
 SERVERS_OWN = ("uid", "resourceVersion", "managedFields", *TIMES)
 
 
-def sent(k8s: ControlPlane, resource: Resource[Object], body: Object) -> tuple[int, Object]:
-    """What the API server would answer."""
+def dry_run_create(k8s: ControlPlane, resource: Resource[Object], body: Object) -> tuple[int, Object]:
+    """Return the result of a dry run on the API server."""
     namespace = (
         body["metadata"].get("namespace", "default") if isinstance(body["metadata"], dict) else "default"
     )
@@ -34,42 +34,42 @@ def sent(k8s: ControlPlane, resource: Resource[Object], body: Object) -> tuple[i
     return k8s.client().call("POST", f"{resource.path(namespace)}?dryRun=All", whole)
 
 
-def bare(value: object, uid: str) -> object:
-    """A value without what differs from one making to the next, and without nulls."""
+def normalized(value: object, uid: str) -> object:
+    """Drop nulls and fields that differ between two creations."""
     if isinstance(value, dict):
         return {
-            key.replace(uid, "UID"): bare(inner, uid)
+            key.replace(uid, "UID"): normalized(inner, uid)
             for key, inner in value.items()
             if key not in SERVERS_OWN and inner is not None and not _is_admitted(key, inner)
         }
     if isinstance(value, list):
-        return [bare(inner, uid) for inner in value]
+        return [normalized(inner, uid) for inner in value]
     return value.replace(uid, "UID") if isinstance(value, str) else value
 
 
 def _is_admitted(key: str, value: object) -> bool:
-    """The tolerations that a real cluster gives every pod: nodes here do not come and go by themselves."""
+    """Whether it is a toleration of the DefaultTolerationSeconds plugin, which the registry lacks."""
     return key == "tolerations" and isinstance(value, list) and all("tolerationSeconds" in t for t in value)
 
 
 @pytest.mark.parametrize("case", GOOD)
-async def test_both_keep_the_same(k8s: ControlPlane, case: str) -> None:
+async def test_both_store_the_same(k8s: ControlPlane, case: str) -> None:
     resource, body = GOOD[case]
-    code, theirs = sent(k8s, resource, body)
+    code, theirs = dry_run_create(k8s, resource, body)
     assert code == 201, theirs
     async with opened() as registry:
         ours = await registry.create(resource, body)
-    assert bare(ours, ours["metadata"]["uid"]) == bare(theirs, theirs["metadata"]["uid"])
+    assert normalized(ours, ours["metadata"]["uid"]) == normalized(theirs, theirs["metadata"]["uid"])
 
 
-def test_the_table_of_what_only_we_refuse_names_cases_that_exist() -> None:
+def test_the_listed_differences_exist() -> None:
     assert set(ONLY_HERE) | set(OTHER_CODES) <= set(BAD)
 
 
 @pytest.mark.parametrize("case", [case for case in BAD if case not in ONLY_HERE])
 async def test_both_refuse_the_same(k8s: ControlPlane, case: str) -> None:
     resource, body = BAD[case]
-    code, theirs = sent(k8s, resource, body)
+    code, theirs = dry_run_create(k8s, resource, body)
     async with opened() as registry:
         with pytest.raises(ClusterError) as caught:
             await registry.create(resource, body)

@@ -1,4 +1,4 @@
-"""What goes with what: owners and dependents, namespaces and what is in them."""
+"""Garbage collection: owners and dependents, namespaces and their contents."""
 
 import pytest
 
@@ -12,7 +12,7 @@ FINALIZER = "test.example/hold"
 
 
 async def make(registry: Registry, *rows: str) -> None:
-    """Make config maps: `b: a` is owned by a, `b: a!` holds its owner, `b*` has a finalizer."""
+    """Create config maps: `b: a` is owned by a, `b: a!` blocks its owner's deletion, `b*` has a finalizer."""
     for row in rows:
         name, _, owners = row.partition(":")
         references = [
@@ -24,8 +24,8 @@ async def make(registry: Registry, *rows: str) -> None:
         await registry.create(CONFIG_MAPS, body)
 
 
-async def left(registry: Registry) -> str:
-    """What is there, in the same words; `-` is being deleted."""
+async def remaining(registry: Registry) -> str:
+    """Return the remaining config maps in the same notation; `-` is being deleted."""
     found = []
     for obj in (await registry.list(CONFIG_MAPS)).items:
         metadata = obj["metadata"]
@@ -56,16 +56,16 @@ CASES: dict[str, tuple[list[str], Propagation | None, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_dependents_go_with_their_owner(case: str) -> None:
+async def test_dependents_are_deleted_with_their_owner(case: str) -> None:
     rows, propagation, expected = CASES[case]
     async with opened() as registry:
         await make(registry, *rows)
         await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
-        assert await left(registry) == expected
+        assert await remaining(registry) == expected
 
 
 @pytest.mark.parametrize("case", [name for name, row in CASES.items() if "-" in row[2]])
-async def test_all_go_when_what_held_them_is_gone(case: str) -> None:
+async def test_all_are_deleted_when_the_last_blocker_is_gone(case: str) -> None:
     rows, propagation, _ = CASES[case]
     async with opened() as registry:
         await make(registry, *rows)
@@ -75,17 +75,17 @@ async def test_all_go_when_what_held_them_is_gone(case: str) -> None:
                 kept = [name for name in obj["metadata"]["finalizers"] if name != FINALIZER]
                 patch: Object = {"metadata": {"finalizers": kept}}
                 await registry.patch(CONFIG_MAPS, obj["metadata"]["name"], patch=patch)
-        assert await left(registry) == ""
+        assert await remaining(registry) == ""
 
 
-async def test_those_that_own_each_other_go_together() -> None:
+async def test_ownership_cycles_are_deleted() -> None:
     for propagation in ("Background", "Foreground"):
         async with opened() as registry:
             await make(registry, "a", "b:a!")
             back = [owned_by(await registry.get(CONFIG_MAPS, "b"), blocks=True)]
             await registry.patch(CONFIG_MAPS, "a", patch={"metadata": {"ownerReferences": back}})
             await registry.delete(CONFIG_MAPS, "a", deletion=Deletion(propagation=propagation))
-            assert await left(registry) == ""
+            assert await remaining(registry) == ""
 
 
 async def test_an_owner_may_have_many_dependents() -> None:
@@ -101,7 +101,7 @@ async def test_chains_may_be_long() -> None:
         async with opened() as registry:
             await make(registry, "c0", *(f"c{i + 1}:c{i}!" for i in range(1500)))
             await registry.delete(CONFIG_MAPS, "c0", deletion=Deletion(propagation=propagation))
-            assert await left(registry) == ""
+            assert await remaining(registry) == ""
 
 
 OWNERS = {
@@ -113,7 +113,7 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("case", OWNERS)
-async def test_an_object_without_an_owner_is_collected(case: str) -> None:
+async def test_an_object_with_an_absent_owner_is_collected(case: str) -> None:
     change, stays = OWNERS[case]
     async with opened() as registry:
         await make(registry, "a")
@@ -123,7 +123,7 @@ async def test_an_object_without_an_owner_is_collected(case: str) -> None:
         assert ("b" in await names(registry, CONFIG_MAPS)) is stays
 
 
-async def test_an_owner_is_in_the_same_namespace() -> None:
+async def test_owners_are_looked_up_in_the_same_namespace() -> None:
     async with opened() as registry:
         await make(registry, "a")
         reference = owned_by(await registry.get(CONFIG_MAPS, "a"))
@@ -133,15 +133,15 @@ async def test_an_owner_is_in_the_same_namespace() -> None:
         assert await names(registry, CONFIG_MAPS) == ["a"]
 
 
-async def test_an_object_that_loses_its_owners_by_an_update_stays() -> None:
+async def test_an_object_whose_owner_references_are_removed_stays() -> None:
     async with opened() as registry:
         await make(registry, "a", "b:a")
         await registry.patch(CONFIG_MAPS, "b", patch={"metadata": {"ownerReferences": None}})
         await registry.delete(CONFIG_MAPS, "a")
-        assert await left(registry) == "b"
+        assert await remaining(registry) == "b"
 
 
-async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise() -> None:
+async def test_jobs_orphan_their_pods_by_default() -> None:
     async with opened() as registry:
         made = await registry.create(JOBS, job())
         await registry.create(PODS, pod(ownerReferences=[owned_by(made)]))
@@ -149,7 +149,7 @@ async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise() -> None:
         assert "ownerReferences" not in (await registry.get(PODS, "a"))["metadata"]
 
 
-async def test_a_pod_that_runs_is_given_its_grace_when_its_owner_goes() -> None:
+async def test_a_running_dependent_pod_gets_its_grace_period() -> None:
     async with opened() as registry:
         made = await registry.create(JOBS, job())
         await registry.create(PODS, pod(ownerReferences=[owned_by(made, blocks=True)]))
@@ -164,7 +164,7 @@ async def test_a_pod_that_runs_is_given_its_grace_when_its_owner_goes() -> None:
 # --- namespaces --------------------------------------------------------------------------------------------
 
 
-async def test_a_namespace_takes_what_is_in_it_along() -> None:
+async def test_a_namespace_is_deleted_with_its_contents() -> None:
     async with opened() as registry:
         await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
         for name in "ab":
@@ -175,7 +175,7 @@ async def test_a_namespace_takes_what_is_in_it_along() -> None:
         assert (await names(registry, CONFIG_MAPS), await names(registry, PODS)) == (["other"], [])
 
 
-async def test_a_namespace_waits_for_what_is_in_it() -> None:
+async def test_a_namespace_waits_for_its_contents() -> None:
     async with opened() as registry:
         await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
         await registry.create(PODS, pod(namespace="n"))
@@ -201,14 +201,14 @@ async def test_some_namespaces_cannot_be_deleted(name: str) -> None:
             await registry.delete(NAMESPACES, name)
 
 
-async def test_what_a_namespace_is_kept_by_is_not_its_users_to_change() -> None:
+async def test_namespace_finalizers_cannot_be_changed_by_clients() -> None:
     async with opened() as registry:
         made = await registry.create(NAMESPACES, {"metadata": {"name": "n"}})
         patch: Object = {"metadata": {"labels": None}, "spec": {"finalizers": []}}
         assert await registry.patch(NAMESPACES, "n", patch=patch) == made
 
 
-async def test_a_namespace_that_every_cluster_has_comes_back() -> None:
+async def test_built_in_namespaces_are_recreated() -> None:
     async with opened() as registry:
         await registry.delete(NAMESPACES, "kube-node-lease")
         await registry.clean_up()

@@ -1,4 +1,4 @@
-"""What becomes of an object that is made, changed and deleted."""
+"""Create, update and status of objects, and their refusals."""
 
 import pytest
 
@@ -31,7 +31,7 @@ ALWAYS = ["default", "kube-node-lease", "kube-public", "kube-system"]
 SERVICE: Object = {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}
 
 
-async def test_a_new_cluster_has_what_every_cluster_has() -> None:
+async def test_a_new_cluster_has_the_built_in_objects() -> None:
     async with opened() as registry:
         assert await names(as_port(registry), NAMESPACES) == ALWAYS
         classes = (await registry.list(PRIORITY_CLASSES)).items
@@ -41,7 +41,7 @@ async def test_a_new_cluster_has_what_every_cluster_has() -> None:
         }
 
 
-async def test_a_new_object_gets_what_the_server_gives() -> None:
+async def test_a_new_object_gets_server_set_metadata() -> None:
     async with opened() as registry:
         made = await registry.create(PODS, pod(uid="mine", creationTimestamp="2020-01-01T00:00:00Z"))
         metadata = made["metadata"]
@@ -109,7 +109,7 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
 
 
 @pytest.mark.parametrize("case", REFUSED_CREATIONS)
-async def test_what_cannot_be_is_not_made(case: str) -> None:
+async def test_invalid_objects_are_refused(case: str) -> None:
     resource, body, error, text = REFUSED_CREATIONS[case]
     async with opened() as registry:
         await registry.create(CONFIG_MAPS, config_map("there"))
@@ -128,7 +128,7 @@ async def test_names_are_generated() -> None:
         assert all(name.startswith("run-") and len(name) == 9 for name in found)
 
 
-async def test_a_dry_run_tells_what_would_be_and_leaves_nothing() -> None:
+async def test_a_dry_run_returns_the_result_and_stores_nothing() -> None:
     async with opened() as registry:
         version = registry.version
         made = await registry.create(PODS, pod(), dry_run=True)
@@ -144,7 +144,7 @@ async def test_a_dry_run_tells_what_would_be_and_leaves_nothing() -> None:
 # --- updates -----------------------------------------------------------------------------------------------
 
 
-async def test_an_update_replaces_all_but_what_is_not_its_to_change() -> None:
+async def test_an_update_replaces_all_but_server_set_fields() -> None:
     async with opened() as registry:
         made = await registry.create(CONFIG_MAPS, config_map(labels={"a": "b"}))
         with pytest.raises(ConflictError, match="UID in precondition: other"):
@@ -158,7 +158,7 @@ async def test_an_update_replaces_all_but_what_is_not_its_to_change() -> None:
             assert new["metadata"][field] == made["metadata"][field]
 
 
-async def test_an_update_that_changes_nothing_makes_no_version() -> None:
+async def test_an_unchanged_update_keeps_the_version() -> None:
     async with opened() as registry:
         made = await registry.create(PODS, pod())
         assert await registry.update(PODS, made) == made
@@ -194,7 +194,7 @@ REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED_CHANGES)
-async def test_what_may_not_change_does_not(case: str) -> None:
+async def test_forbidden_changes_are_refused(case: str) -> None:
     patch, error, text = REFUSED_CHANGES[case]
     async with opened() as registry:
         made = await registry.create(PODS, pod(spec={"activeDeadlineSeconds": 10}))
@@ -205,7 +205,7 @@ async def test_what_may_not_change_does_not(case: str) -> None:
 
 
 @pytest.mark.parametrize("namespace", [["default"], {"a": 1}, 5])
-async def test_an_update_of_what_is_nowhere_is_refused(namespace: object) -> None:
+async def test_an_update_without_a_name_is_refused(namespace: object) -> None:
     async with opened() as registry:
         await registry.create(PODS, pod())
         with pytest.raises(BadRequestError, match=r"metadata\.namespace"):
@@ -222,7 +222,7 @@ ALLOWED_CHANGES: dict[str, Object] = {
 
 
 @pytest.mark.parametrize("case", ALLOWED_CHANGES)
-async def test_some_of_a_pod_may_change_and_counts(case: str) -> None:
+async def test_mutable_fields_of_a_pod_increment_its_generation(case: str) -> None:
     async with opened() as registry:
         body = pod(spec={"activeDeadlineSeconds": 10, "schedulingGates": [{"name": "a"}]})
         container = body["spec"]["containers"][0] | {"imagePullPolicy": "Always"}
@@ -235,7 +235,7 @@ async def test_some_of_a_pod_may_change_and_counts(case: str) -> None:
         assert changed["metadata"]["generation"] == 2
 
 
-async def test_status_is_written_apart() -> None:
+async def test_status_subresource() -> None:
     async with opened() as registry:
         made = await registry.create(
             resource_of("Pool"), {"metadata": {"name": "p"}, "spec": {}, "status": {"nodes": 1}}
@@ -252,7 +252,7 @@ async def test_status_is_written_apart() -> None:
         assert replaced["status"] == {"nodes": 9}
 
 
-async def test_some_kinds_are_updated_only_by_version_and_some_are_made_by_it() -> None:
+async def test_conditional_updates_and_create_on_update() -> None:
     async with opened() as registry:
         lease: Object = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
         made = await registry.update(LEASES, lease)

@@ -1,4 +1,4 @@
-"""What holds whatever is written, in whatever order, whether or not the journal can keep up."""
+"""Properties of random writes: watches, restarts and failing journals."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ RESOURCES = (CONFIG_MAPS, PODS, NAMESPACES)
 
 
 class TestJournal:
-    """Keeps records in a mapping; it fails when it is told to."""
+    """Stores records in a dictionary; fails when the test says so."""
 
     __test__ = False
 
@@ -37,7 +37,7 @@ class TestJournal:
         return self.compacted, [self.records[version] for version in sorted(self.records)]
 
     def append_now(self, records: Sequence[Record]) -> bool:
-        """Every other time it is quick."""
+        """Commit inline every other time."""
         quick = next(self.quick)
         if quick:
             self._keep(records)
@@ -76,8 +76,8 @@ operations = st.one_of(
 Operation = tuple[str, str, Any]
 
 
-async def do(registry: Registry, operation: Operation) -> None:
-    """One write; what a cluster refuses is refused."""
+async def apply(registry: Registry, operation: Operation) -> None:
+    """Run one write; ignore refusals."""
     verb, name, value = operation
     try:
         match verb:
@@ -119,10 +119,10 @@ def identity(obj: Object) -> tuple[str, str]:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-async def replayed(
+async def replay(
     registry: Registry, resource: Resource[Object], selector: Selector, version: str, end: int
 ) -> dict[tuple[str, str], Object]:
-    """What a watcher has put together that begins with a list, and follows until a version."""
+    """Return the state that a client computes from a list and a watch up to a version."""
     page = await registry.list(resource, selector, at=version)
     found = {identity(obj): obj for obj in page.items}
     last = int(version)
@@ -145,14 +145,12 @@ async def replayed(
 
 @SETTINGS
 @given(st.lists(operations, max_size=25), st.sampled_from(["", "team=x", "team!=x"]), st.data())
-def test_a_list_is_what_a_watcher_has_seen_by_then(
-    done: list[Operation], labels: str, data: st.DataObject
-) -> None:
+def test_a_list_equals_the_replayed_watch(done: list[Operation], labels: str, data: st.DataObject) -> None:
     async def run() -> None:
         async with opened(TestJournal()) as registry:
             start = int(registry.version)
             for operation in done:
-                await do(registry, operation)
+                await apply(registry, operation)
             last = int(registry.version)
             begin = data.draw(st.integers(start, last))
             end = data.draw(st.integers(begin, last))
@@ -160,29 +158,29 @@ def test_a_list_is_what_a_watcher_has_seen_by_then(
                 selector = Selector(labels=labels)
                 page = await registry.list(resource, selector, at=str(end))
                 expected = {identity(obj): obj for obj in page.items}
-                assert await replayed(registry, resource, selector, str(begin), end) == expected
+                assert await replay(registry, resource, selector, str(begin), end) == expected
 
     asyncio.run(run())
 
 
 @SETTINGS
 @given(st.lists(operations, max_size=25), st.integers(1, 20))
-def test_a_registry_that_is_opened_again_is_as_it_was(done: list[Operation], changes: int) -> None:
+def test_a_reopened_registry_is_unchanged(done: list[Operation], changes: int) -> None:
     async def run() -> None:
         journal = TestJournal()
         async with opened(journal, changes) as registry:
             for operation in done:
-                await do(registry, operation)
-            before = await everything(registry)
+                await apply(registry, operation)
+            before = await full_state(registry)
         async with opened(journal, changes) as registry:
-            assert await everything(registry) == before
-            await do(registry, ("create", "a", "a"))
+            assert await full_state(registry) == before
+            await apply(registry, ("create", "a", "a"))
 
     asyncio.run(run())
 
 
-async def everything(registry: Registry) -> object:
-    """All that a client can find out: the state, and the history that leads to it."""
+async def full_state(registry: Registry) -> object:
+    """Return all that a client can read: the state and the history."""
     found: list[object] = [registry.version]
     for resource in RESOURCES:
         found.append(await registry.list(resource))
@@ -198,24 +196,24 @@ async def everything(registry: Registry) -> object:
 
 @SETTINGS
 @given(st.lists(operations, max_size=25), st.lists(st.booleans(), max_size=25))
-def test_nothing_is_left_of_what_could_not_be_kept(done: list[Operation], fails: list[bool]) -> None:
+def test_failed_commits_leave_no_trace(done: list[Operation], fails: list[bool]) -> None:
     async def run() -> None:
         journal = TestJournal([*[False] * 6, *fails])
         async with opened(journal) as registry:
-            await asyncio.gather(*(do(registry, operation) for operation in done))
-            kept = await everything(registry)
+            await asyncio.gather(*(apply(registry, operation) for operation in done))
+            kept = await full_state(registry)
             journal.fails = iter(())
             assert await registry.create(PODS, pod("later", namespace="kube-system"))
         async with opened(journal) as registry:
             await registry.delete(PODS, "later", "kube-system")
-            again = await everything(registry)
+            again = await full_state(registry)
             assert [page.items for page in pages(again)] == [page.items for page in pages(kept)]
 
     asyncio.run(run())
 
 
 def pages(found: Any) -> list[Any]:  # noqa: ANN401 - what `everything` found
-    """The newest list of each resource."""
+    """Return the current list of each resource."""
     versions = int(found[0]) + 1
     width = (len(found) - 1) // len(RESOURCES)
     assert versions
@@ -229,7 +227,7 @@ def test_many_writes_share_a_commit_and_keep_their_order(done: list[Operation]) 
         journal = TestJournal()
         async with opened(journal) as registry:
             built_in = len(journal.batches)
-            await asyncio.gather(*(do(registry, operation) for operation in done))
+            await asyncio.gather(*(apply(registry, operation) for operation in done))
             versions = [version for batch in journal.batches for version in batch]
             assert versions == sorted(versions) == list(range(1, len(versions) + 1))
             assert len(journal.batches) - built_in <= 4

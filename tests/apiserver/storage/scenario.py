@@ -1,7 +1,7 @@
-"""A story of many writes that is the same every time, to be broken off at any point.
+"""A deterministic scenario of many writes, for crash tests.
 
-The steps of a phase are made at once and share commits; a phase ends when all its steps are acknowledged. So
-the records that come of the story, and their order, are always the same.
+The steps of a phase run concurrently and share commits; a phase ends when all its steps are acknowledged. So
+the records of the scenario, and their order, are always the same.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from tests.apiserver.registry.objects import Clock, config_map, pod
 
 Step = Callable[[Registry], Awaitable[object]]
 State = dict[tuple[str, str, str], bytes]
-"""The texts of objects by resource, namespace and name."""
+"""JSON texts of objects by resource, namespace and name."""
 
 
 def phases(rounds: int) -> Iterator[list[Step]]:
-    """The story: owners and their parts come, change and go, and a namespace with all that is in it."""
+    """The scenario: create, change and delete owners with dependents, and a namespace with its contents."""
     for i in range(rounds):
         space = f"n{i}"
         owners = [f"owner{i}-{k}" for k in range(3)]
@@ -60,7 +60,7 @@ async def _make_owned(registry: Registry, name: str, owner: str) -> None:
 
 
 async def play(journal: Journal, rounds: int, acknowledged: Callable[[int], None]) -> None:
-    """Live the story; after each phase say which version is safe."""
+    """Run the scenario; after each phase report the acknowledged version."""
     registry = Registry(
         journal, clock=Clock(), rng=random.Random(7), retention=Retention(changes=30), cleanup_interval=1e6
     )
@@ -70,8 +70,8 @@ async def play(journal: Journal, rounds: int, acknowledged: Callable[[int], None
             acknowledged(int(registry.version))
 
 
-class _Witness(MemoryJournal):
-    """Remembers all that was ever appended."""
+class _RecordingJournal(MemoryJournal):
+    """Records everything that is appended."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -81,14 +81,14 @@ class _Witness(MemoryJournal):
 
 
 def history(rounds: int) -> list[Record]:
-    """All records of the story; that of version 1 is the first."""
-    witness = _Witness()
+    """Return all records of the scenario, starting with version 1."""
+    witness = _RecordingJournal()
     asyncio.run(play(witness, rounds, lambda _: None))
     return witness.records
 
 
 def state_at(records: Sequence[Record], version: int) -> State:
-    """What is there after a version."""
+    """Return the state at a version."""
     state: State = {}
     for record in records[:version]:
         if record.deleted:
@@ -99,7 +99,7 @@ def state_at(records: Sequence[Record], version: int) -> State:
 
 
 async def state_of(registry: Registry) -> State:
-    """What a registry has."""
+    """Return the state of a registry."""
     found: State = {}
     for resource in resources():
         for body in (await registry.list(resource.read_as(bytes))).items:
@@ -108,8 +108,8 @@ async def state_of(registry: Registry) -> State:
     return found
 
 
-def is_whole(state: State) -> bool:
-    """Whether nothing is without its owner or its namespace: what goes together went together."""
+def is_consistent(state: State) -> bool:
+    """Whether every object has its owner and its namespace: transactions are atomic."""
     uids = {decode(body)["metadata"]["uid"] for body in state.values()}
     for (_, namespace, _), body in state.items():
         owners = decode(body)["metadata"].get("ownerReferences", ())

@@ -1,4 +1,4 @@
-"""Whatever moment the process dies at: what was acknowledged is there, and nothing is there by half."""
+"""Crashes at any moment: acknowledged writes survive, and transactions are atomic."""
 
 import asyncio
 import random
@@ -14,17 +14,24 @@ from shoal.apiserver.registry.records import Record
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.sqlite import FILE, SqliteJournal
 from shoal.cluster.errors import StorageError
-from tests.apiserver.storage.crashing import NEVER
-from tests.apiserver.storage.scenario import State, history, is_whole, state_at, state_of
+from tests.apiserver.storage.crashing_process import NEVER
+from tests.apiserver.storage.scenario import State, history, is_consistent, state_at, state_of
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 5
 MORE_ROUNDS = 12
 
 
-def lived(directory: Path, rounds: int, points: Sequence[int] = (), disk: str = "slow") -> str:
-    """Live the story in children."""
-    command = [sys.executable, "-m", "tests.apiserver.storage.crashing", str(directory), disk, str(rounds)]
+def run_in_children(directory: Path, rounds: int, points: Sequence[int] = (), disk: str = "slow") -> str:
+    """Run the scenario in child processes."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.apiserver.storage.crashing_process",
+        str(directory),
+        disk,
+        str(rounds),
+    ]
     done = subprocess.run(  # noqa: S603 - our own program
         [*command, *map(str, points)], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -33,7 +40,7 @@ def lived(directory: Path, rounds: int, points: Sequence[int] = (), disk: str = 
 
 
 def opened(home: Path) -> tuple[int, State]:
-    """What is there afterwards: the version and the state, before anything new is written."""
+    """Return version and state of a home before new writes."""
 
     async def look() -> tuple[int, State]:
         registry = Registry(SqliteJournal(home))
@@ -50,43 +57,43 @@ def check(directory: Path, records: Sequence[Record]) -> None:
     acknowledged = (directory / "acknowledged").read_text().split()
     assert state == state_at(records, version)
     assert version >= int(["0", *acknowledged][-1])
-    assert is_whole(state)
+    assert is_consistent(state)
 
 
-def crash_everywhere(directory: Path, rounds: int, most: int, disk: str) -> None:
+def crash_at_every_point(directory: Path, rounds: int, most: int, disk: str) -> None:
     records = history(rounds)
-    count = int(lived(directory, rounds, disk=disk))
+    count = int(run_in_children(directory, rounds, disk=disk))
     points = sorted(random.Random(count).sample(range(count), min(most, count)))
-    lived(directory, rounds, points, disk)
+    run_in_children(directory, rounds, points, disk)
     for point in points:
         check(directory / str(point), records)
 
 
 @pytest.mark.parametrize("disk", ["quick", "slow"])
-def test_nothing_is_lost_or_halved_by_a_crash(tmp_path: Path, disk: str) -> None:
-    crash_everywhere(tmp_path, ROUNDS, 50, disk)
+def test_crashes_lose_no_acknowledged_write(tmp_path: Path, disk: str) -> None:
+    crash_at_every_point(tmp_path, ROUNDS, 50, disk)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("disk", ["quick", "slow"])
-def test_nothing_is_lost_or_halved_by_a_crash_anywhere(tmp_path: Path, disk: str) -> None:
-    crash_everywhere(tmp_path, MORE_ROUNDS, NEVER, disk)
+def test_crashes_anywhere_lose_no_acknowledged_write(tmp_path: Path, disk: str) -> None:
+    crash_at_every_point(tmp_path, MORE_ROUNDS, NEVER, disk)
 
 
 # --- files that are cut short ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Record]]:
-    """A story whose end is not yet in the database itself, only in the log: the process died at its end."""
+def unfinished_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Record]]:
+    """A home whose last writes are only in the write-ahead log: the process was killed at the end."""
     directory = tmp_path_factory.mktemp("told")
-    count = int(lived(directory, ROUNDS))
-    lived(directory, ROUNDS, [count - 1])
+    count = int(run_in_children(directory, ROUNDS))
+    run_in_children(directory, ROUNDS, [count - 1])
     return directory / str(count - 1) / "home", history(ROUNDS)
 
 
-def copied(home: Path, to: Path, *, cut: str, at: int) -> Path:
-    """A copy of a home with one of its files cut short."""
+def truncated_copy(home: Path, to: Path, *, cut: str, at: int) -> Path:
+    """Copy a home and truncate one of its files."""
     shutil.copytree(home, to)
     (to / f"{FILE}-shm").unlink(missing_ok=True)
     with (to / cut).open("r+b") as file:
@@ -94,29 +101,29 @@ def copied(home: Path, to: Path, *, cut: str, at: int) -> Path:
     return to
 
 
-def test_a_log_that_is_cut_short_tells_the_story_up_to_there(
-    told: tuple[Path, list[Record]], tmp_path: Path
+def test_a_truncated_log_is_read_up_to_the_cut(
+    unfinished_home: tuple[Path, list[Record]], tmp_path: Path
 ) -> None:
-    home, records = told
+    home, records = unfinished_home
     size = (home / f"{FILE}-wal").stat().st_size
     versions = set()
     for at in sorted(random.Random(1).sample(range(size), 60)):
-        version, state = opened(copied(home, tmp_path / str(at), cut=f"{FILE}-wal", at=at))
+        version, state = opened(truncated_copy(home, tmp_path / str(at), cut=f"{FILE}-wal", at=at))
         assert state == state_at(records, version)
-        assert is_whole(state)
+        assert is_consistent(state)
         versions.add(version)
     assert len(versions) > 20
 
 
-def test_a_database_that_is_cut_short_is_refused_or_whole(
-    told: tuple[Path, list[Record]], tmp_path: Path
+def test_a_truncated_database_is_refused_or_complete(
+    unfinished_home: tuple[Path, list[Record]], tmp_path: Path
 ) -> None:
-    home, records = told
-    opened(shutil.copytree(home, tmp_path / "closed"))  # closing puts all of the log into the database
+    home, records = unfinished_home
+    opened(shutil.copytree(home, tmp_path / "closed"))  # closing checkpoints the log into the database
     size = (tmp_path / "closed" / FILE).stat().st_size
     refused = 0
     for at in sorted(random.Random(1).sample(range(1, size), 60)):
-        damaged = copied(tmp_path / "closed", tmp_path / str(at), cut=FILE, at=at)
+        damaged = truncated_copy(tmp_path / "closed", tmp_path / str(at), cut=FILE, at=at)
         before = (damaged / FILE).read_bytes()
         found = opened_or_refused(damaged)
         if isinstance(found, str):

@@ -1,4 +1,4 @@
-"""Credentials: made once, used again, renewed in time, and nobody else's to read."""
+"""Credentials: creation, reuse, renewal and file modes."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def test_only_the_owner_can_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_a_secret_that_others_could_read_is_closed(tmp_path: Path, name: str) -> None:
+def test_readable_secrets_are_made_private(tmp_path: Path, name: str) -> None:
     Credentials(tmp_path)
     (tmp_path / name).chmod(0o644)
     tmp_path.chmod(0o755)
@@ -47,29 +47,29 @@ def test_a_secret_that_others_could_read_is_closed(tmp_path: Path, name: str) ->
     assert (mode(tmp_path / name), mode(tmp_path)) == (0o600, 0o700)
 
 
-def test_everything_is_used_again(tmp_path: Path) -> None:
+def test_files_are_reused(tmp_path: Path) -> None:
     Credentials(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     Credentials(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_certificate_is_for_loopback_and_for_what_is_named(tmp_path: Path) -> None:
+def test_the_certificate_covers_loopback_and_the_hosts(tmp_path: Path) -> None:
     made = Credentials(tmp_path, hosts=["10.1.2.3", "example.org"])
     assert names(made.certificate) == {"localhost", "127.0.0.1", "::1", "10.1.2.3", "example.org"}
 
 
-def test_the_certificate_says_names_as_the_network_does(tmp_path: Path) -> None:
+def test_names_are_idna_encoded(tmp_path: Path) -> None:
     assert "xn--bcher-kva.example" in names(Credentials(tmp_path, hosts=["b\xfccher.example"]).certificate)
 
 
 @pytest.mark.parametrize("host", ["n" * 64, "a..b"])
-def test_a_host_that_cannot_be_is_said_in_one_line(tmp_path: Path, host: str) -> None:
+def test_an_invalid_host_is_one_error_message(tmp_path: Path, host: str) -> None:
     with pytest.raises(CredentialsError, match="cannot create a certificate"):
         Credentials(tmp_path, hosts=[host])
 
 
-def test_another_address_makes_another_certificate_under_the_same_authority(tmp_path: Path) -> None:
+def test_another_host_gets_a_new_certificate_of_the_same_ca(tmp_path: Path) -> None:
     first = Credentials(tmp_path)
     authority, token = first.authority.read_bytes(), first.token
     second = Credentials(tmp_path, hosts=["10.1.2.3"])
@@ -86,7 +86,7 @@ def test_a_certificate_is_renewed_before_it_expires(tmp_path: Path) -> None:
     assert made.authority.read_bytes() == authority
 
 
-def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) -> None:
+def test_certificates_from_the_future_are_replaced(tmp_path: Path) -> None:
     made = Credentials(tmp_path)
     earlier = datetime.now(UTC) - timedelta(days=400)
     assert made.renew(earlier)
@@ -94,7 +94,7 @@ def test_certificates_of_a_clock_that_was_ahead_are_made_anew(tmp_path: Path) ->
         assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < earlier
 
 
-def test_the_port_is_found_again_also_when_kubectl_has_written_the_kubeconfig(tmp_path: Path) -> None:
+def test_the_last_port_is_found_in_a_kubeconfig_edited_by_kubectl(tmp_path: Path) -> None:
     made = Credentials(tmp_path)
     assert made.last_port() == 0
     config = json.loads(made.write_kubeconfig("https://127.0.0.1:6443").read_text())
@@ -104,13 +104,13 @@ def test_the_port_is_found_again_also_when_kubectl_has_written_the_kubeconfig(tm
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "clusters: 1", "clusters: [{name: shoal, cluster: {}}]"])
-def test_a_kubeconfig_that_says_nothing_names_no_port(tmp_path: Path, text: str) -> None:
+def test_an_invalid_kubeconfig_has_no_port(tmp_path: Path, text: str) -> None:
     made = Credentials(tmp_path)
     made.kubeconfig.write_text(text)
     assert made.last_port() == 0
 
 
-def test_an_authority_is_renewed_with_all_that_it_certified(tmp_path: Path) -> None:
+def test_a_renewed_ca_replaces_the_server_certificate(tmp_path: Path) -> None:
     made = Credentials(tmp_path)
     end = expiry(made.authority)
     assert made.renew(end - timedelta(days=1))
@@ -119,7 +119,7 @@ def test_an_authority_is_renewed_with_all_that_it_certified(tmp_path: Path) -> N
     context.load_cert_chain(made.certificate, made.key)
 
 
-def test_a_new_authority_goes_into_the_kubeconfig_that_is_there(tmp_path: Path) -> None:
+def test_a_renewed_ca_updates_the_kubeconfig(tmp_path: Path) -> None:
     made = Credentials(tmp_path)
     made.write_kubeconfig("https://127.0.0.1:6443")
     made.renew(expiry(made.authority) - timedelta(days=1))
@@ -128,7 +128,7 @@ def test_a_new_authority_goes_into_the_kubeconfig_that_is_there(tmp_path: Path) 
     assert cluster["server"] == "https://127.0.0.1:6443"
 
 
-def test_a_lost_key_is_made_anew(tmp_path: Path) -> None:
+def test_a_missing_key_is_replaced(tmp_path: Path) -> None:
     (Credentials(tmp_path).key).unlink()
     made = Credentials(tmp_path)
     ssl.create_default_context().load_cert_chain(made.certificate, made.key)
@@ -144,14 +144,18 @@ def test_the_kubeconfig_has_all_that_a_client_needs(tmp_path: Path) -> None:
 
 BROKEN = {
     "a certificate that is none": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a valid certificate"),
-    "a key that is none": ("server.key", b"nonsense", "server.crt and server.key are not a valid certificate"),
+    "a key that is none": (
+        "server.key",
+        b"nonsense",
+        "server.crt and server.key are not a valid certificate",
+    ),
     "an empty token": ("token", b"", "token is empty"),
     "a token that is no text": ("token", b"\xff", "is not text"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_named_and_left_alone(tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_is_reported_and_kept(tmp_path: Path, name: str) -> None:
     Credentials(tmp_path)
     file, content, message = BROKEN[name]
     (tmp_path / file).write_bytes(content)
@@ -160,13 +164,13 @@ def test_a_broken_file_is_named_and_left_alone(tmp_path: Path, name: str) -> Non
     assert (tmp_path / file).read_bytes() == content
 
 
-def test_a_place_that_is_a_file_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CredentialsError, match=r"cannot read or write credentials in .*file"):
         Credentials(tmp_path / "file")
 
 
-def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Credentials(tmp_path)
     made.write_kubeconfig("https://127.0.0.1:1")
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -181,6 +185,6 @@ def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path, monkeypatch: pyt
     assert "https://127.0.0.1:1" in made.kubeconfig.read_text()
 
 
-def test_the_clock_of_now_makes_certificates_valid_now(tmp_path: Path) -> None:
+def test_new_certificates_are_valid_now(tmp_path: Path) -> None:
     found = x509.load_pem_x509_certificate(Credentials(tmp_path).certificate.read_bytes())
     assert found.not_valid_before_utc < datetime.now(UTC) < found.not_valid_after_utc

@@ -1,4 +1,4 @@
-"""A home in a directory: what was acknowledged is there when it is opened again."""
+"""A home in a directory: durability, file modes and locking."""
 
 import stat
 from pathlib import Path
@@ -11,7 +11,7 @@ from shoal.embedded.store import open_home
 from tests.apiserver.registry.objects import pod
 
 
-async def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+async def test_objects_survive_a_restart(tmp_path: Path) -> None:
     async with open_home(tmp_path / "home") as registry:
         made = await registry.create(PODS, pod())
         await registry.create(PODS, pod("b"))
@@ -24,7 +24,7 @@ async def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path)
             assert [event.type async for event in events] == ["ADDED", "DELETED"]
 
 
-async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+async def test_files_are_private(tmp_path: Path) -> None:
     async with open_home(tmp_path / "home"):
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "home").iterdir()}
         assert set(modes.values()) == {0o600}
@@ -32,7 +32,7 @@ async def test_nobody_else_can_read_it(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
 
-async def test_a_state_has_one_owner_at_a_time(tmp_path: Path) -> None:
+async def test_a_directory_is_locked_by_one_process(tmp_path: Path) -> None:
     async with open_home(tmp_path):
         with pytest.raises(StorageError, match="is in use by another process"):
             async with open_home(tmp_path):

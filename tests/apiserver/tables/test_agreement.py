@@ -1,4 +1,4 @@
-"""Every printer shows an object as the printers of Kubernetes do: the same object, the same cells."""
+"""Every printer returns the same cells as Kubernetes for the same object."""
 
 import json
 import re
@@ -42,8 +42,8 @@ class Case(NamedTuple):
 
 def container(name: str, state: dict[str, Any], *, restarts: int = 0, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     last = {"terminated": {"exitCode": 1, "finishedAt": THEN}} if restarts else {}
-    made = {"name": name, "image": "i", "imageID": "x", "ready": False, "restartCount": restarts}
-    return {**made, "state": state, "lastState": last, **more}
+    create_object = {"name": name, "image": "i", "imageID": "x", "ready": False, "restartCount": restarts}
+    return {**create_object, "state": state, "lastState": last, **more}
 
 
 def condition(kind: str, status: str = "True", **more: str) -> dict[str, Any]:
@@ -264,9 +264,9 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_cells_are_those_of_kubernetes(k8s: ControlPlane, namespace: str, name: str) -> None:
     case, client = CASES[name], k8s.client()
-    path = made(client, case, namespace)
+    path = create_object(client, case, namespace)
     try:
-        theirs, ours = shown(client, path), ourselves(client, path)
+        theirs, ours = kubernetes_table(client, path), our_cells(client, path)
         assert [column(each) for each in ours["columnDefinitions"]] == [
             column(each) for each in theirs["columnDefinitions"]
         ]
@@ -276,8 +276,8 @@ def test_the_cells_are_those_of_kubernetes(k8s: ControlPlane, namespace: str, na
         client.call("DELETE", path)
 
 
-def made(client: Client, case: Case, namespace: str) -> str:
-    """Make the object, with its status; its path."""
+def create_object(client: Client, case: Case, namespace: str) -> str:
+    """Create the object with its status; returns its path."""
     place, body = case.path.format(namespace), json.loads(json.dumps(case.body))
     body.setdefault("metadata", {})["generateName"] = "a-"
     if "involvedObject" in body:
@@ -293,7 +293,7 @@ def made(client: Client, case: Case, namespace: str) -> str:
     return path
 
 
-def shown(client: Client, path: str) -> dict[str, Any]:
+def kubernetes_table(client: Client, path: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {client.token}", "Accept": TABLE}
     request = urllib.request.Request(client.url + path, headers=headers)  # noqa: S310 - https
     with client._open(request) as answer:
@@ -301,7 +301,7 @@ def shown(client: Client, path: str) -> dict[str, Any]:
         return found
 
 
-def ourselves(client: Client, path: str) -> dict[str, Any]:
+def our_cells(client: Client, path: str) -> dict[str, Any]:
     target = parse_path(path)
     assert target is not None
     text = msgspec.json.encode(client.get(path))
@@ -313,7 +313,7 @@ def column(definition: dict[str, Any]) -> Column:
 
 
 def cells(found: dict[str, Any]) -> list[Any]:
-    """The cells of the only row; ages change while one looks."""
+    """Return the cells of the only row, without ages, which change."""
     return [
         re.sub(r"\b(\d+[smhdy]){1,2}\b", "AGE", cell) if isinstance(cell, str) else cell
         for cell in found["rows"][0]["cells"]

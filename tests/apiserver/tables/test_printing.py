@@ -1,4 +1,4 @@
-"""Lengths of time, as a person likes to read them."""
+"""Durations and ages, as kubectl prints them."""
 
 import pytest
 
@@ -30,14 +30,14 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_a_length_of_time_is_said_shortly(seconds: int) -> None:
+def test_durations_are_short(seconds: int) -> None:
     assert format_duration(seconds) == LENGTHS[seconds]
 
 
 @pytest.mark.parametrize("time", [None, "", "yesterday", 5])
-def test_what_is_no_time_is_unknown(time: object) -> None:
+def test_invalid_times_are_unknown(time: object) -> None:
     assert format_age(time, 0.0) == "<unknown>"
 
 
-def test_a_time_is_told_from_now() -> None:
+def test_ages_are_relative_to_now() -> None:
     assert format_age("1970-01-01T00:01:00Z", 90.0) == "30s"

@@ -1,4 +1,4 @@
-"""What is refused, and how: methods, paths, bodies, headers and queries beside the code and the reason."""
+"""Refused requests (methods, paths, bodies, headers, queries) with the expected code and reason."""
 
 import json
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shoal.apiserver.http.bodies import MAX_BODY_BYTES
-from tests.apiserver.http.running import Embedded
+from tests.apiserver.http.api_server import Embedded
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -223,7 +223,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_refused_with_a_status(api: Embedded, space: str, name: str) -> None:
+def test_request_is_refused_with_a_status(api: Embedded, space: str, name: str) -> None:
     case = CASES[name]
     api.client().create(MAPS.format(space), named("there"))
     body = case.body if isinstance(case.body, bytes | None) else json.dumps(case.body).encode()

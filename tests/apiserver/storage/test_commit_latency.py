@@ -1,4 +1,4 @@
-"""Where a commit is waited for: on the spot while the disk is quick, elsewhere when it may not be."""
+"""Commits run inline or in a thread, by the recent commit latency."""
 
 import asyncio
 import sqlite3
@@ -14,14 +14,14 @@ from shoal.apiserver.sqlite import FILE, INLINE_LATENCY, LATENCY_MAX_AGE, Commit
 from shoal.cluster.resources import CONFIG_MAPS
 from tests.apiserver.registry.objects import config_map
 
-Tell = Callable[[], None]
+Callback = Callable[[], None]
 
 ENOUGH = 64
-"""More commits than any disk needs to show what it is like."""
+"""More commits than the running mean needs to settle."""
 
 
 class Clock:
-    """Every commit takes so long by it; it knows the threads that they were in."""
+    """A clock by which every commit takes `step` seconds; records the thread of each commit."""
 
     def __init__(self, step: float) -> None:
         self.now = 0.0
@@ -37,7 +37,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    "took, idle, quick",
+    "took, idle, low",
     [
         pytest.param([], 0.0, False, id="nothing is known of a new disk"),
         pytest.param([INLINE_LATENCY / 4] * ENOUGH, 0.0, True, id="a quick disk is quick"),
@@ -54,16 +54,16 @@ class Clock:
         ),
     ],
 )
-def test_a_disk_is_known_by_its_last_commits(took: list[float], idle: float, *, quick: bool) -> None:
+def test_latency_is_a_mean_of_recent_commits(took: list[float], idle: float, *, low: bool) -> None:
     clock = Clock(0.0)
     latency = CommitLatency(clock)
     for clock.step in took:
         latency.measure(clock.tick)
     clock.now += idle
-    assert latency.is_low is quick
+    assert latency.is_low is low
 
 
-def test_a_commit_that_fails_is_told_of_and_counts() -> None:
+def test_a_failed_commit_is_raised_and_measured() -> None:
     clock = Clock(INLINE_LATENCY / 4)
     latency = CommitLatency(clock)
     for _ in range(ENOUGH):
@@ -79,14 +79,16 @@ def test_a_commit_that_fails_is_told_of_and_counts() -> None:
 
 
 class TracedJournal(SqliteJournal):
-    """Tells of a statement when it is about to be done, in the thread that does it."""
+    """Calls back before a statement is executed, in the thread that executes it."""
 
-    def __init__(self, directory: Path, clock: Callable[[], float], statement: str, tell: Tell) -> None:
+    def __init__(
+        self, directory: Path, clock: Callable[[], float], statement: str, callback: Callback
+    ) -> None:
         super().__init__(directory, CommitLatency(clock))
-        self._connection.set_trace_callback(lambda text: tell() if text == statement else None)
+        self._connection.set_trace_callback(lambda text: callback() if text == statement else None)
 
 
-async def test_a_quick_disk_is_waited_for_on_the_spot_and_a_slow_one_elsewhere(tmp_path: Path) -> None:
+async def test_fast_commits_run_inline_and_slow_ones_in_a_thread(tmp_path: Path) -> None:
     clock = Clock(INLINE_LATENCY / 4)
     async with Registry(TracedJournal(tmp_path, clock, "COMMIT", clock.tick)) as registry:
         for i in range(ENOUGH):
@@ -99,12 +101,12 @@ async def test_a_quick_disk_is_waited_for_on_the_spot_and_a_slow_one_elsewhere(t
         assert ours == [True, False, False]
 
 
-async def test_while_the_disk_hangs_all_else_goes_on(tmp_path: Path) -> None:
+async def test_a_hanging_disk_does_not_block_reads(tmp_path: Path) -> None:
     begun = threading.Event()
     async with Registry(TracedJournal(tmp_path, lambda: 0.0, "BEGIN IMMEDIATE", begun.set)) as registry:
         kept = await registry.create(CONFIG_MAPS, config_map("kept"))
         with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")  # whoever writes waits for this to end
+            other.execute("BEGIN IMMEDIATE")  # writers wait for this transaction
             begun.clear()
             writing = asyncio.ensure_future(registry.create(CONFIG_MAPS, config_map("late")))
             await asyncio.to_thread(begun.wait, 60)

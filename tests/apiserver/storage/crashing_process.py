@@ -1,8 +1,8 @@
-"""A program that lives a story in many directories, and dies in each at another point.
+"""A program that runs the scenario in many directories, and kills itself in each at another point.
 
-`python -m tests.apiserver.storage.crashing DIRECTORY quick|slow ROUNDS POINT...`: each point is tried by a
-fork that has everything imported already. A point is a moment at a commit: before the transaction begins,
-before it is committed, or after it, before anybody is told. What was acknowledged is in `acknowledged`.
+`python -m tests.apiserver.storage.crashing_process DIRECTORY quick|slow ROUNDS POINT...`: a fork, with all
+modules imported, for each point. A point is a moment of a commit: before the transaction, before its commit,
+or after it and before the acknowledgement. Acknowledged versions are in the file `acknowledged`.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from tests.apiserver.storage.scenario import play
 NEVER = 10**9
 
 
-class Steady(CommitLatency):
-    """A disk that is always quick, or never: which commits there are must not depend on how busy it is."""
+class FixedLatency(CommitLatency):
+    """Constant latency: the sequence of commits must not depend on the load of the machine."""
 
     def __init__(self, *, quick: bool) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class CrashingJournal(SqliteJournal):
     """Calls a hook around every commit."""
 
     def __init__(self, directory: Path, hook: Callable[[], None], *, quick: bool) -> None:
-        super().__init__(directory, Steady(quick=quick))
+        super().__init__(directory, FixedLatency(quick=quick))
         self._hook = hook
         self._connection.set_trace_callback(self._traced)
 
@@ -49,7 +49,7 @@ class CrashingJournal(SqliteJournal):
 
 
 class Countdown:
-    """Counts the points that are passed, and kills the process at one of them."""
+    """Counts points, and kills the process at one of them."""
 
     def __init__(self, point: int) -> None:
         self.passed = 0
@@ -61,8 +61,8 @@ class Countdown:
         self.passed += 1
 
 
-def live(directory: Path, rounds: int, point: int, *, quick: bool) -> int:
-    """Live the story until the point; how many points there were, if it comes to its end."""
+def run_scenario(directory: Path, rounds: int, point: int, *, quick: bool) -> int:
+    """Run the scenario up to a point; returns the number of points if it completes."""
     countdown = Countdown(point)
     directory.mkdir(parents=True)
     with (directory / "acknowledged").open("w", buffering=1) as file:
@@ -72,14 +72,14 @@ def live(directory: Path, rounds: int, point: int, *, quick: bool) -> int:
 
 
 def main(directory: Path, disk: str, rounds: int, points: Sequence[int]) -> None:
-    """Try each point in a fork; with no points, only count them."""
+    """Run a fork for each point; without points, only count them."""
     quick = disk == "quick"
     if not points:
-        sys.stdout.write(f"{live(directory / 'whole', rounds, NEVER, quick=quick)}\n")
+        sys.stdout.write(f"{run_scenario(directory / 'whole', rounds, NEVER, quick=quick)}\n")
     for point in points:
         child = os.fork()
         if child == 0:
-            live(directory / str(point), rounds, point, quick=quick)
+            run_scenario(directory / str(point), rounds, point, quick=quick)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):

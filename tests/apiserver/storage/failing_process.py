@@ -1,7 +1,7 @@
-"""A program that gets into trouble: `python -m tests.apiserver.storage.troubled TROUBLE DIRECTORY`.
+"""A program with storage failures: `python -m tests.apiserver.storage.failing_process TROUBLE DIRECTORY`.
 
-`limit` lives where no file may grow, and tells what came of it; `nobody` opens a home as a user without
-rights. What happened is printed as JSON.
+`limit` writes until a file size limit is reached; `nobody` opens a home as a user without permissions. The
+outcome is printed as JSON.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _PIECE = "x" * 20_000
 
 
 async def fill(registry: Registry, relieve: Callable[[], object]) -> Object:
-    """Write until nothing more can be kept; then make room, and write on."""
+    """Write until the storage is full; then free space, and write again."""
     safe: list[str] = []
     refused: list[str] = []
 
@@ -55,7 +55,7 @@ async def _with_a_limit(directory: Path) -> Object:
         return await fill(registry, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard)))
 
 
-async def _as_nobody(directory: Path) -> Object:
+async def _without_privileges(directory: Path) -> Object:
     if os.geteuid() == 0:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
@@ -67,5 +67,5 @@ async def _as_nobody(directory: Path) -> Object:
 
 
 if __name__ == "__main__":
-    _TROUBLES = {"limit": _with_a_limit, "nobody": _as_nobody}
+    _TROUBLES = {"limit": _with_a_limit, "nobody": _without_privileges}
     sys.stdout.write(json.dumps(asyncio.run(_TROUBLES[sys.argv[1]](Path(sys.argv[2])))))

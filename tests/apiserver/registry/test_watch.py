@@ -1,4 +1,4 @@
-"""Watches and lists: what is seen, from where, and for how long."""
+"""Watches, lists, pages and the retention of history."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def all_of(
     selector: Selector = EVERYTHING,
     resource: Resource[Object] = CONFIG_MAPS,
 ) -> list[Seen]:
-    """What a watch sees that ends when there is nothing more."""
+    """Return the events of a watch that ends when there are no more."""
     async with registry.watch(resource, selector, version=version, timeout=0) as events:
         return [seen(event) async for event in events if event.type != "BOOKMARK"]
 
@@ -33,7 +33,7 @@ async def label(registry: Registry, name: str, team: str | None) -> None:
     await registry.patch(CONFIG_MAPS, name, patch={"metadata": {"labels": {"team": team}}})
 
 
-async def test_a_watch_begins_with_what_is_there_unless_it_says_from_where() -> None:
+async def test_a_watch_without_a_version_starts_with_existing_objects() -> None:
     async with opened() as registry:
         for name in "ba":
             await registry.create(CONFIG_MAPS, config_map(name))
@@ -45,7 +45,7 @@ async def test_a_watch_begins_with_what_is_there_unless_it_says_from_where() -> 
         assert await all_of(registry, version) == [("DELETED", "b"), ("ADDED", "c")]
 
 
-async def test_a_watcher_sees_what_enters_and_leaves_its_selection() -> None:
+async def test_entering_and_leaving_the_selection() -> None:
     async with opened() as registry:
         start = registry.version
         await registry.create(CONFIG_MAPS, config_map("a"))
@@ -79,7 +79,7 @@ WHERE: dict[str, tuple[Selector, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", WHERE)
-async def test_lists_and_watches_select_alike(case: str) -> None:
+async def test_lists_and_watches_use_the_same_selectors(case: str) -> None:
     selector, expected = WHERE[case]
     async with opened() as registry:
         start = registry.version
@@ -96,7 +96,7 @@ async def test_lists_and_watches_select_alike(case: str) -> None:
         assert [name for _, name in await all_of(registry, "", selector)] == expected
 
 
-async def test_a_watcher_follows_while_others_write() -> None:
+async def test_a_watch_follows_concurrent_writes() -> None:
     async with opened() as registry, registry.watch(CONFIG_MAPS, version=registry.version) as events:
         found = []
         for name in "abc":
@@ -107,7 +107,7 @@ async def test_a_watcher_follows_while_others_write() -> None:
         assert found == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-async def test_an_idle_watcher_is_told_how_far_it_has_come() -> None:
+async def test_an_idle_watch_gets_bookmarks() -> None:
     registry = Registry(bookmark_interval=0.001)
     async with registry, registry.watch(PODS, version=registry.version) as events:
         first = await anext(events)
@@ -119,7 +119,7 @@ async def test_an_idle_watcher_is_told_how_far_it_has_come() -> None:
                 break
 
 
-async def test_a_watch_that_ends_says_how_far_it_came() -> None:
+async def test_a_watch_ends_with_a_bookmark() -> None:
     async with opened() as registry:
         start = registry.version
         await registry.create(CONFIG_MAPS, config_map())
@@ -140,7 +140,7 @@ async def test_watches_end_with_the_registry() -> None:
         await registry.get(PODS, "a")
 
 
-async def test_a_watcher_that_knows_more_than_there_is_must_list_again() -> None:
+async def test_a_watch_from_a_future_version_gets_gone() -> None:
     async with opened() as registry:
         with pytest.raises(GoneError, match="unknown resource version"):
             await all_of(registry, str(int(registry.version) + 1))
@@ -148,7 +148,7 @@ async def test_a_watcher_that_knows_more_than_there_is_must_list_again() -> None
             await registry.list(CONFIG_MAPS, at="9999")
 
 
-async def test_a_version_that_is_none_is_refused() -> None:
+async def test_an_invalid_version_is_refused() -> None:
     async with opened() as registry:
         for version in ("abc", "-1", "9" * 5000):
             with pytest.raises(BadRequestError):
@@ -162,7 +162,7 @@ async def test_a_version_that_is_none_is_refused() -> None:
 # --- history -----------------------------------------------------------------------------------------------
 
 
-async def test_history_is_forgotten_when_there_is_too_much_of_it() -> None:
+async def test_history_is_truncated_by_number() -> None:
     async with opened(retention=Retention(changes=10)) as registry:
         await registry.create(CONFIG_MAPS, config_map("first"))
         old = registry.version
@@ -179,7 +179,7 @@ async def test_history_is_forgotten_when_there_is_too_much_of_it() -> None:
         assert page.next == ""
 
 
-async def test_history_is_forgotten_when_it_takes_too_much_room() -> None:
+async def test_history_is_truncated_by_size() -> None:
     async with opened(retention=Retention(size=100_000)) as registry:
         await registry.create(CONFIG_MAPS, config_map("first"))
         old = registry.version
@@ -191,7 +191,7 @@ async def test_history_is_forgotten_when_it_takes_too_much_room() -> None:
         assert kept == [("ADDED", "c5"), ("ADDED", "c6"), ("ADDED", "c7")]
 
 
-async def test_history_is_forgotten_when_it_is_old() -> None:
+async def test_history_is_truncated_by_age() -> None:
     clock = Clock()
     async with opened(clock=clock, retention=Retention(seconds=60)) as registry:
         await registry.create(CONFIG_MAPS, config_map())
@@ -205,7 +205,7 @@ async def test_history_is_forgotten_when_it_is_old() -> None:
             await all_of(registry, str(int(old) - 1))
 
 
-async def test_events_are_forgotten_after_an_hour() -> None:
+async def test_events_are_deleted_after_an_hour() -> None:
     clock = Clock()
     async with opened(clock=clock) as registry:
         for name, age in (("old", 0), ("new", 3000)):
@@ -239,7 +239,7 @@ async def test_pages_show_one_state() -> None:
         assert third.next == ""
 
 
-async def test_pages_of_a_selection_do_not_say_how_much_is_left() -> None:
+async def test_pages_of_a_selection_have_no_remaining_count() -> None:
     async with opened() as registry:
         for name in "abc":
             await registry.create(CONFIG_MAPS, config_map(name, labels={"a": "b"}))
@@ -249,7 +249,7 @@ async def test_pages_of_a_selection_do_not_say_how_much_is_left() -> None:
         assert (len(page.items), page.next) == (3, "")
 
 
-async def test_less_than_nothing_is_no_limit() -> None:
+async def test_a_negative_limit_is_no_limit() -> None:
     async with opened() as registry:
         for name in "abc":
             await registry.create(CONFIG_MAPS, config_map(name))
@@ -269,7 +269,7 @@ async def test_a_page_that_is_too_old_is_gone() -> None:
             await registry.list(CONFIG_MAPS, limit=1, start=page.next)
 
 
-async def test_texts_are_handed_out_as_they_are_kept() -> None:
+async def test_raw_text_is_returned_as_stored() -> None:
     async with opened() as registry:
         await registry.create(PODS, pod())
         (first,) = (await registry.list(PODS.read_as(bytes))).items

@@ -1,4 +1,4 @@
-"""Trouble with the disk: one clear message, and nothing is destroyed."""
+"""Storage errors: one clear message, and no data is destroyed."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from shoal.cluster.errors import StorageError
 from shoal.cluster.resources import CONFIG_MAPS
 from shoal.embedded.store import open_home
 from tests.apiserver.registry.objects import config_map, names
-from tests.apiserver.storage.troubled import fill
+from tests.apiserver.storage.failing_process import fill
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,9 +28,9 @@ async def made(home: Path) -> None:
         await registry.create(CONFIG_MAPS, config_map("kept"))
 
 
-def in_trouble(kind: str, home: Path) -> Any:  # noqa: ANN401 - what the child says
+def run_failing_process(kind: str, home: Path) -> Any:  # noqa: ANN401 - what the child says
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "tests.apiserver.storage.troubled", kind, str(home)],
+        [sys.executable, "-m", "tests.apiserver.storage.failing_process", kind, str(home)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -44,23 +44,23 @@ def in_trouble(kind: str, home: Path) -> Any:  # noqa: ANN401 - what the child s
 # --- a full disk -------------------------------------------------------------------------------------------
 
 
-async def check_what_was_safe(told: Any, home: Path) -> None:  # noqa: ANN401 - what the child says
-    assert told["safe"][:-1], "something was kept before the disk was full"
-    assert 1 <= len(told["refused"]) <= 3
-    assert all("cannot be written" in message for message in told["refused"])
-    assert told["still"] == []
-    assert sorted(told["shown"]) == sorted(set(told["safe"]) - {"later"})
+async def check_acknowledged(report: Any, home: Path) -> None:  # noqa: ANN401 - what the child says
+    assert report["safe"][:-1], "something was kept before the disk was full"
+    assert 1 <= len(report["refused"]) <= 3
+    assert all("cannot be written" in message for message in report["refused"])
+    assert report["still"] == []
+    assert sorted(report["shown"]) == sorted(set(report["safe"]) - {"later"})
     async with open_home(home) as registry:
-        assert sorted(await names(registry, CONFIG_MAPS)) == sorted(told["safe"])
+        assert sorted(await names(registry, CONFIG_MAPS)) == sorted(report["safe"])
 
 
-async def test_files_that_may_not_grow(tmp_path: Path) -> None:
-    await check_what_was_safe(in_trouble("limit", tmp_path / "home"), tmp_path / "home")
+async def test_a_file_size_limit(tmp_path: Path) -> None:
+    await check_acknowledged(run_failing_process("limit", tmp_path / "home"), tmp_path / "home")
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a megabyte, where the system lets us have one."""
+    """A file system of one megabyte, if the system permits the mount."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "shoal-test", str(place)]
@@ -71,7 +71,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)  # noqa: S603, S607 - our own command
 
 
-async def test_a_disk_that_is_full(small_disk: Path) -> None:
+async def test_a_full_disk(small_disk: Path) -> None:
     def grow() -> None:
         subprocess.run(  # noqa: S603 - our own command
             ["mount", "-o", "remount,size=8m", str(small_disk)],  # noqa: S607
@@ -79,8 +79,8 @@ async def test_a_disk_that_is_full(small_disk: Path) -> None:
         )
 
     async with open_home(small_disk / "home") as registry:
-        told = await fill(registry, grow)
-    await check_what_was_safe(told, small_disk / "home")
+        report = await fill(registry, grow)
+    await check_acknowledged(report, small_disk / "home")
 
 
 # --- what cannot be opened ---------------------------------------------------------------------------------
@@ -131,14 +131,17 @@ TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file that is no database": (garbage, "it is damaged"),
     "a page that is damaged": (a_damaged_page, "damaged"),
     "an object that is damaged": (a_damaged_object, "contains damaged objects"),
-    "the end of an object that never was": (a_missing_object, "configmaps/default/never is deleted but was never created"),
+    "the end of an object that never was": (
+        a_missing_object,
+        "configmaps/default/never is deleted but was never created",
+    ),
     "a newer format": (a_newer_format, "written by a newer version of Shoal (format 99"),
     "a database of another program": (another_program, "another program"),
 }
 
 
 @pytest.mark.parametrize("case", TROUBLES)
-async def test_what_cannot_be_opened_is_left_alone(case: str, tmp_path: Path) -> None:
+async def test_damaged_homes_are_reported_and_kept(case: str, tmp_path: Path) -> None:
     prepare, text = TROUBLES[case]
     home = tmp_path / "home"
     await made(home)
@@ -156,12 +159,12 @@ async def test_what_cannot_be_opened_is_left_alone(case: str, tmp_path: Path) ->
 
 
 def writable(path: Path) -> None:
-    """Let everybody look and nobody write; then the system cleans up as it can."""
+    """Make a directory read-only, and restore its mode afterwards."""
     path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) | 0o555)
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["a state is there", "nothing is there"])
-async def test_a_directory_that_is_read_only(exists: bool) -> None:  # noqa: FBT001 - a parameter of the test
+async def test_a_read_only_directory(exists: bool) -> None:  # noqa: FBT001 - a parameter of the test
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "home"
         home.mkdir()
@@ -169,9 +172,9 @@ async def test_a_directory_that_is_read_only(exists: bool) -> None:  # noqa: FBT
             await made(home)
         for path in (Path(place), home, *home.iterdir()):
             writable(path)
-        told = in_trouble("nobody", home)
-        assert len(told["refused"]) == 1
-        assert str(home) in told["refused"][0]
+        report = run_failing_process("nobody", home)
+        assert len(report["refused"]) == 1
+        assert str(home) in report["refused"][0]
         for path in (Path(place), home):
             path.chmod(0o700)
         if exists:

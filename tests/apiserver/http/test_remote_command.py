@@ -1,4 +1,4 @@
-"""How a session ties a command and its client together: neither is read faster than the other takes."""
+"""Sessions of remote commands: back-pressure between a command and its client, errors and shutdown."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ BOTH = Command(argv=["x"], stdin=True, stdout=True, stderr=False, tty=False)
 PIECE = 32 * 1024
 
 
-class Pipe:
-    """The standard input of a command, which takes what it is given when it is told to."""
+class FakeStdin:
+    """Standard input of a command that accepts data when the test allows."""
 
     def __init__(self) -> None:
         self.given, self.taking, self.closed = b"", asyncio.Event(), False
@@ -30,15 +30,15 @@ class Pipe:
         self.closed = True
 
 
-class Puppet:
-    """A run, and the only command in it."""
+class FakeRun:
+    """A container run with a single command."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure, self.killed, self.code = failure, asyncio.Event(), asyncio.Future[int]()
-        self.stdin, self.stdout, self.stderr = Pipe(), asyncio.StreamReader(), None
+        self.stdin, self.stdout, self.stderr = FakeStdin(), asyncio.StreamReader(), None
         self.log: Any = None
 
-    async def execute(self, argv: Sequence[str], *, tty: bool, stdin: bool) -> "Puppet":
+    async def execute(self, argv: Sequence[str], *, tty: bool, stdin: bool) -> "FakeRun":
         if self.failure:
             raise self.failure
         return self
@@ -47,39 +47,39 @@ class Puppet:
         return await self.code
 
     def resize(self, rows: int, columns: int) -> None:
-        """Nobody looks."""
+        """Ignore the size."""
 
     def kill(self) -> None:
         self.killed.set()
 
 
-class Client:
-    """The other end of a WebSocket, which reads as many messages as it likes."""
+class FakeClient:
+    """Client side of a WebSocket that reads messages one by one."""
 
     def __init__(self, run: Any) -> None:  # noqa: ANN401
         self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.got: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue(1)
         self.stopping = asyncio.Event()
-        self.say({"type": "websocket.connect"})
+        self.send({"type": "websocket.connect"})
         session = Session(run, BOTH, "v5.channel.k8s.io", self.stopping)
         self.task = asyncio.create_task(session({"type": "websocket"}, self.sent.get, self.got.put))
 
-    def say(self, *messages: dict[str, Any]) -> None:
+    def send(self, *messages: dict[str, Any]) -> None:
         for message in messages:
             self.sent.put_nowait(message)
 
     def write(self, *pieces: bytes) -> None:
-        self.say(*({"type": "websocket.receive", "bytes": b"\0" + piece} for piece in pieces))
+        self.send(*({"type": "websocket.receive", "bytes": b"\0" + piece} for piece in pieces))
 
     async def read(self) -> bytes:
         message = await self.got.get()
         return bytes(message.get("bytes", b"")) or message["type"].encode()
 
-    async def rest(self) -> list[bytes]:
-        """All that is said after the WebSocket was accepted."""
-        return [said async for said in self._told()][1:-1]
+    async def remaining(self) -> list[bytes]:
+        """Return all messages after the handshake."""
+        return [said async for said in self._next_message()][1:-1]
 
-    async def _told(self) -> Any:  # noqa: ANN401
+    async def _next_message(self) -> Any:  # noqa: ANN401
         said = b""
         while said != b"websocket.close":
             said = await self.read()
@@ -87,14 +87,14 @@ class Client:
 
 
 async def settle() -> None:
-    """Let everybody do all that they can do."""
+    """Run all tasks until they block."""
     for _ in range(100):
         await asyncio.sleep(0)
 
 
-async def test_a_client_that_does_not_read_holds_the_command_back() -> None:
-    run = Puppet()
-    client = Client(run)
+async def test_a_client_that_does_not_read_blocks_the_command() -> None:
+    run = FakeRun()
+    client = FakeClient(run)
     run.stdout.feed_data(bytes(100 * PIECE))
     await settle()
     left = len(run.stdout._buffer)  # type: ignore[attr-defined] # what was not read yet
@@ -108,9 +108,9 @@ async def test_a_client_that_does_not_read_holds_the_command_back() -> None:
     assert run.killed.is_set()
 
 
-async def test_a_command_that_does_not_read_holds_the_client_back() -> None:
-    run = Puppet()
-    client = Client(run)
+async def test_a_command_that_does_not_read_blocks_the_client() -> None:
+    run = FakeRun()
+    client = FakeClient(run)
     await client.read()
     client.write(b"one", b"two", b"three")
     await settle()
@@ -118,13 +118,13 @@ async def test_a_command_that_does_not_read_holds_the_client_back() -> None:
     run.stdin.taking.set()
     await settle()
     assert run.stdin.given == b"onetwothree"
-    client.say({"type": "websocket.disconnect", "code": 1006})
+    client.send({"type": "websocket.disconnect", "code": 1006})
     await run.killed.wait()
 
 
-async def test_a_command_that_wants_no_more_input_still_tells_how_it_ends() -> None:
-    run = Puppet()
-    client = Client(run)
+async def test_a_command_that_closed_stdin_still_reports_its_exit_status() -> None:
+    run = FakeRun()
+    client = FakeClient(run)
     await client.read()
     client.write(b"one", b"two")
     await settle()
@@ -144,17 +144,17 @@ async def test_a_command_that_wants_no_more_input_still_tells_how_it_ends() -> N
     ],
     ids=["a refusal", "a fault"],
 )
-async def test_a_command_that_cannot_start_is_told_of(failure: Exception, reason: str, words: str) -> None:
-    client = Client(Puppet(failure))
-    (said,) = await client.rest()
+async def test_a_command_that_cannot_start_is_reported(failure: Exception, reason: str, words: str) -> None:
+    client = FakeClient(FakeRun(failure))
+    (said,) = await client.remaining()
     status = json.loads(said[1:])
     assert (said[:1], status["reason"]) == (b"\3", reason)
     assert words in status["message"]
 
 
-async def test_a_server_that_ends_says_so_and_ends_the_command() -> None:
-    run = Puppet()
-    client = Client(run)
+async def test_shutdown_kills_the_command_and_reports_it() -> None:
+    run = FakeRun()
+    client = FakeClient(run)
     await client.read()
     await settle()
     client.stopping.set()

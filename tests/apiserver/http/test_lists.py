@@ -1,4 +1,4 @@
-"""Lists, pages, tables and metadata, and what discovery says of them."""
+"""Lists, pages, tables, partial metadata, discovery and OpenAPI."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from shoal.apiserver.http.responses import Representation
 from shoal.cluster.port import Page
 from shoal.cluster.resources import CONFIG_MAPS, Object, Resource, resources
-from tests.apiserver.http.running import Embedded
+from tests.apiserver.http.api_server import Embedded
 
 JSON = "application/json"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
@@ -22,7 +22,7 @@ TYPED = f"application/vnd.kubernetes.protobuf,{JSON}"
 
 @pytest.fixture
 def maps(api: Embedded, space: str) -> str:
-    """The path of three config maps, a to c."""
+    """Path of three config maps, a to c."""
     path = f"/api/v1/namespaces/{space}/configmaps"
     for name in "abc":
         labels = {"name": name, "vowel": str(name in "ae").lower()}
@@ -34,7 +34,7 @@ def names(found: Object) -> list[str]:
     return [item["metadata"]["name"] for item in found["items"]]
 
 
-def test_a_list_has_all_in_order(api: Embedded, maps: str) -> None:
+def test_a_list_is_ordered(api: Embedded, maps: str) -> None:
     found = api.client().get(maps)
     assert (found["kind"], found["apiVersion"], names(found)) == ("ConfigMapList", "v1", ["a", "b", "c"])
     assert found["items"][0] == api.client().get(f"{maps}/a")
@@ -50,11 +50,11 @@ SELECTED = {
 
 
 @pytest.mark.parametrize("query", SELECTED)
-def test_selectors_select(api: Embedded, maps: str, query: str) -> None:
+def test_selectors(api: Embedded, maps: str, query: str) -> None:
     assert names(api.client().get(f"{maps}?{query}")) == SELECTED[query]
 
 
-def test_pages_make_one_list_of_one_state(api: Embedded, maps: str) -> None:
+def test_pages_show_one_consistent_state(api: Embedded, maps: str) -> None:
     client = api.client()
     first = client.get(f"{maps}?limit=2")
     assert (names(first), first["metadata"]["remainingItemCount"]) == (["a", "b"], 1)
@@ -64,7 +64,7 @@ def test_pages_make_one_list_of_one_state(api: Embedded, maps: str) -> None:
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-def test_the_state_of_an_exact_version_can_be_listed(api: Embedded, maps: str) -> None:
+def test_a_list_at_an_exact_version(api: Embedded, maps: str) -> None:
     client = api.client()
     version = client.get(maps)["metadata"]["resourceVersion"]
     client.call("DELETE", f"{maps}/a")
@@ -74,7 +74,7 @@ def test_the_state_of_an_exact_version_can_be_listed(api: Embedded, maps: str) -
 
 
 @pytest.mark.parametrize("accept", [TABLE, KUBECTL])
-def test_a_list_is_a_table_if_wanted(api: Embedded, maps: str, accept: str) -> None:
+def test_a_list_as_a_table(api: Embedded, maps: str, accept: str) -> None:
     found = api.ask("GET", maps, headers={"Accept": accept}).json
     assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "Data", "Age"]
@@ -91,7 +91,7 @@ INCLUDED: dict[str, str | None] = {
 
 
 @pytest.mark.parametrize("query", INCLUDED)
-def test_a_row_comes_with_what_is_wanted_of_its_object(api: Embedded, maps: str, query: str) -> None:
+def test_include_object_of_table_rows(api: Embedded, maps: str, query: str) -> None:
     found = api.ask("GET", f"{maps}/a?{query}", headers={"Accept": TABLE}).json
     obj = found["rows"][0].get("object", {})
     assert obj.get("kind") == INCLUDED[query]
@@ -101,7 +101,7 @@ def test_a_row_comes_with_what_is_wanted_of_its_object(api: Embedded, maps: str,
     )
 
 
-def test_nothing_but_metadata(api: Embedded, maps: str) -> None:
+def test_partial_object_metadata(api: Embedded, maps: str) -> None:
     found = api.ask("GET", f"{maps}/a", headers={"Accept": PARTIAL}).json
     assert found.keys() == {"kind", "apiVersion", "metadata"}
     listed = api.ask("GET", maps, headers={"Accept": PARTIAL_LIST}).json
@@ -110,23 +110,23 @@ def test_nothing_but_metadata(api: Embedded, maps: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", "*/*", "application/*", TYPED, "text/html, */*;q=0.1"])
-def test_json_is_given_to_whoever_takes_it(api: Embedded, maps: str, accept: str) -> None:
+def test_accept_headers_that_allow_json(api: Embedded, maps: str, accept: str) -> None:
     assert api.ask("GET", f"{maps}/a", headers={"Accept": accept}).json["kind"] == "ConfigMap"
 
 
 @pytest.mark.parametrize("resource", resources(), ids=lambda resource: resource.full_name)
-def test_every_resource_is_discovered_where_it_is(api: Embedded, resource: Resource[Object]) -> None:
+def test_every_resource_is_in_discovery(api: Embedded, resource: Resource[Object]) -> None:
     root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
-    told = {entry["name"]: entry for entry in api.client().get(root)["resources"]}
-    entry = told[resource.plural]
+    listed = {entry["name"]: entry for entry in api.client().get(root)["resources"]}
+    entry = listed[resource.plural]
     assert (entry["kind"], entry["namespaced"]) == (resource.kind, resource.namespaced)
-    assert (f"{resource.plural}/status" in told) == resource.status
+    assert (f"{resource.plural}/status" in listed) == resource.status
     assert api.client().get(f"{root}/{resource.plural}")["kind"] == f"{resource.kind}List"
     table = api.ask("GET", f"{root}/{resource.plural}", headers={"Accept": TABLE}).json
     assert "Name" in [column["name"] for column in table["columnDefinitions"]]
 
 
-def test_both_forms_of_discovery_say_the_same(api: Embedded) -> None:
+def test_aggregated_discovery_equals_plain_discovery(api: Embedded) -> None:
     accept = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,{JSON}"
     at_once = [
         item
@@ -136,9 +136,9 @@ def test_both_forms_of_discovery_say_the_same(api: Embedded) -> None:
     for group in at_once:
         name, version = group["metadata"].get("name", ""), group["versions"][0]
         root = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
-        told = {entry["name"]: entry["verbs"] for entry in api.client().get(root)["resources"]}
-        told.pop("bindings", None)
-        assert told == dict(_flat(version["resources"]))
+        listed = {entry["name"]: entry["verbs"] for entry in api.client().get(root)["resources"]}
+        listed.pop("bindings", None)
+        assert listed == dict(_flat(version["resources"]))
 
 
 def _flat(resources: list[Object]) -> Any:  # noqa: ANN401 - pairs
@@ -148,7 +148,7 @@ def _flat(resources: list[Object]) -> Any:  # noqa: ANN401 - pairs
             yield f"{resource['resource']}/{part['subresource']}", part["verbs"]
 
 
-def test_every_reference_in_the_schemas_leads_somewhere(api: Embedded) -> None:
+def test_openapi_references_resolve(api: Embedded) -> None:
     paths = api.client().get("/openapi/v3")["paths"]
     assert len(paths) == len({resource.api_version for resource in resources()})
     for place in paths.values():
@@ -160,14 +160,14 @@ def test_every_reference_in_the_schemas_leads_somewhere(api: Embedded) -> None:
         assert "immutable" in answer.headers["Cache-Control"]
 
 
-def test_old_clients_find_an_empty_document(api: Embedded) -> None:
+def test_openapi_v2_is_empty(api: Embedded) -> None:
     assert api.client().get("/openapi/v2")["definitions"] == {}
     accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     answer = api.ask("GET", "/openapi/v2", headers={"Accept": accept})
     assert (answer.code, answer.text) == (200, b"")
 
 
-def test_warnings_tell_of_fields_that_are_dropped(api: Embedded, space: str) -> None:
+def test_warnings_name_dropped_fields(api: Embedded, space: str) -> None:
     body = {"metadata": {"name": "a", "nope": 1}, 'qu"ote': 1, "ü": 1}
     answer = api.ask("POST", f"/api/v1/namespaces/{space}/configmaps", json.dumps(body).encode())
     assert answer.code == 201
@@ -179,17 +179,17 @@ def test_warnings_tell_of_fields_that_are_dropped(api: Embedded, space: str) -> 
     assert answer.json.keys() == {"apiVersion", "kind", "metadata"}
 
 
-async def test_others_have_their_turn_while_a_long_table_is_made() -> None:
+async def test_a_long_table_yields_to_the_event_loop() -> None:
     texts = [b'{"metadata":{"name":"a"}}'] * 1000
     turns = 0
 
-    async def take_turns() -> None:
+    async def count_turns() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    other = asyncio.ensure_future(take_turns())
+    other = asyncio.ensure_future(count_turns())
     representation = Representation(CONFIG_MAPS, "Table", QueryParams(), lambda: 0.0)
     made = json.loads(await representation.encode_page(Page(items=texts, version="1")))
     other.cancel()

@@ -1,4 +1,4 @@
-"""What becomes of objects of each kind before they are kept."""
+"""Strategies: defaults, validation and immutable fields of each kind."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ OWN = [(kind, raw) for kind, raw in test_crds.GOOD if kind in kind_registry.kind
 
 
 @pytest.mark.parametrize("kind, raw", OWN, ids=lambda value: getattr(value, "kind", ""))
-async def test_our_kinds_are_kept_as_an_api_server_with_our_crds_keeps_them(kind: Kind, raw: Object) -> None:
+async def test_our_kinds_are_pruned_and_defaulted_by_their_crds(kind: Kind, raw: Object) -> None:
     schema = test_crds.schema(kind)
     expected = test_crds.defaulted(schema, test_crds.pruned(schema, raw))
     async with opened() as registry:
@@ -39,7 +39,7 @@ async def test_our_kinds_are_kept_as_an_api_server_with_our_crds_keeps_them(kind
 
 
 def at(obj: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """What is at a path such as `spec/containers/0`; `~` stands for a slash in a name."""
+    """Return the value at a path such as `spec/containers/0`; `~` stands for a slash in a name."""
     for step in path.split("/"):
         obj = obj[int(step)] if step.isdigit() else obj.get(step.replace("~", "/"))
     return obj
@@ -166,7 +166,7 @@ FILLED: dict[str, tuple[Resource[Object], Object, str, object]] = {
 
 
 @pytest.mark.parametrize("case", FILLED)
-async def test_what_is_left_out_is_filled_in(case: str) -> None:
+async def test_defaults(case: str) -> None:
     resource, body, path, expected = FILLED[case]
     async with opened() as registry:
         made = await registry.create(resource, body)
@@ -174,14 +174,14 @@ async def test_what_is_left_out_is_filled_in(case: str) -> None:
         assert await registry.update(resource, made) == made, "what is filled in stays as it is"
 
 
-def asking(resources: Object) -> Object:
-    """A pod that asks for resources."""
+def pod_requesting(resources: Object) -> Object:
+    """Return a pod with resource requests."""
     container = {"name": "a", "image": "b", "resources": resources}
     return {"metadata": {"name": "a"}, "spec": {"containers": [container]}}
 
 
-def mounting(volumes: list[Object], *mounts: Object) -> Object:
-    """A pod with volumes."""
+def pod_mounting(volumes: list[Object], *mounts: Object) -> Object:
+    """Return a pod with volumes."""
     container = {"name": "a", "image": "b", "volumeMounts": list(mounts)}
     return {"metadata": {"name": "a"}, "spec": {"containers": [container], "volumes": volumes}}
 
@@ -201,19 +201,19 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
     ),
     "hardware without a limit": (
         PODS,
-        asking({"requests": {"nvidia.com/gpu": "1"}}),
+        pod_requesting({"requests": {"nvidia.com/gpu": "1"}}),
         InvalidError,
         ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
     ),
     "hardware with another limit": (
         PODS,
-        asking({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
+        pod_requesting({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
         InvalidError,
         ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
     ),
     "volumes that lead elsewhere": (
         PODS,
-        mounting(
+        pod_mounting(
             [
                 {"name": "../../x"},
                 {"name": "b", "secret": {"secretName": "s", "items": [{"key": "k", "path": "/etc/x"}]}},
@@ -234,7 +234,7 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
     ),
     "mounts that make no sense": (
         PODS,
-        mounting(
+        pod_mounting(
             [{"name": "v"}, {"name": "v"}],
             {"name": "w", "mountPath": "/a"},
             {"name": "v", "mountPath": "/a", "subPath": "../x"},
@@ -305,7 +305,7 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_what_is_wrong_is_said_with_its_place(case: str) -> None:
+async def test_errors_name_their_field(case: str) -> None:
     resource, body, error, paths = WRONG[case]
     async with opened() as registry:
         with pytest.raises(error) as caught:
@@ -326,7 +326,7 @@ JOB_CHANGES: dict[str, tuple[Object, bool]] = {
 
 
 @pytest.mark.parametrize("case", JOB_CHANGES)
-async def test_what_of_a_job_may_change(case: str) -> None:
+async def test_mutable_fields_of_a_job(case: str) -> None:
     spec, allowed = JOB_CHANGES[case]
     async with opened() as registry:
         await registry.create(JOBS, job(suspend=True))
@@ -337,7 +337,7 @@ async def test_what_of_a_job_may_change(case: str) -> None:
                 await registry.patch(JOBS, "j", patch={"spec": spec})
 
 
-async def test_what_was_declared_immutable_stays() -> None:
+async def test_immutable_data_cannot_change() -> None:
     async with opened() as registry:
         await registry.create(CONFIG_MAPS, config_map() | {"immutable": True})
         with pytest.raises(InvalidError, match="data: field is immutable"):

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is an object or an error of the cluster's own, and never anything else."""
+"""Damaged objects: the result is an object or a ClusterError, never another exception."""
 
 import asyncio
 from typing import Any
@@ -12,11 +12,11 @@ from shoal.cluster.errors import ClusterError, InternalError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import PODS, Object, Resource, by_kind
 from tests.api import test_crds
-from tests.apiserver.registry import test_kinds
+from tests.apiserver.registry import test_strategies
 from tests.apiserver.registry.objects import opened
 
 GOOD: list[tuple[Resource[Object], Object]] = [
-    *((row[0], row[1]) for row in test_kinds.FILLED.values()),
+    *((row[0], row[1]) for row in test_strategies.FILLED.values()),
     *(
         (by_kind()[kind.api_version, kind.kind], raw | {"metadata": {"name": "a"}})
         for kind, raw in test_crds.GOOD
@@ -46,35 +46,35 @@ json = st.recursive(
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401 - any JSON value
-    """The paths of everything in a value, itself aside."""
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401 - any JSON value
+    """Yield the paths of all values inside a value."""
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for step, inner in steps for found in ((*path, step), *places(inner, (*path, step)))]
+    return [found for step, inner in steps for found in ((*path, step), *paths_in(inner, (*path, step)))]
 
 
-def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A value with something else at a path."""
+def with_value_at(value: Any, path: tuple[Any, ...], new: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a copy with another value at a path."""
     if not path:
         return new
     copy = list(value) if isinstance(value, list) else dict(value)
-    copy[path[0]] = changed(copy[path[0]], path[1:], new)
+    copy[path[0]] = with_value_at(copy[path[0]], path[1:], new)
     return copy
 
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[Resource[Object], Object, Object]:
-    """A resource, a good object of it, and the same with something else in one or two places."""
+    """Draw a resource, a valid object, and the same object with one or two values replaced."""
     resource, good = draw(st.sampled_from(GOOD))
     field = draw(st.sampled_from([None, *METADATA]))
     more = {} if field is None else {field: METADATA[field]}
     bad: Any = good | {"metadata": good["metadata"] | more}
     for _ in range(draw(st.integers(1, 2))):
-        path = draw(st.sampled_from(places(bad) or [()]))
-        bad = changed(bad, path, draw(json)) if path else bad
+        path = draw(st.sampled_from(paths_in(bad) or [()]))
+        bad = with_value_at(bad, path, draw(json)) if path else bad
     return resource, good, bad
 
 
-async def tried(registry: Registry, resource: Resource[Object], good: Object, bad: Object) -> None:
+async def attempt(registry: Registry, resource: Resource[Object], good: Object, bad: Object) -> None:
     name = good["metadata"]["name"]
     attempts = [
         lambda: registry.create(resource, bad),
@@ -101,9 +101,11 @@ async def tried(registry: Registry, resource: Resource[Object], good: Object, ba
 
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
-def test_whatever_is_sent_is_answered(case: tuple[Resource[Object], Object, Object]) -> None:
+def test_every_input_gives_an_object_or_a_cluster_error(
+    case: tuple[Resource[Object], Object, Object],
+) -> None:
     async def run() -> None:
         async with opened() as registry:
-            await tried(registry, *case)
+            await attempt(registry, *case)
 
     asyncio.run(run())

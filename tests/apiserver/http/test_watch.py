@@ -1,4 +1,4 @@
-"""Watches over HTTP: what is told, in which form, and when it ends."""
+"""Watches over HTTP: events, representations, bookmarks and timeouts."""
 
 import json
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from shoal.apiserver.http.server import serving
 from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.state import Retention
 from shoal.cluster.resources import CONFIG_MAPS
-from tests.apiserver.http.test_reading import TABLE
+from tests.apiserver.http.test_lists import TABLE
 from tests.apiserver.http.test_server import client
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,8 +23,8 @@ END = "k8s.io/initial-events-end"
 class Home:
     """A registry and a client of its API."""
 
-    def __init__(self, registry: Registry, speaking: aiohttp.ClientSession, url: str) -> None:
-        self.registry, self._speaking, self._url = registry, speaking, url
+    def __init__(self, registry: Registry, session: aiohttp.ClientSession, url: str) -> None:
+        self.registry, self._speaking, self._url = registry, session, url
         self.streams: list[aiohttp.ClientResponse] = []
 
     async def make(self, name: str, **labels: str) -> str:
@@ -44,7 +44,7 @@ async def lines(answer: aiohttp.ClientResponse, count: int) -> list[Any]:
     return [json.loads(await answer.content.readline()) for _ in range(count)]
 
 
-def told(events: list[Any]) -> list[tuple[str, str]]:
+def summaries(events: list[Any]) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
 
 
@@ -52,58 +52,58 @@ def told(events: list[Any]) -> list[tuple[str, str]]:
 async def home(tmp_path: Path) -> AsyncIterator[Home]:
     credentials = Credentials(tmp_path)
     registry = Registry(retention=Retention(changes=20, seconds=1e9), bookmark_interval=0.05)
-    async with registry, serving(registry, credentials) as url, client(credentials) as speaking:
-        running = Home(registry, speaking, url)
+    async with registry, serving(registry, credentials) as url, client(credentials) as session:
+        running = Home(registry, session, url)
         yield running
         for stream in running.streams:
             stream.close()
 
 
-async def test_a_watch_tells_what_is_there_and_what_changes(home: Home) -> None:
+async def test_a_watch_starts_with_existing_objects(home: Home) -> None:
     await home.make("a")
     watching = await home.watch("")
-    assert told(await lines(watching, 1)) == [("ADDED", "a")]
+    assert summaries(await lines(watching, 1)) == [("ADDED", "a")]
     await home.registry.patch(CONFIG_MAPS, "a", "default", patch={"data": {"x": "y"}})
     await home.registry.delete(CONFIG_MAPS, "a", "default")
-    assert told(await lines(watching, 2)) == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert summaries(await lines(watching, 2)) == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
-async def test_a_watch_goes_on_from_a_version(home: Home) -> None:
+async def test_a_watch_resumes_from_a_version(home: Home) -> None:
     version = await home.make("a")
     await home.make("b")
-    assert told(await lines(await home.watch(f"resourceVersion={version}"), 1)) == [("ADDED", "b")]
+    assert summaries(await lines(await home.watch(f"resourceVersion={version}"), 1)) == [("ADDED", "b")]
 
 
-async def test_what_leaves_a_selection_is_deleted_for_its_watcher(home: Home) -> None:
+async def test_leaving_the_selection_is_a_deleted_event(home: Home) -> None:
     await home.make("a", team="x")
     watching = await home.watch("labelSelector=team%3Dx")
     await home.registry.patch(CONFIG_MAPS, "a", "default", patch={"metadata": {"labels": {"team": "y"}}})
-    assert told(await lines(watching, 2)) == [("ADDED", "a"), ("DELETED", "a")]
+    assert summaries(await lines(watching, 2)) == [("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_the_first_events_end_with_a_bookmark_that_says_so(home: Home) -> None:
+async def test_initial_events_end_with_a_bookmark(home: Home) -> None:
     await home.make("a")
     version = await home.make("b")
     watching = await home.watch(
         "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     )
     events = await lines(watching, 3)
-    assert told(events) == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
+    assert summaries(events) == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
     end = events[-1]["object"]
     assert (end["kind"], end["metadata"]["resourceVersion"]) == ("ConfigMap", version)
     assert end["metadata"]["annotations"] == {END: "true"}
     await home.make("c")
-    assert told(await lines(watching, 1)) == [("ADDED", "c")]
+    assert summaries(await lines(watching, 1)) == [("ADDED", "c")]
 
 
-async def test_no_first_events_if_none_are_wanted(home: Home) -> None:
+async def test_send_initial_events_false(home: Home) -> None:
     await home.make("a")
     watching = await home.watch("sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
     await home.make("b")
-    assert told(await lines(watching, 1)) == [("ADDED", "b")]
+    assert summaries(await lines(watching, 1)) == [("ADDED", "b")]
 
 
-async def test_bookmarks_come_to_those_who_ask(home: Home) -> None:
+async def test_bookmarks_on_request(home: Home) -> None:
     version = await home.make("a")
     asked = await home.watch(f"resourceVersion={version}&labelSelector=x&allowWatchBookmarks=true")
     last = await home.make("b")
@@ -113,20 +113,20 @@ async def test_bookmarks_come_to_those_who_ask(home: Home) -> None:
     }
 
 
-async def test_bookmarks_do_not_come_to_others(home: Home) -> None:
+async def test_no_bookmarks_by_default(home: Home) -> None:
     version = await home.make("a")
     watching = await home.watch(f"resourceVersion={version}&labelSelector=x&timeoutSeconds=1")
     await home.make("b")
     assert await watching.read() == b""
 
 
-async def test_a_watch_ends_when_its_time_is_over(home: Home) -> None:
+async def test_a_watch_ends_after_its_timeout(home: Home) -> None:
     await home.make("a")
     text = await (await home.watch("timeoutSeconds=1")).read()
-    assert told([json.loads(line) for line in text.splitlines()]) == [("ADDED", "a")]
+    assert summaries([json.loads(line) for line in text.splitlines()]) == [("ADDED", "a")]
 
 
-async def test_a_watch_from_too_long_ago_is_told_so(home: Home) -> None:
+async def test_a_watch_from_a_compacted_version_gets_gone(home: Home) -> None:
     version = await home.make("a")
     for number in range(50):
         await home.registry.patch(CONFIG_MAPS, "a", "default", patch={"data": {"x": str(number)}})
@@ -140,7 +140,7 @@ async def test_a_watch_from_too_long_ago_is_told_so(home: Home) -> None:
     )
 
 
-async def test_a_table_says_its_columns_once(home: Home) -> None:
+async def test_only_the_first_table_has_column_definitions(home: Home) -> None:
     await home.make("a")
     watching = await home.watch("", TABLE)
     await home.make("b")
@@ -150,16 +150,16 @@ async def test_a_table_says_its_columns_once(home: Home) -> None:
     assert [event["object"]["rows"][0]["cells"][0] for event in (first, second)] == ["a", "b"]
 
 
-async def test_one_object_can_be_watched_by_its_path(home: Home) -> None:
+async def test_watch_of_a_single_object_by_path(home: Home) -> None:
     await home.make("a")
     await home.make("b")
-    assert told(await lines(await home.watch("", path=f"{MAPS}/b"), 1)) == [("ADDED", "b")]
+    assert summaries(await lines(await home.watch("", path=f"{MAPS}/b"), 1)) == [("ADDED", "b")]
 
 
-async def test_a_watcher_that_goes_leaves_nothing_behind(home: Home) -> None:
+async def test_a_disconnected_watch_is_cleaned_up(home: Home) -> None:
     watching = await home.watch("")
     await home.make("a")
     await lines(watching, 1)
     watching.close()
     await home.make("b")
-    assert told(await lines(await home.watch(""), 2)) == [("ADDED", "a"), ("ADDED", "b")]
+    assert summaries(await lines(await home.watch(""), 2)) == [("ADDED", "a"), ("ADDED", "b")]

@@ -1,4 +1,4 @@
-"""How objects end: at once, after their grace, or when the last finalizer is gone."""
+"""Deletion: immediate, after a grace period, or with the last finalizer."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ PODS_THAT_GO_AT_ONCE: dict[str, tuple[str | None, str, Deletion]] = {
 
 
 @pytest.mark.parametrize("case", PODS_THAT_GO_AT_ONCE)
-async def test_some_pods_go_at_once(case: str) -> None:
+async def test_some_pods_are_removed_immediately(case: str) -> None:
     node, phase, deletion = PODS_THAT_GO_AT_ONCE[case]
     async with opened() as registry:
         await registry.create(PODS, pod())
@@ -52,7 +52,7 @@ GRACES: dict[str, tuple[list[int | None], int, str]] = {
 
 
 @pytest.mark.parametrize("case", GRACES)
-async def test_a_pod_that_runs_is_given_a_grace(case: str) -> None:
+async def test_a_running_pod_gets_a_grace_period(case: str) -> None:
     graces, seconds, end = GRACES[case]
     async with opened() as registry:
         await running(registry)
@@ -64,7 +64,7 @@ async def test_a_pod_that_runs_is_given_a_grace(case: str) -> None:
         assert metadata["generation"] == 2
 
 
-async def test_a_pod_that_wants_to_stay_for_ever_can_still_be_told_to_go() -> None:
+async def test_a_huge_grace_period_is_capped() -> None:
     async with opened() as registry:
         await registry.create(PODS, pod(spec={"terminationGracePeriodSeconds": 2**63 - 1}))
         await registry.bind("a", "default", "n")
@@ -73,7 +73,7 @@ async def test_a_pod_that_wants_to_stay_for_ever_can_still_be_told_to_go() -> No
         assert going["metadata"]["deletionTimestamp"].startswith("21")
 
 
-async def test_an_object_goes_when_its_last_finalizer_does() -> None:
+async def test_an_object_is_removed_with_its_last_finalizer() -> None:
     async with opened() as registry:
         await registry.create(CONFIG_MAPS, config_map(finalizers=[HOLD, f"{HOLD}-too"]))
         going = await registry.delete(CONFIG_MAPS, "c")
@@ -85,7 +85,7 @@ async def test_an_object_goes_when_its_last_finalizer_does() -> None:
         assert await names(registry, CONFIG_MAPS) == []
 
 
-async def test_a_pod_needs_its_grace_and_its_finalizers_to_be_over() -> None:
+async def test_a_pod_waits_for_grace_period_and_finalizers() -> None:
     async with opened() as registry:
         await running(registry, finalizers=[HOLD])
         await registry.delete(PODS, "a")
@@ -100,7 +100,7 @@ async def test_a_pod_needs_its_grace_and_its_finalizers_to_be_over() -> None:
         assert await names(registry, PODS) == []
 
 
-async def test_what_becomes_of_dependents_may_be_decided_again() -> None:
+async def test_the_propagation_policy_can_change_during_deletion() -> None:
     async with opened() as registry:
         await registry.create(CONFIG_MAPS, config_map(finalizers=[HOLD]))
         await registry.create(CONFIG_MAPS, config_map("d"))
@@ -110,7 +110,7 @@ async def test_what_becomes_of_dependents_may_be_decided_again() -> None:
         assert again["metadata"]["finalizers"] == [HOLD]
 
 
-async def test_only_the_one_that_is_meant_is_deleted() -> None:
+async def test_preconditions_of_a_deletion() -> None:
     async with opened() as registry:
         made = await registry.create(CONFIG_MAPS, config_map())
         for deletion in (Deletion(uid="other"), Deletion(version="1")):
@@ -121,7 +121,7 @@ async def test_only_the_one_that_is_meant_is_deleted() -> None:
         assert await registry.delete(CONFIG_MAPS, "c", deletion=deletion) is None
 
 
-async def test_the_last_text_of_an_object_has_the_version_of_its_end() -> None:
+async def test_the_deleted_object_has_the_version_of_its_deletion() -> None:
     async with opened() as registry:
         made = await registry.create(CONFIG_MAPS, config_map())
         await registry.delete(CONFIG_MAPS, "c")
@@ -134,7 +134,7 @@ async def test_the_last_text_of_an_object_has_the_version_of_its_end() -> None:
         assert event.object["metadata"] == made["metadata"] | {"resourceVersion": registry.version}
 
 
-async def test_all_that_are_selected_are_deleted() -> None:
+async def test_delete_collection() -> None:
     async with opened() as registry:
         for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
             await registry.create(CONFIG_MAPS, config_map(name, labels={"team": team}))
@@ -143,7 +143,7 @@ async def test_all_that_are_selected_are_deleted() -> None:
         assert await names(registry, CONFIG_MAPS) == ["b"]
 
 
-async def test_the_classes_of_every_cluster_stay() -> None:
+async def test_system_priority_classes_cannot_be_deleted() -> None:
     async with opened() as registry:
         with pytest.raises(ForbiddenError, match="cannot be deleted"):
             await registry.delete(PRIORITY_CLASSES, "system-node-critical")

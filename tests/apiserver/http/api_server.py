@@ -1,4 +1,4 @@
-"""An embedded home with its API, in a thread of the test's process, and the ways to speak to it."""
+"""An API server over an empty registry, in a thread of the test process, with HTTP and kubectl clients."""
 
 import asyncio
 import contextlib
@@ -25,8 +25,8 @@ from tests.k8s.assets import assets
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back."""
+class HttpResponse:
+    """Response of the API."""
 
     code: int
     headers: Message
@@ -40,7 +40,7 @@ class Answer:
 
 
 class Embedded:
-    """A running API: what a ControlPlane is for a real one."""
+    """A running embedded API; has the same interface as the ControlPlane of a real one."""
 
     def __init__(self, directory: Path, url: str, credentials: Credentials) -> None:
         self.directory, self.url, self.credentials = directory, url, credentials
@@ -51,8 +51,8 @@ class Embedded:
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """Send a request as it is, with the token unless the headers have another."""
+    ) -> HttpResponse:
+        """Send a request unchanged, with the token unless the headers have another."""
         tls = ssl.create_default_context(cafile=str(self.credentials.authority))
         place = urllib.parse.urlsplit(self.url)
         connection = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=60, context=tls)
@@ -60,7 +60,7 @@ class Embedded:
         with contextlib.closing(connection):
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+            return HttpResponse(answer.status, answer.headers, answer.read())
 
     def kubeconfig(self) -> Path:
         return self.credentials.kubeconfig
@@ -78,15 +78,15 @@ class Embedded:
 
 
 @contextlib.asynccontextmanager
-async def nobody() -> AsyncIterator[Kubelet]:
+async def no_kubelet() -> AsyncIterator[Kubelet]:
     yield NO_KUBELET
 
 
 @contextlib.contextmanager
 def embedded_api(
-    directory: Path, running: Callable[[], AbstractAsyncContextManager[Kubelet]] = nobody
+    directory: Path, running: Callable[[], AbstractAsyncContextManager[Kubelet]] = no_kubelet
 ) -> Iterator[Embedded]:
-    """An API over an empty registry in memory, until the block ends; and whoever runs its pods."""
+    """Run an API over an empty registry in memory, with a kubelet, until the block ends."""
     started, loop = threading.Event(), asyncio.new_event_loop()
     found: list[Embedded] = []
     ending = asyncio.Event()

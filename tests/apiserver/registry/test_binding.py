@@ -17,7 +17,7 @@ from shoal.cluster.resources import BUDGETS, PODS, PRIORITY_CLASSES, Object
 from tests.apiserver.registry.objects import names, opened, pod
 
 
-async def test_a_pod_that_is_bound_has_a_node_and_says_since_when() -> None:
+async def test_binding_sets_the_node_and_the_condition() -> None:
     async with opened() as registry:
         made = await registry.create(PODS, pod())
         await registry.bind("a", "default", "n", uid=made["metadata"]["uid"])
@@ -38,7 +38,7 @@ BINDINGS: dict[str, tuple[str, str, str, type[ClusterError], str]] = {
     "one that has gates": ("gated", "n", "", ConflictError, "schedulingGates"),
     "another one": ("free", "n", "other", ConflictError, "UID in precondition: other"),
     "none": ("nobody", "n", "", NotFoundError, 'pods "nobody" not found'),
-    "no node": ("free", "", "", BadRequestError, "no node"),
+    "no node": ("free", "", "", BadRequestError, "no target node"),
 }
 
 
@@ -88,7 +88,7 @@ REFUSALS: dict[str, tuple[Object, type[ClusterError], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-async def test_a_budget_keeps_a_pod(case: str) -> None:
+async def test_a_budget_blocks_an_eviction(case: str) -> None:
     status, error, text = REFUSALS[case]
     async with opened() as registry:
         await ready_pod(registry)
@@ -100,7 +100,7 @@ async def test_a_budget_keeps_a_pod(case: str) -> None:
         assert registry.version == version
 
 
-async def test_an_eviction_is_counted() -> None:
+async def test_an_eviction_is_counted_against_the_budget() -> None:
     async with opened() as registry:
         await ready_pod(registry)
         await budget(registry, COUNTED | {"disruptionsAllowed": 1})
@@ -129,7 +129,7 @@ FREE: dict[str, tuple[str, str, Object, Object]] = {
 
 
 @pytest.mark.parametrize("case", FREE)
-async def test_some_pods_are_not_counted(case: str) -> None:
+async def test_evictions_that_do_not_count(case: str) -> None:
     phase, ready, status, spec = FREE[case]
     async with opened() as registry:
         await ready_pod(registry, phase, ready=ready)
@@ -148,7 +148,7 @@ async def test_a_pod_of_two_budgets_cannot_be_evicted() -> None:
             await registry.evict("a", "default")
 
 
-async def test_a_dry_eviction_takes_nothing() -> None:
+async def test_a_dry_run_eviction_changes_nothing() -> None:
     async with opened() as registry:
         await ready_pod(registry)
         await budget(registry, COUNTED | {"disruptionsAllowed": 1})

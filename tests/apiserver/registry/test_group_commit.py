@@ -1,4 +1,4 @@
-"""What happens between a decision and its commit: who may know of it, and who must wait."""
+"""Group commit: visibility of pending writes, batching, and failures of the journal."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from tests.apiserver.registry.objects import config_map, opened
 
 
 class SlowJournal:
-    """Keeps records when it is told to, or fails to."""
+    """Stores records, or fails, when the test says so."""
 
     def __init__(self) -> None:
         self.gate: asyncio.Future[None] | None = None
@@ -39,13 +39,13 @@ class SlowJournal:
     async def close(self) -> None:
         pass
 
-    def shut(self) -> asyncio.Future[None]:
+    def fail_next(self) -> asyncio.Future[None]:
         self.gate = asyncio.get_running_loop().create_future()
         return self.gate
 
 
-async def begun(*tasks: asyncio.Task[object]) -> None:
-    """Let tasks come as far as they can."""
+async def settle(*tasks: asyncio.Task[object]) -> None:
+    """Run all tasks until they block."""
     for _ in range(5):
         await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
@@ -56,13 +56,13 @@ def writing(registry: Registry, name: str, value: str = "b") -> asyncio.Task[obj
     return asyncio.get_running_loop().create_task(work)
 
 
-async def test_nobody_sees_what_is_not_yet_safe() -> None:
+async def test_uncommitted_writes_are_invisible() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
         version = registry.version
-        gate = journal.shut()
+        gate = journal.fail_next()
         task = writing(registry, "a")
-        await begun(task)
+        await settle(task)
         with pytest.raises(NotFoundError):
             await registry.get(CONFIG_MAPS, "a")
         assert registry.version == version
@@ -73,7 +73,7 @@ async def test_nobody_sees_what_is_not_yet_safe() -> None:
         assert await registry.get(CONFIG_MAPS, "a")
 
 
-async def test_on_a_quick_disk_only_who_is_alone_does_not_share() -> None:
+async def test_a_single_writer_commits_inline_on_a_fast_disk() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
         journal.quick = True
@@ -87,7 +87,7 @@ async def test_on_a_quick_disk_only_who_is_alone_does_not_share() -> None:
         assert max(journal.batches) > 10
 
 
-async def test_who_writes_without_a_pause_lets_others_have_their_turns() -> None:
+async def test_continuous_writes_do_not_starve_other_tasks() -> None:
     journal, turns = SlowJournal(), 0
 
     async def other() -> None:
@@ -105,14 +105,14 @@ async def test_who_writes_without_a_pause_lets_others_have_their_turns() -> None
     assert turns >= 10
 
 
-async def test_who_is_refused_because_of_another_write_can_see_that_write() -> None:
+async def test_a_refused_write_can_read_what_it_was_refused_for() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
-        gate = journal.shut()
+        gate = journal.fail_next()
         first = writing(registry, "a")
-        await begun(first)
+        await settle(first)
         second = writing(registry, "a")
-        await begun(first, second)
+        await settle(first, second)
         gate.set_result(None)
         with pytest.raises(AlreadyExistsError):
             await second
@@ -120,21 +120,21 @@ async def test_who_is_refused_because_of_another_write_can_see_that_write() -> N
         assert await registry.get(CONFIG_MAPS, "a")
 
 
-async def test_who_changes_nothing_waits_for_what_it_saw() -> None:
+async def test_an_unchanged_update_waits_for_the_writes_it_read() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
         made = await registry.create(CONFIG_MAPS, config_map())
-        gate = journal.shut()
+        gate = journal.fail_next()
         patch = {"data": {"new": "x"}}
         first, second = (
             asyncio.ensure_future(registry.patch(CONFIG_MAPS, "c", patch=patch)) for _ in range(2)
         )
-        await begun(first, second)
+        await settle(first, second)
         gate.set_result(None)
         assert await first == await second != made
 
 
-async def test_those_who_read_and_write_again_and_again_come_to_an_end() -> None:
+async def test_concurrent_read_modify_write_loops_finish() -> None:
     async with opened(SlowJournal()) as registry:
         await registry.create(CONFIG_MAPS, config_map(data={"n": "0"}))
 
@@ -152,14 +152,14 @@ async def test_those_who_read_and_write_again_and_again_come_to_an_end() -> None
         assert (await registry.get(CONFIG_MAPS, "c"))["data"]["n"] == "20"
 
 
-async def test_what_was_decided_on_top_of_what_failed_fails_too() -> None:
+async def test_writes_on_top_of_a_failed_commit_fail_too() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
-        gate = journal.shut()
+        gate = journal.fail_next()
         tasks = [writing(registry, "a")]
-        await begun(*tasks)
+        await settle(*tasks)
         tasks += [writing(registry, "b"), writing(registry, "a", "other")]
-        await begun(*tasks)
+        await settle(*tasks)
         gate.set_exception(StorageError("the disk is full"))
         for task in tasks:
             with pytest.raises(StorageError, match="the disk is full"):
@@ -168,12 +168,12 @@ async def test_what_was_decided_on_top_of_what_failed_fails_too() -> None:
         assert await registry.create(CONFIG_MAPS, config_map("a"))
 
 
-async def test_nobody_waits_for_ever_for_a_journal_that_breaks() -> None:
+async def test_a_broken_journal_fails_all_waiting_writes() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
-        gate = journal.shut()
+        gate = journal.fail_next()
         tasks = [writing(registry, "a"), writing(registry, "b")]
-        await begun(*tasks)
+        await settle(*tasks)
         gate.set_exception(MemoryError("nothing left"))
         for task in tasks:
             with pytest.raises(StorageError, match="nothing left"):
@@ -182,12 +182,12 @@ async def test_nobody_waits_for_ever_for_a_journal_that_breaks() -> None:
         assert await registry.create(CONFIG_MAPS, config_map("a"))
 
 
-async def test_a_writer_that_gives_up_waiting_disturbs_nobody() -> None:
+async def test_a_cancelled_writer_does_not_affect_others() -> None:
     journal = SlowJournal()
     async with opened(journal) as registry:
-        gate = journal.shut()
+        gate = journal.fail_next()
         impatient, patient = writing(registry, "a"), writing(registry, "b")
-        await begun(impatient, patient)
+        await settle(impatient, patient)
         impatient.cancel()
         gate.set_result(None)
         await patient
