@@ -1,4 +1,4 @@
-"""The yaml printed in the seeds, quoted exactly as it stands, is read and planned."""
+"""The YAML examples of the seed documents, quoted verbatim, are read and planned."""
 
 import yaml
 
@@ -178,20 +178,20 @@ def read(*texts: str) -> list[Object]:
     return [document for text in texts for document in yaml.safe_load_all(text)]
 
 
-def planned(*objects: Object) -> Object:
+def plan_of(*objects: Object) -> Object:
     return plan(list(objects))
 
 
 def test_a_training_job_starts_with_its_minimum() -> None:
     world = [*read(TRAINING_JOB), node("n1", cpu=4), node("n2", cpu=4, gpu=3)]
-    said = {"state": "ScheduledSucceed", "min": 3, "max": 6, "target": 3, "reasons": []}
+    status = {"state": "ScheduledSucceed", "min": 3, "max": 6, "target": 3, "reasons": []}
     case = Case(
         objects=world,
         placed={f"job-1-{task}": "n2" if task.startswith("trainer") else "n1" for task in TASKS},
         roles={"job-1-master-0": "master", "job-1-pserver-2": "pserver", "job-1-trainer-2": "trainer"},
-        jobs={"TrainingJob/default/job-1": said},
+        jobs={"TrainingJob/default/job-1": status},
     )
-    check(case, planned(*world))
+    check(case, plan_of(*world))
 
 
 def test_a_training_job_without_gpus_for_its_minimum_waits() -> None:
@@ -203,31 +203,31 @@ def test_a_training_job_without_gpus_for_its_minimum_waits() -> None:
         jobs={"TrainingJob/default/job-1": {"state": "Unscheduled", "target": 0, "reasons": ["NoRoom"]}},
         says={"TrainingJob/default/job-1": [GPU]},
     )
-    check(case, planned(*world))
+    check(case, plan_of(*world))
 
 
-def test_a_kind_that_is_not_ours_is_skipped() -> None:
-    assert planned(*read(CONTROLLER), node("n1"))["jobs"] == []
+def test_an_unsupported_kind_is_skipped() -> None:
+    assert plan_of(*read(CONTROLLER), node("n1"))["jobs"] == []
 
 
 def test_the_pods_of_a_batch_job_fill_the_pool_they_name() -> None:
     world = [*read(CPU_POOL, TEST_JOB_CPU), node("n1", cpu=99), node("n2", cpu=8, labels=CPUS)]
     world.append(node("n3", cpu=4, labels=CPUS))
-    on = {"n3": range(4), "n2": range(4, 10)}
+    indexes = {"n3": range(4), "n2": range(4, 10)}
     case = Case(
         objects=world,
-        placed={f"test-job-cpu-{number}": name for name, numbers in on.items() for number in numbers},
+        placed={f"test-job-cpu-{number}": name for name, numbers in indexes.items() for number in numbers},
         jobs={"Pod/default/test-job-cpu-9": {"pool": "cpu-pool", "state": "ScheduledSucceed"}},
         pools={"cpu-pool": ["n2", "n3"], "default": ["n1"]},
     )
-    check(case, planned(*world))
+    check(case, plan_of(*world))
 
 
 def test_a_batch_job_with_a_priority_class_goes_first() -> None:
-    """130 pods of high priority and 10 of none, in a pool with room for 132."""
+    """130 pods of high priority and 10 without a priority, in a pool with room for 132."""
     jobs = read(TEST_JOB, TEST_JOB_CPU)
     high = priority_class("high", 1000)
-    answer = planned(*jobs, *read(CPU_POOL), high, node("n1", cpu=132, memory="64Gi", labels=CPUS))
+    answer = plan_of(*jobs, *read(CPU_POOL), high, node("n1", cpu=132, memory="64Gi", labels=CPUS))
     placed = [placement["pod"] for placement in answer["placements"]]
     assert sorted(placed[:130]) == sorted(f"default/test-job-{number}" for number in range(130))
     assert placed[130:] == ["default/test-job-cpu-0", "default/test-job-cpu-1"]
@@ -236,10 +236,10 @@ def test_a_batch_job_with_a_priority_class_goes_first() -> None:
     assert {job["priority"] for job in waiting} == {0}
 
 
-def test_the_pools_take_the_nodes_they_select() -> None:
+def test_pools_have_the_nodes_that_they_select() -> None:
     nodes = [node("m1", labels=MASTER), node("d1", labels=DEMO), node("c1", labels=CPUS), node("x1")]
     both = node("y1", labels=DEMO | CPUS)
-    answer = planned(*read(DEMO_POOL, MASTERS_POOL, CPU_POOL), *nodes, both)
+    answer = plan_of(*read(DEMO_POOL, MASTERS_POOL, CPU_POOL), *nodes, both)
     members = {"cpu-pool": ["c1"], "default": ["x1", "y1"], "demo": ["d1"], "masters": ["m1"]}
     assert {pool["pool"]: pool["nodes"] for pool in answer["pools"]} == members
     features = {
@@ -248,11 +248,11 @@ def test_the_pools_take_the_nodes_they_select() -> None:
     assert features == dict.fromkeys(members, (True, True, True)) | {"masters": (False, False, False)}
 
 
-def test_the_masters_stay_alone() -> None:
+def test_a_pool_without_sharing_is_not_used_by_other_pools() -> None:
     world = [*read(MASTERS_POOL), node("m1", labels=MASTER), pod("p", cpu=1), pod("q", cpu=1, pool="masters")]
     case = Case(
         objects=world,
         placed={"q": "m1"},
         jobs={"Pod/default/p": {"pool": "default", "state": "Unscheduled", "reasons": ["NoRoom"]}},
     )
-    check(case, planned(*world))
+    check(case, plan_of(*world))

@@ -1,4 +1,4 @@
-"""Indices of batch Jobs: which are meant, and that no list of them costs more than the job has."""
+"""Lists of completion indexes of batch Jobs: parsing, and a cost bounded by the size of the job."""
 
 import pytest
 
@@ -6,26 +6,26 @@ from shoal.api import batch
 from shoal.api.batch import parse_indexes
 
 LISTS: list[tuple[str, str, int, set[int]]] = [
-    ("none", "", 10, set()),
-    ("single ones and ranges", "0-2,5", 10, {0, 1, 2, 5}),
+    ("an empty list", "", 10, set()),
+    ("single indexes and ranges", "0-2,5", 10, {0, 1, 2, 5}),
     ("out of order and overlapping", "5-7,0,6-8,1-1", 10, {0, 1, 5, 6, 7, 8}),
     ("a range within a range", "0-9,2-3,7", 20, set(range(10))),
-    ("backwards is empty", "5-2,6", 10, {6}),
-    ("only those below the limit", "1-9999999,3,12", 4, {1, 2, 3}),
-    ("all are beyond the limit", "7-9,9999999", 4, set()),
+    ("a reversed range is empty", "5-2,6", 10, {6}),
+    ("only indexes below the limit", "1-9999999,3,12", 4, {1, 2, 3}),
+    ("all indexes are above the limit", "7-9,9999999", 4, set()),
 ]
 
 
 @pytest.mark.parametrize("sentence, text, below, expected", LISTS, ids=[row[0] for row in LISTS])
-def test_lists(sentence: str, text: str, below: int, expected: set[int]) -> None:
+def test_parse_indexes(sentence: str, text: str, below: int, expected: set[int]) -> None:
     assert parse_indexes(text, below) == expected, sentence
 
 
-def test_a_job_has_no_more_than_a_hundred_thousand() -> None:
+def test_the_default_limit_is_100000() -> None:
     assert len(parse_indexes("0-9999999")) == 100_000
 
 
-def test_each_index_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_index_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
     def counted(start: int, end: int) -> range:

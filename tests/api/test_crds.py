@@ -1,4 +1,4 @@
-"""The CRDs obey the rules of Kubernetes, and accept and refuse what validation does, as far as they can."""
+"""The CRDs follow the rules of structural schemas, and accept and reject the same objects as validation."""
 
 import copy
 import json
@@ -27,15 +27,15 @@ def schema(kind: Kind) -> Schema:
     return made
 
 
-def nodes(made: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every schema in a schema, with its path."""
+def subschemas(made: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Yield a schema and all schemas in it, with their paths."""
     yield path, made
     for name, inner in made.get("properties", {}).items():
-        yield from nodes(inner, f"{path}.{name}")
+        yield from subschemas(inner, f"{path}.{name}")
     if "items" in made:
-        yield from nodes(made["items"], f"{path}[]")
+        yield from subschemas(made["items"], f"{path}[]")
     if "additionalProperties" in made:
-        yield from nodes(made["additionalProperties"], f"{path}{{}}")
+        yield from subschemas(made["additionalProperties"], f"{path}{{}}")
 
 
 ALLOWED = {
@@ -63,35 +63,35 @@ ALLOWED = {
 }
 
 
-def broken_rules(made: Schema, path: str) -> Iterator[str]:
-    """The restrictions on structural schemas that one schema breaks."""
+def structural_errors(made: Schema, path: str) -> Iterator[str]:
+    """Yield the rules of structural schemas that one schema violates."""
     if made.keys() - ALLOWED:
         yield f"has {made.keys() - ALLOWED}"
-    yield from broken_type_rules(made)
+    yield from type_errors(made)
     if "properties" in made and "additionalProperties" in made:
         yield "must not have both properties and additionalProperties"
     if not set(made.get("required", [])) <= set(made.get("properties", {})):
-        yield "requires what it does not have"
+        yield "has required fields without properties"
     if made.get("type") == "array" and "items" not in made:
         yield "must have items"
     filled = {"properties", "additionalProperties", PRESERVE} & made.keys()
     if made.get("type") == "object" and not filled and path != ".metadata":
-        yield "would lose everything in it"
+        yield "would be pruned to an empty object"
     if made.get("x-kubernetes-list-type") == "map":
-        yield from broken_map_rules(made)
+        yield from map_list_errors(made)
 
 
-def broken_type_rules(made: Schema) -> Iterator[str]:
+def type_errors(made: Schema) -> Iterator[str]:
     if INT_OR_STRING in made:
         if "type" in made or made.get("anyOf") != [{"type": "integer"}, {"type": "string"}]:
-            yield "must be exactly the form of an int-or-string"
+            yield "must have the exact form of an int-or-string"
     elif "anyOf" in made:
         yield "must have no anyOf"
     elif made.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
         yield "must have a type"
 
 
-def broken_map_rules(made: Schema) -> Iterator[str]:
+def map_list_errors(made: Schema) -> Iterator[str]:
     items = made["items"]
     for key in made["x-kubernetes-list-map-keys"]:
         known = items.get("properties", {}).get(key, {})
@@ -102,7 +102,7 @@ def broken_map_rules(made: Schema) -> Iterator[str]:
 @EACH_KIND
 def test_schemas_are_structural(kind: Kind) -> None:
     assert [
-        f"{path}: {rule}" for path, made in nodes(schema(kind)) for rule in broken_rules(made, path)
+        f"{path}: {rule}" for path, made in subschemas(schema(kind)) for rule in structural_errors(made, path)
     ] == []
 
 
@@ -112,18 +112,18 @@ def test_metadata_is_left_to_kubernetes(kind: Kind) -> None:
 
 
 @EACH_KIND
-def test_defaults_are_good_and_not_for_required_fields(kind: Kind) -> None:
-    for path, made in nodes(schema(kind)):
+def test_defaults_are_valid_and_not_for_required_fields(kind: Kind) -> None:
+    for path, made in subschemas(schema(kind)):
         for name, inner in made.get("properties", {}).items():
             if "default" in inner:
                 assert name not in made.get("required", []), path
-                assert problems(inner, inner["default"]) == [], path
+                assert invalid_paths(inner, inner["default"]) == [], path
                 assert defaulted(inner, inner["default"]) == pruned(inner, defaulted(inner, inner["default"]))
 
 
 @EACH_KIND
-def test_nothing_is_filled_into_a_status(kind: Kind) -> None:
-    assert all("default" not in made for _, made in nodes(schema(kind)["properties"]["status"]))
+def test_a_status_has_no_defaults(kind: Kind) -> None:
+    assert all("default" not in made for _, made in subschemas(schema(kind)["properties"]["status"]))
 
 
 @EACH_KIND
@@ -143,7 +143,7 @@ def test_columns_and_selectable_fields_exist(kind: Kind) -> None:
 
 @EACH_KIND
 def test_rules_name_fields_that_exist(kind: Kind) -> None:
-    for path, made in nodes(schema(kind)):
+    for path, made in subschemas(schema(kind)):
         for rule in made.get("x-kubernetes-validations", []):
             assert rule["message"]
             for field in re.findall(r"self((?:\.\w+\b(?!\())+)", rule["rule"]):
@@ -152,15 +152,15 @@ def test_rules_name_fields_that_exist(kind: Kind) -> None:
 
 
 @EACH_KIND
-def test_every_field_of_a_spec_is_explained(kind: Kind) -> None:
-    for path, made in nodes(schema(kind)["properties"]["spec"]):
+def test_every_field_of_a_spec_has_a_description(kind: Kind) -> None:
+    for path, made in subschemas(schema(kind)["properties"]["spec"]):
         for name, inner in made.get("properties", {}).items():
             if "resources" not in path and "elector" not in path:
                 assert inner.get("description"), f"{path}.{name}"
 
 
 @EACH_KIND
-def test_is_small_enough_to_be_applied(kind: Kind) -> None:
+def test_a_crd_is_small_enough_for_kubectl_apply(kind: Kind) -> None:
     assert len(json.dumps(CRDS[kind.kind])) < 100_000
 
 
@@ -185,7 +185,7 @@ def test_names() -> None:
 
 
 def defaults_of(kind: Kind) -> dict[str, Any]:
-    found = ((path, made.get("default")) for path, made in nodes(schema(kind)["properties"]["spec"]))
+    found = ((path, made.get("default")) for path, made in subschemas(schema(kind)["properties"]["spec"]))
     return {path.strip("."): value for path, value in found if value is not None}
 
 
@@ -228,7 +228,7 @@ def test_defaults_are_those_of_the_specifications() -> None:
     )
 
 
-# --- an API server in small: defaulting, pruning, validating ----------------------------------------------
+# --- a minimal API server: defaulting, pruning, validation -------------------------------------------------
 
 
 def defaulted(made: Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -271,25 +271,25 @@ TYPES = {
 }
 
 
-def problems(made: Schema, value: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON value
-    """Paths at which a value breaks its schema."""
-    wanted: Any = TYPES.get(made.get("type", ""), (int, str) if INT_OR_STRING in made else object)
-    if not isinstance(value, wanted) or (
+def invalid_paths(made: Schema, value: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON value
+    """Return the paths at which a value violates its schema."""
+    expected: Any = TYPES.get(made.get("type", ""), (int, str) if INT_OR_STRING in made else object)
+    if not isinstance(value, expected) or (
         isinstance(value, bool) and made.get("type") in ("integer", "number")
     ):
         return [path]
-    found = [path] if _breaks_limits(made, value) else []
+    found = [path] if _violates_limits(made, value) else []
     if isinstance(value, dict):
         found += [f"{path}.{name}" for name in made.get("required", []) if name not in value]
         for name, entry in value.items():
-            found += problems(_inner(made, name), entry, f"{path}.{name}")
+            found += invalid_paths(_inner(made, name), entry, f"{path}.{name}")
     if isinstance(value, list):
         for i, item in enumerate(value):
-            found += problems(made.get("items", {}), item, f"{path}[{i}]")
+            found += invalid_paths(made.get("items", {}), item, f"{path}[{i}]")
     return found
 
 
-def _breaks_limits(made: Schema, value: object) -> bool:
+def _violates_limits(made: Schema, value: object) -> bool:
     if isinstance(value, str):
         return value not in made.get("enum", [value]) or re.search(made.get("pattern", ""), value) is None
     if isinstance(value, list):
@@ -300,7 +300,7 @@ def _breaks_limits(made: Schema, value: object) -> bool:
 
 
 T = builders.template(cpu=1)
-GOOD = [
+VALID = [
     (TYJOB, builders.tyjob("a", leader=T, workers={"w": (2, T)}, policy="Gang", status={"stage": "Running"})),
     (DIJOB, builders.dijob("a", T, replicas=(0, 4), status={"phase": "Running", "profilings": {"x": [1]}})),
     (DIJOB, builders.dijob_tasks("a", [builders.di_task("learner", T)])),
@@ -314,38 +314,38 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("kind, raw", GOOD, ids=lambda value: getattr(value, "kind", ""))
-def test_good_objects_pass_and_lose_nothing(kind: Kind, raw: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind, raw", VALID, ids=lambda value: getattr(value, "kind", ""))
+def test_valid_objects_are_accepted_unchanged(kind: Kind, raw: dict[str, Any]) -> None:
     full = defaulted(schema(kind), raw)
-    assert problems(schema(kind), full) == []
+    assert invalid_paths(schema(kind), full) == []
     without_metadata = {key: value for key, value in full.items() if key != "metadata"}
     assert pruned(schema(kind), without_metadata) == without_metadata
 
 
-def test_templates_and_pools_keep_what_nobody_knows() -> None:
+def test_templates_and_pools_keep_unknown_fields() -> None:
     pool = {"spec": {"colour": {"deep": [1]}}}
     assert pruned(schema(POOL), pool) == pool
     job = builders.dijob("a", {"spec": {"anything": {"deep": [None]}}})
     assert pruned(schema(DIJOB), job)["spec"]["template"] == job["spec"]["template"]
 
 
-BAD: list[tuple[str, Kind, Any, list[str]]] = [
+INVALID: list[tuple[str, Kind, Any, list[str]]] = [
     ("no leader", TYJOB, {"spec": {"workerSets": [{"name": "a", "template": {}}]}}, [".spec.leader"]),
     (
-        "no sets",
+        "no worker sets",
         TYJOB,
         {"spec": {"leader": {"name": "a", "template": {}}, "workerSets": []}},
         [".spec.workerSets"],
     ),
     ("an unknown phase", DIJOB, {"spec": {}, "status": {"phase": "Odd"}}, [".status.phase"]),
-    ("a wrong priority", DIJOB, {"spec": {"priority": 5}}, [".spec.priority"]),
+    ("an invalid priority", DIJOB, {"spec": {"priority": 5}}, [".spec.priority"]),
     (
         "no maximum",
         TRAININGJOB,
         {"spec": {"trainer": {"min-instance": 0}}},
         [".spec.trainer.max-instance", ".spec.trainer.min-instance"],
     ),
-    ("text for truth", POOL, {"spec": {"disableSharing": "yes"}}, [".spec.disableSharing"]),
+    ("a string for a boolean", POOL, {"spec": {"disableSharing": "yes"}}, [".spec.disableSharing"]),
     (
         "a quantity with a space",
         TRAININGJOB,
@@ -359,16 +359,16 @@ BAD: list[tuple[str, Kind, Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("sentence, kind, raw, paths", BAD, ids=[row[0] for row in BAD])
-def test_bad_objects_are_refused(sentence: str, kind: Kind, raw: object, paths: list[str]) -> None:
-    assert problems(schema(kind), raw) == paths, sentence
+@pytest.mark.parametrize("sentence, kind, raw, paths", INVALID, ids=[row[0] for row in INVALID])
+def test_invalid_objects_are_rejected(sentence: str, kind: Kind, raw: object, paths: list[str]) -> None:
+    assert invalid_paths(schema(kind), raw) == paths, sentence
 
 
 @pytest.mark.parametrize("text", ["1", "+1", "100m", "1.5Gi", ".5", "5.", "1e3", "1E-3", "2Ei", "0.1k", "1n"])
-def test_the_pattern_knows_quantities(text: str) -> None:
+def test_the_pattern_matches_quantities(text: str) -> None:
     assert re.search(QUANTITY_PATTERN, text)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1 Gi", "1GiB", "1K", "e3", ".", "1e", "1e1.5", "١"])  # noqa: RUF001
-def test_the_pattern_knows_what_is_none(text: str) -> None:
+def test_the_pattern_matches_nothing_else(text: str) -> None:
     assert not re.search(QUANTITY_PATTERN, text)

@@ -1,4 +1,4 @@
-"""Errors with paths: which hold, in which order they come, and how many there are of something."""
+"""FieldError: dependencies on other fields, order, duplicates; pluralize."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -8,36 +8,40 @@ import pytest
 
 from shoal.api.fields import FieldError, InvalidObjectError, pluralize
 
-STANDING: list[tuple[str, str, set[str], bool]] = [
-    ("nothing is wrong", "a.b", set(), True),
+DEPENDENCIES: list[tuple[str, str, set[str], bool]] = [
+    ("no field is invalid", "a.b", set(), True),
     ("the field itself", "a.b", {"a.b"}, False),
-    ("what it is part of", "a.b[0].c", {"a.b"}, False),
-    ("an item it is part of", "a.b[0].c", {"a.b[0]"}, False),
+    ("an ancestor", "a.b[0].c", {"a.b"}, False),
+    ("an item that is an ancestor", "a.b[0].c", {"a.b[0]"}, False),
     ("the whole object", "a.b", {""}, False),
-    ("the whole object of the whole object", "", {""}, False),
-    ("a part of it", "a", {"a.b"}, True),
-    ("a neighbour", "a.b", {"a.c"}, True),
-    ("a neighbour whose name starts alike", "a.bc", {"a.b"}, True),
+    ("the whole object, for an error of the whole object", "", {""}, False),
+    ("a descendant", "a", {"a.b"}, True),
+    ("a sibling", "a.b", {"a.c"}, True),
+    ("a sibling whose name has the same prefix", "a.bc", {"a.b"}, True),
     ("a key with dots", "a[x.y/z].b", {"a[x.y/z]"}, False),
 ]
 
 
-@pytest.mark.parametrize("sentence, path, wrong, stands", STANDING, ids=[row[0] for row in STANDING])
-def test_what_is_said_needs_fields_that_are_right(
-    sentence: str, path: str, wrong: set[str], *, stands: bool
+@pytest.mark.parametrize(
+    "sentence, path, invalid, independent", DEPENDENCIES, ids=[row[0] for row in DEPENDENCIES]
+)
+def test_an_error_depends_on_fields_of_the_right_type(
+    sentence: str, path: str, invalid: set[str], *, independent: bool
 ) -> None:
-    assert FieldError(path, "is bad").is_independent_of(wrong) is stands, sentence
-    assert FieldError("x", "is bad", ("y", path)).is_independent_of(wrong - {""}) is (stands or "" in wrong)
+    assert FieldError(path, "is bad").is_independent_of(invalid) is independent, sentence
+    assert FieldError("x", "is bad", ("y", path)).is_independent_of(invalid - {""}) is (
+        independent or "" in invalid
+    )
 
 
-class LookedUp(AbstractSet[str]):
-    """A set that is asked, and never walked through."""
+class LookupOnlySet(AbstractSet[str]):
+    """A set that allows lookups and fails when it is iterated."""
 
     def __init__(self) -> None:
-        self.asked: list[object] = []
+        self.lookups: list[object] = []
 
     def __contains__(self, item: object) -> bool:
-        self.asked.append(item)
+        self.lookups.append(item)
         return False
 
     def __iter__(self) -> Iterator[str]:
@@ -47,13 +51,13 @@ class LookedUp(AbstractSet[str]):
         raise AssertionError
 
 
-def test_what_is_wrong_is_looked_up_however_much_it_is() -> None:
-    wrong = LookedUp()
-    assert FieldError("a.b[0].c", "is bad").is_independent_of(wrong)
-    assert sorted(map(str, wrong.asked)) == ["", "a", "a.b", "a.b[0]", "a.b[0].c"]
+def test_dependencies_are_looked_up_without_iteration() -> None:
+    invalid = LookupOnlySet()
+    assert FieldError("a.b[0].c", "is bad").is_independent_of(invalid)
+    assert sorted(map(str, invalid.lookups)) == ["", "a", "a.b", "a.b[0]", "a.b[0].c"]
 
 
-def test_errors_come_once_and_in_one_order() -> None:
+def test_errors_are_sorted_without_duplicates() -> None:
     paths = [f"x[{'0' * zeros}1]" for zeros in range(8, -1, -1)]
     errors = [FieldError(path, message) for path in paths for message in ("is bad", "is worse")]
     assert InvalidObjectError(reversed(errors * 2)).errors == errors
@@ -68,5 +72,5 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("counted, text", COUNTS.items(), ids=COUNTS.values())
-def test_so_many(counted: tuple[int, str], text: str) -> None:
+def test_pluralize(counted: tuple[int, str], text: str) -> None:
     assert pluralize(*counted) == text

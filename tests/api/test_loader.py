@@ -1,4 +1,4 @@
-"""Objects taken in together: every error of every one, named by where it stands."""
+"""load_objects: every error of every object, with its location; any input is loaded or rejected."""
 
 import copy
 from collections.abc import Callable
@@ -22,7 +22,7 @@ NODE = builders.node("n")
 POD = builders.pod("p")
 
 ROWS: list[tuple[str, list[Any], list[str]]] = [
-    ("all is well", [POOL, NODE, POD], []),
+    ("valid objects", [POOL, NODE, POD], []),
     (
         "not an object",
         [5, "text", [], None],
@@ -33,9 +33,9 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
             "f3: must be an object (a mapping), not null",
         ],
     ),
-    ("no type", [{}], ["f0: apiVersion: is required", "f0: kind: is required"]),
+    ("no apiVersion and kind", [{}], ["f0: apiVersion: is required", "f0: kind: is required"]),
     (
-        "a type that is none",
+        "an invalid apiVersion and kind",
         [{"apiVersion": 1, "kind": ""}],
         [
             "f0: apiVersion: must be a string that is not empty, not 1",
@@ -55,7 +55,7 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         ["f0: Pod without a name: metadata.name: is required"],
     ),
     (
-        "the same twice",
+        "a duplicate",
         [POD, NODE, POD],
         ["f2: Pod default/p: metadata.name: is a duplicate: f0 has the same name"],
     ),
@@ -66,12 +66,12 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         [],
     ),
     (
-        "a long namespace is told in full",
+        "a long namespace is printed in full",
         [POD | {"metadata": {"name": "p", "namespace": "n" * 63}, "spec": 5}],
         [f"f0: Pod {'n' * 63}/p: spec: must be a mapping, not 5"],
     ),
     (
-        "a namespace that is none",
+        "a namespace that is not a string",
         [
             POD | {"metadata": {"name": "p", "namespace": 5}},
             POD | {"metadata": {"name": "p", "namespace": 5}},
@@ -84,18 +84,18 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         ],
     ),
     (
-        "nodes have no namespace, whatever is written",
+        "the namespace of a node is ignored",
         [NODE, NODE | {"metadata": {"name": "n", "namespace": "a"}}],
         ["f1: Node n: metadata.name: is a duplicate: f0 has the same name"],
     ),
     ("the same name of other kinds", [builders.pool("p"), POD], []),
     (
-        "no namespace is the namespace default",
+        "without a namespace, the namespace is default",
         [POD, POD | {"metadata": {"name": "p"}}],
         ["f1: Pod default/p: metadata.name: is a duplicate: f0 has the same name"],
     ),
     (
-        "broken and repeated",
+        "invalid and duplicate",
         [POD, POD | {"spec": 5}, NODE | {"status": 5}],
         [
             "f1: Pod default/p: metadata.name: is a duplicate: f0 has the same name",
@@ -104,7 +104,7 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         ],
     ),
     (
-        "a text that could not be read",
+        "a source that could not be read",
         [UnreadableSource("is not\nYAML"), 5],
         [
             r"f0: is not\nYAML",
@@ -112,7 +112,7 @@ ROWS: list[tuple[str, list[Any], list[str]]] = [
         ],
     ),
     (
-        "names that would drive a terminal",
+        "control characters in names are escaped",
         [NODE | {"metadata": {"name": "\x1b[2J\n"}}],
         [
             rf"f0: Node \x1b[2J\n: metadata.name: {NAME}'\x1b[2J\n'",
@@ -132,7 +132,7 @@ def test_errors(sentence: str, raws: list[Any], errors: list[str]) -> None:
     assert len(result.views) + result.invalid == len(raws)
 
 
-def test_kinds_that_are_not_read_are_counted() -> None:
+def test_unsupported_kinds_are_counted() -> None:
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": 5}
     result = _load([other, NODE, other, {"apiVersion": "v1", "kind": "Pool"}])
     assert result.unknown == {"Deployment apps/v1": 2, "Pool v1": 1}
@@ -140,13 +140,13 @@ def test_kinds_that_are_not_read_are_counted() -> None:
     assert not result.errors
 
 
-def test_unknown_fields_of_our_own_kinds_are_doubtful() -> None:
-    odd = builders.tyjob("t", leader=builders.template(), workers={"w": (1, builders.template())})
-    odd["spec"]["prioritty"] = 5
-    odd["spec"]["workerSets"][0]["count"] = 5
-    odd["spec"]["a\nb"] = 5
-    odd["spec"]["leader"]["template"]["spec"]["anything"] = 5
-    result = _load([odd, POD | {"spec": {**POD["spec"], "anything": 5}}])
+def test_unknown_fields_of_shoal_kinds_are_warnings() -> None:
+    job = builders.tyjob("t", leader=builders.template(), workers={"w": (1, builders.template())})
+    job["spec"]["prioritty"] = 5
+    job["spec"]["workerSets"][0]["count"] = 5
+    job["spec"]["a\nb"] = 5
+    job["spec"]["leader"]["template"]["spec"]["anything"] = 5
+    result = _load([job, POD | {"spec": {**POD["spec"], "anything": 5}}])
     assert not result.errors
     assert result.warnings == [
         "f0: TYJob default/t: spec.workerSets[0].count: is not a known field",
@@ -155,7 +155,7 @@ def test_unknown_fields_of_our_own_kinds_are_doubtful() -> None:
     ]
 
 
-def test_an_intake_starts_empty() -> None:
+def test_each_result_starts_empty() -> None:
     _load([5])
     assert _load([]) == LoadResult()
 
@@ -188,7 +188,7 @@ VALUES = st.recursive(
     max_leaves=20,
 )
 ALL = sorted(by_name().values(), key=lambda kind: kind.kind)
-GOOD = {
+VALID = {
     "TYJob": builders.tyjob(
         "t", leader=builders.template(cpu=1), workers={"w": (1, builders.template(cpu=1))}
     ),
@@ -201,12 +201,12 @@ GOOD = {
 }
 
 
-def _one_line_each(result: LoadResult) -> None:
+def _assert_printable_lines(result: LoadResult) -> None:
     assert all(line.isprintable() for line in [*result.errors, *result.warnings, *result.unknown])
 
 
 @given(st.sampled_from(ALL), VALUES, VALUES, VALUES)
-def test_any_values_at_all_are_taken_or_refused(
+def test_any_values_are_loaded_or_rejected(
     kind: Kind, metadata: object, spec: object, status: object
 ) -> None:
     raw = {
@@ -216,28 +216,26 @@ def test_any_values_at_all_are_taken_or_refused(
         "spec": spec,
         "status": status,
     }
-    _one_line_each(_load([raw, metadata]))
+    _assert_printable_lines(_load([raw, metadata]))
 
 
-def _places(raw: Any, path: str = "") -> list[tuple[Any, Any, str]]:  # noqa: ANN401 - any JSON value
-    """Everything that can be replaced: a mapping or list, one of its keys, and the path of what is there."""
+def _locations(raw: Any, path: str = "") -> list[tuple[Any, Any, str]]:  # noqa: ANN401 - any JSON value
+    """Return all values that can be replaced: their mapping or list, their key in it, and their path."""
     pairs = raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
     return [
-        place
+        location
         for key, value in pairs
-        for place in [(raw, key, child(path, key)), *_places(value, child(path, key))]
+        for location in [(raw, key, child(path, key)), *_locations(value, child(path, key))]
     ]
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(sorted(GOOD)), st.data())
-def test_a_wrong_type_is_the_only_thing_that_is_said_of_an_otherwise_good_object(
-    name: str, data: st.DataObject
-) -> None:
-    """What is said of a salvaged object is about what somebody wrote, never about what stands in for it."""
-    raw = copy.deepcopy(GOOD[name])
+@given(st.sampled_from(sorted(VALID)), st.data())
+def test_a_wrong_type_is_the_only_error_of_an_otherwise_valid_object(name: str, data: st.DataObject) -> None:
+    """No error is about a placeholder for a value of the wrong type."""
+    raw = copy.deepcopy(VALID[name])
     kind = by_name()[raw["apiVersion"], raw["kind"]]
-    parent, key, path = data.draw(st.sampled_from(_places(raw)))
+    parent, key, path = data.draw(st.sampled_from(_locations(raw)))
     parent[key] = data.draw(VALUES)
     wrong = _errors(lambda: decode(kind.view, kind.normalise(raw)))
     if path in {error.path for error in wrong}:
@@ -253,12 +251,12 @@ def _errors(reading: Callable[[], object]) -> list[FieldError]:
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
-def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_loaded_or_rejected(data: bytes) -> None:
     try:
         raws = list(read_text(data))
     except ManifestError:
         return
-    _one_line_each(load_objects(raws))
+    _assert_printable_lines(load_objects(raws))
 
 
 @given(
@@ -268,9 +266,9 @@ def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
         )
     )
 )
-def test_any_pieces_of_yaml_are_read_or_refused(pieces: list[str]) -> None:
+def test_any_pieces_of_yaml_are_loaded_or_rejected(pieces: list[str]) -> None:
     try:
         raws = list(read_text("".join(pieces).encode()))
     except ManifestError:
         return
-    _one_line_each(load_objects(raws))
+    _assert_printable_lines(load_objects(raws))

@@ -1,4 +1,4 @@
-"""Numbers in names: plain digits, and few."""
+"""Numbers in names: one to seven ASCII digits."""
 
 import pytest
 
@@ -17,10 +17,10 @@ NUMBERS: dict[str, int | None] = {
     "1_0": None,
     "1.0": None,
     "²": None,
-    "١": None,  # noqa: RUF001 - an Arabic one, on purpose
+    "١": None,  # noqa: RUF001 - the Arabic digit one, on purpose
 }
 
 
 @pytest.mark.parametrize("text, number", NUMBERS.items(), ids=map(repr, NUMBERS))
-def test_small_numbers(text: str, number: int | None) -> None:
+def test_parse_small_int(text: str, number: int | None) -> None:
     assert parse_small_int(text) == number

@@ -1,4 +1,4 @@
-"""Quantities: what is read, what is refused, and that no amount is ever off by a bit."""
+"""Quantities: parsing, rejection, formatting, and exact sums."""
 
 from fractions import Fraction
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shoal.api.quantity import NANO, Quantity, format_bytes, format_milli
 
-READ: list[tuple[object, int]] = [
+PARSED: list[tuple[object, int]] = [
     ("0", 0),
     ("-0", 0),
     ("+1", NANO),
@@ -25,7 +25,7 @@ READ: list[tuple[object, int]] = [
     ("1E", 10**18 * NANO),
     ("1Ei", 2**60 * NANO),
     ("1n", 1),
-    ("0.5n", 1),  # finer than anything Kubernetes knows: rounded up
+    ("0.5n", 1),  # finer than the smallest unit: rounded up
     ("1.0000000001", NANO + 1),
     ("1u", 1000),
     ("3k", 3000 * NANO),
@@ -40,7 +40,7 @@ READ: list[tuple[object, int]] = [
     (1e22 / 1e10, 10**12 * NANO),
 ]
 
-REFUSED: list[tuple[object, str]] = [
+REJECTED: list[tuple[object, str]] = [
     ("", "not ''"),
     (" ", "not ' '"),
     ("1 Gi", "not '1 Gi'"),
@@ -57,7 +57,7 @@ REFUSED: list[tuple[object, str]] = [
     ("1_000", "not '1_000'"),
     ("0x10", "not '0x10'"),
     ("inf", "not 'inf'"),
-    ("١", "not '١'"),  # noqa: RUF001 - an Arabic one, on purpose
+    ("١", "not '١'"),  # noqa: RUF001 - the Arabic digit one, on purpose
     ("1" * 100, "1…'"),
     ("-1", "must be 0 or more, not '-1'"),
     (-1, "must be 0 or more, not '-1'"),
@@ -73,30 +73,30 @@ REFUSED: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize("text, nano", READ, ids=repr)
-def test_is_read_exactly(text: object, nano: int) -> None:
+@pytest.mark.parametrize("text, nano", PARSED, ids=repr)
+def test_is_parsed_exactly(text: object, nano: int) -> None:
     assert Quantity(text).nano == nano
 
 
-@pytest.mark.parametrize("text, message", REFUSED, ids=lambda value: repr(value)[:30])
-def test_is_refused_with_what_it_was(text: object, message: str) -> None:
+@pytest.mark.parametrize("text, message", REJECTED, ids=lambda value: repr(value)[:30])
+def test_is_rejected_with_its_value(text: object, message: str) -> None:
     with pytest.raises(ValueError, match="must be") as caught:
         Quantity(text)
     assert str(caught.value).endswith(message)
 
 
-def test_equal_amounts_are_equal_whatever_their_spelling() -> None:
+def test_equal_amounts_in_other_units_are_equal() -> None:
     assert {Quantity("1"), Quantity("1000m"), Quantity("1e0")} == {Quantity(1)}
     assert Quantity("1") != 1
 
 
 @given(st.integers(0, 10**15))
-def test_decimal_form_reads_back(milli: int) -> None:
+def test_format_milli_round_trip(milli: int) -> None:
     assert Quantity(format_milli(milli)).nano == milli * 10**6
 
 
 @given(st.integers(0, 2**60) | st.integers(0, 2**30).map(lambda n: n * 2**30))
-def test_byte_form_reads_back(value: int) -> None:
+def test_format_bytes_round_trip(value: int) -> None:
     assert Quantity(format_bytes(value)).nano == value * NANO
 
 
@@ -106,7 +106,7 @@ SUFFIXES |= {"k": Fraction(10**3), "M": Fraction(10**6), "Ki": Fraction(2**10), 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(sorted(SUFFIXES)))))
 def test_sums_are_exact(parts: list[tuple[int, int, str]]) -> None:
-    """A sum differs from the true one by less than a nano-unit for each part, and never falls short."""
+    """A sum exceeds the exact one by less than a nano-unit for each part, and is never below it."""
     texts = [f"{whole}.{part:03}{suffix}" for whole, part, suffix in parts]
     exact = sum(
         (Fraction(whole * 1000 + part, 1000) * SUFFIXES[suffix] for whole, part, suffix in parts), Fraction(0)

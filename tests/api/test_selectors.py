@@ -1,4 +1,4 @@
-"""What selectors, node affinity and tolerations match, and which of them can mean nothing."""
+"""Label selectors and tolerations: matching, comparison of integers, validation."""
 
 from typing import Any
 
@@ -34,7 +34,11 @@ SELECTORS: list[tuple[str, dict[str, Any], bool]] = [
     ("Exists without the label", _expression("zone", "Exists"), False),
     ("DoesNotExist", _expression("app", "DoesNotExist"), False),
     ("DoesNotExist without the label", _expression("zone", "DoesNotExist"), True),
-    ("all must hold", {"matchLabels": {"app": "web"}, **_expression("tier", "In", "back")}, False),
+    (
+        "all expressions must match",
+        {"matchLabels": {"app": "web"}, **_expression("tier", "In", "back")},
+        False,
+    ),
 ]
 
 
@@ -52,8 +56,8 @@ TOLERATIONS: list[tuple[str, dict[str, Any], bool]] = [
     ("another value", {"key": "gpu", "value": "no"}, False),
     ("another key", {"key": "cpu", "operator": "Exists"}, False),
     ("Exists ignores the value", {"key": "gpu", "operator": "Exists"}, True),
-    ("everything", {"operator": "Exists"}, True),
-    ("an empty key with Equal is nothing", {"value": "yes"}, False),
+    ("all taints", {"operator": "Exists"}, True),
+    ("an empty key with Equal matches nothing", {"value": "yes"}, False),
 ]
 
 
@@ -62,25 +66,25 @@ def test_tolerations(sentence: str, raw: dict[str, Any], *, tolerates: bool) -> 
     assert decode(Toleration, raw).tolerates(TAINT) is tolerates, sentence
 
 
-def test_tolerations_compare_numbers() -> None:
+def test_tolerations_compare_integers() -> None:
     taint = Taint(key="load", value="5", effect="NoSchedule")
-    more = Toleration(key="load", operator="Gt", value="3")
-    assert more.tolerates(taint)
+    above = Toleration(key="load", operator="Gt", value="3")
+    assert above.tolerates(taint)
     assert not Toleration(key="load", operator="Lt", value="3").tolerates(taint)
-    assert not more.tolerates(Taint(key="load", value="high", effect="NoSchedule"))
+    assert not above.tolerates(Taint(key="load", value="high", effect="NoSchedule"))
 
 
 COMPARISONS: list[tuple[str, str, str, str, bool]] = [
-    ("more", "10", "Gt", "9", True),
+    ("greater", "10", "Gt", "9", True),
     ("less", "-10", "Lt", "9", True),
     ("equal is neither", "9", "Gt", "9", False),
     ("a sign is part of a number", "+10", "Gt", "9", True),
-    ("an underscore is no digit", "1_0", "Gt", "9", False),
-    ("an underscore is no digit on the right either", "10", "Gt", "0_9", False),
-    ("a superscript is no digit", "1²", "Gt", "9", False),
-    ("an Arabic digit is none", "١٠", "Gt", "9", False),  # noqa: RUF001 - on purpose
-    ("white space is no part of a number", " 10", "Gt", "9", False),
-    ("nothing is no number", "", "Lt", "9", False),
+    ("an underscore is not a digit", "1_0", "Gt", "9", False),
+    ("nor on the right", "10", "Gt", "0_9", False),
+    ("a superscript is not a digit", "1²", "Gt", "9", False),
+    ("an Arabic digit is not accepted", "١٠", "Gt", "9", False),  # noqa: RUF001 - on purpose
+    ("white space is not part of a number", " 10", "Gt", "9", False),
+    ("an empty string is not a number", "", "Lt", "9", False),
 ]
 
 
@@ -91,31 +95,33 @@ def test_comparisons(sentence: str, left: str, operator: str, right: str, *, hol
     assert compare_integers(left, operator, right) is holds, sentence
 
 
-WITHOUT_SENSE: list[tuple[str, dict[str, Any], list[str]]] = [
+INVALID_SELECTORS: list[tuple[str, dict[str, Any], list[str]]] = [
     (
-        "In wants values",
+        "In requires values",
         _expression("a", "In"),
         ["s.matchExpressions[0].values: must have at least one value when operator is In"],
     ),
     (
-        "Exists wants none",
+        "Exists allows no values",
         _expression("a", "Exists", "x"),
         ["s.matchExpressions[0].values: must be empty when operator is Exists"],
     ),
-    ("good", _expression("example.com/a", "In", "x"), []),
+    ("valid", _expression("example.com/a", "In", "x"), []),
 ]
 
 
-@pytest.mark.parametrize("sentence, raw, errors", WITHOUT_SENSE, ids=[row[0] for row in WITHOUT_SENSE])
-def test_selectors_without_sense(sentence: str, raw: dict[str, Any], errors: list[str]) -> None:
+@pytest.mark.parametrize(
+    "sentence, raw, errors", INVALID_SELECTORS, ids=[row[0] for row in INVALID_SELECTORS]
+)
+def test_selector_errors(sentence: str, raw: dict[str, Any], errors: list[str]) -> None:
     assert [str(error) for error in label_selector_errors(decode(LabelSelector, raw), "s")] == errors, (
         sentence
     )
 
 
-def test_tolerations_without_sense() -> None:
-    bad = [Toleration(value="x"), Toleration(key="a", operator="Exists", value="x")]
-    assert [str(error) for error in toleration_errors(bad, "t")] == [
+def test_toleration_errors() -> None:
+    invalid = [Toleration(value="x"), Toleration(key="a", operator="Exists", value="x")]
+    assert [str(error) for error in toleration_errors(invalid, "t")] == [
         "t[0].operator: must be Exists when key is empty, which means all keys",
         "t[1].value: must be empty when operator is Exists",
     ]

@@ -1,4 +1,4 @@
-"""Every rule of every kind: a good object, a patch that breaks it, and exactly what is then said."""
+"""Every validation rule of every kind: a valid object, a patch that makes it invalid, the exact errors."""
 
 import copy
 from typing import Any
@@ -16,10 +16,10 @@ from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests import builders
 
 ABSENT: Any = object()
-"""In a patch: the field is taken away."""
+"""In a patch: the field is removed."""
 
 T = builders.template(cpu=1)
-GOOD: dict[str, tuple[Kind, dict[str, Any]]] = {
+VALID: dict[str, tuple[Kind, dict[str, Any]]] = {
     "tyjob": (TYJOB, builders.tyjob("a", leader=T, workers={"w": (2, T), "v": (3, T)})),
     "dijob": (DIJOB, builders.dijob("a", T)),
     "tasks": (
@@ -62,37 +62,42 @@ ROWS: list[Row] = [
     # --- metadata ------------------------------------------------------------------------------------------
     ("no name", "pod", {"metadata.name": ABSENT}, ["metadata.name: is required"]),
     ("no metadata", "pod", {"metadata": ABSENT}, ["metadata: is required"]),
-    ("a name that is no text", "pod", {"metadata.name": 5}, ["metadata.name: must be a string, not 5"]),
+    ("a name that is not a string", "pod", {"metadata.name": 5}, ["metadata.name: must be a string, not 5"]),
     ("an empty name", "pod", {"metadata.name": ""}, [f"metadata.name: {NAME}''"]),
     ("capitals in the name", "pod", {"metadata.name": "Aa"}, [f"metadata.name: {NAME}'Aa'"]),
-    ("a bad namespace", "pod", {"metadata.namespace": "a.b"}, [f"metadata.namespace: {DNS}'a.b'"]),
+    ("an invalid namespace", "pod", {"metadata.namespace": "a.b"}, [f"metadata.namespace: {DNS}'a.b'"]),
     (
         "a number as a label",
         "pod",
         {"metadata.labels": {"a": 5}},
         ["metadata.labels.a: must be a string, not 5"],
     ),
-    ("a bad label", "pod", {"metadata.labels": {"a": "b c"}}, [f"metadata.labels.a: {LABEL}'b c'"]),
     (
-        "a bad label with a bad key",
+        "an invalid label value",
+        "pod",
+        {"metadata.labels": {"a": "b c"}},
+        [f"metadata.labels.a: {LABEL}'b c'"],
+    ),
+    (
+        "an invalid label value with an invalid key",
         "pod",
         {"metadata.labels": {"a b": 5}},
         ["metadata.labels[a b]: must be a string, not 5", f"metadata.labels[a b]: {QUALIFIED}'a b'"],
     ),
     (
-        "a superscript is no digit",
+        "a superscript is not a digit",
         "pod",
         {"metadata.labels": {"1²1": "a"}},
         [f"metadata.labels[1²1]: {QUALIFIED}'1²1'"],
     ),
     (
-        "a key of more digits than numbers may have",
+        "a key of more digits than int() accepts",
         "pod",
         {"metadata.labels": {"1" * 5000: "a"}},
         [f"metadata.labels.{'1' * 5000}: {QUALIFIED}'{'1' * 60}…'"],
     ),
     (
-        "numbers in keys come in their order",
+        "numbers in keys are sorted as numbers",
         "pod",
         {"metadata.labels": dict.fromkeys(("a10", "a9", "a010", "a"), 5)},
         [f"metadata.labels.{key}: must be a string, not 5" for key in ("a", "a9", "a010", "a10")],
@@ -103,24 +108,29 @@ ROWS: list[Row] = [
         {"metadata.creationTimestamp": "2026-01-31T12:00:00"},
         [f"metadata.creationTimestamp: {TIME}'2026-01-31T12:00:00'"],
     ),
-    ("nulls are absent", "pod", {"metadata.labels": None, "spec.nodeName": None, "status": None}, []),
-    ("a null where something is required", "pod", {"spec": None}, ["spec: is required"]),
+    (
+        "null is the same as absent",
+        "pod",
+        {"metadata.labels": None, "spec.nodeName": None, "status": None},
+        [],
+    ),
+    ("null in a required field", "pod", {"spec": None}, ["spec: is required"]),
     # --- pods ----------------------------------------------------------------------------------------------
     ("no containers", "pod", {"spec.containers": []}, ["spec.containers: must have at least 1 item"]),
     (
-        "containers that are no list",
+        "containers that are not a list",
         "pod",
         {"spec.containers": "x"},
         ["spec.containers: must be a list, not 'x'"],
     ),
     (
-        "less than nothing",
+        "a negative amount",
         "pod",
         {"spec.containers.0.resources.requests": {"cpu": "-1"}},
         [f"{CPU}must be 0 or more, not '-1'"],
     ),
     (
-        "an absurd amount",
+        "an amount above the maximum of quantities",
         "pod",
         {"spec.containers.0.resources.requests": {"cpu": "1e400"}},
         [f"{CPU}must be at most 1Ei, not '1e400'"],
@@ -132,7 +142,7 @@ ROWS: list[Row] = [
         [f"{CPU}must be at most 1T, which is more than any node has"],
     ),
     (
-        "no quantity",
+        "not a quantity",
         "pod",
         {"spec.containers.0.resources.requests": {"cpu": "x"}},
         [f"{CPU}{QUANTITY}'x'"],
@@ -150,38 +160,38 @@ ROWS: list[Row] = [
         [f"{CPU}must not be more than the limit"],
     ),
     (
-        "nothing is said of a limit that is wrong",
+        "a request is not compared with an invalid limit",
         "pod",
         {"spec.containers.0.resources.limits": {"cpu": "x"}},
         [f"spec.containers[0].resources.limits.cpu: {QUANTITY}'x'"],
     ),
     (
-        "an operator that does not exist hides what it would want",
+        "an unknown operator: its values are not checked",
         "pod",
         {TERMS: [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]},
         [f"{TERM}.operator: must be one of DoesNotExist, Exists, Gt, In, Lt, NotIn, not 'Is'"],
     ),
     (
-        "Gt wants a number",
+        "Gt requires a number",
         "pod",
         {TERMS: [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}]},
         [f"{TERM}.values: must be one whole number when operator is Gt, not ['x']"],
     ),
     (
-        "a port beyond the last",
+        "a port above 65535",
         "pod",
         {"spec.containers.0.ports": [{"hostPort": 70000}]},
         ["spec.containers[0].ports[0].hostPort: must be a whole number from 0 to 65535, not 70000"],
     ),
     (
-        "a priority too wide for anything",
+        "a priority of more than 32 bits",
         "pod",
         {"spec.priority": 2**40},
         [f"spec.priority: {INT32}, not {2**40}"],
     ),
     # --- nodes, classes, budgets, batch Jobs ---------------------------------------------------------------
     (
-        "negative room",
+        "negative allocatable resources",
         "node",
         {"status.allocatable": {"cpu": "-1"}},
         ["status.allocatable.cpu: must be 0 or more, not '-1'"],
@@ -192,27 +202,27 @@ ROWS: list[Row] = [
         {"spec.taints": [{"key": "a"}]},
         ["spec.taints[0].effect: is required"],
     ),
-    ("a class without a value", "class", {"value": ABSENT}, ["value: is required"]),
+    ("a priority class without a value", "class", {"value": ABSENT}, ["value: is required"]),
     (
-        "a class that is text",
+        "a priority class whose value is a string",
         "class",
         {"value": "high"},
         [f"value: {INT32}, not 'high'"],
     ),
     (
-        "both ends of a budget",
+        "a budget with minAvailable and maxUnavailable",
         "pdb",
         {"spec.maxUnavailable": "5%"},
         ["spec: must have only one of minAvailable and maxUnavailable"],
     ),
     (
-        "no percentage",
+        "not a percentage",
         "pdb",
         {"spec.minAvailable": "5"},
         ["spec.minAvailable: must be a number of at least 0 or a percentage, not '5'"],
     ),
     (
-        "a percentage that is a novel",
+        "a very long percentage",
         "pdb",
         {"spec.minAvailable": "9" * 5000 + "%"},
         [
@@ -221,7 +231,7 @@ ROWS: list[Row] = [
     ),
     ("a percentage", "pdb", {"spec.minAvailable": "50%"}, []),
     (
-        "neither number nor text, and too many",
+        "an invalid minAvailable beside a maxUnavailable",
         "pdb",
         {"spec.minAvailable": [], "spec.maxUnavailable": 1},
         [
@@ -230,24 +240,24 @@ ROWS: list[Row] = [
         ],
     ),
     (
-        "indexed without completions",
+        "Indexed without completions",
         "job",
         {"spec.completionMode": "Indexed"},
         ["spec.completions: is required when completionMode is Indexed"],
     ),
     (
-        "indices that are none",
+        "invalid indexes",
         "job",
         {"status.completedIndexes": "1-x"},
         ["status.completedIndexes: must be indices such as 0-2,5, not '1-x'"],
     ),
     (
-        "an index beyond all",
+        "an index above the maximum",
         "job",
         {"status.failedIndexes": "0-2,10000000"},
         ["status.failedIndexes: must be indices such as 0-2,5, not '0-2,10000000'"],
     ),
-    ("good indices", "job", {"status.completedIndexes": "0-2,5,7-9999999"}, []),
+    ("valid indexes", "job", {"status.completedIndexes": "0-2,5,7-9999999"}, []),
     ("a template without a spec", "job", {"spec.template": {}}, ["spec.template.spec: is required"]),
     # --- TYJob ---------------------------------------------------------------------------------------------
     (
@@ -263,21 +273,26 @@ ROWS: list[Row] = [
         {"spec.workerSets.0.counts": 0},
         [f"spec.workerSets[0].counts: {COUNT}0"],
     ),
-    ("half a worker", "tyjob", {"spec.workerSets.0.counts": 1.5}, [f"spec.workerSets[0].counts: {COUNT}1.5"]),
     (
-        "a truth instead of a number",
+        "a fraction of a worker",
+        "tyjob",
+        {"spec.workerSets.0.counts": 1.5},
+        [f"spec.workerSets[0].counts: {COUNT}1.5"],
+    ),
+    (
+        "a boolean instead of a number",
         "tyjob",
         {"spec.workerSets.0.counts": True},
         [f"spec.workerSets[0].counts: {COUNT}true"],
     ),
     (
-        "an absurd number",
+        "a very large number",
         "tyjob",
         {"spec.workerSets.0.counts": 10**30},
         [f"spec.workerSets[0].counts: {COUNT}{10**30}"],
     ),
     (
-        "priority beyond ten",
+        "a priority above 10",
         "tyjob",
         {"spec.priority": 11},
         ["spec.priority: must be a whole number from 1 to 10, not 11"],
@@ -289,40 +304,45 @@ ROWS: list[Row] = [
         [f"spec.schedulerPolicy.basicPolicy: {POLICY}'Best'"],
     ),
     (
-        "a minimum above all",
+        "a minimum above the number of workers",
         "tyjob",
         {"spec.minWorkersNum": 6},
         ["spec.minWorkersNum: must be at most the number of workers, 5"],
     ),
     (
-        "no minimum is judged by a wrong count",
+        "a minimum is not compared with an invalid count",
         "tyjob",
         {"spec.minWorkersNum": 6, "spec.workerSets.0.counts": "x"},
         [f"spec.workerSets[0].counts: {COUNT}'x'"],
     ),
     (
-        "a name twice",
+        "a duplicate name",
         "tyjob",
         {"spec.workerSets.1.name": "w"},
         ["spec.workerSets[1].name: must be unique, and spec.workerSets[0] is named 'w' too"],
     ),
     (
-        "the leader's name",
+        "a worker set with the name of the leader",
         "tyjob",
         {"spec.workerSets.1.name": "leader"},
         ["spec.workerSets[1].name: must be unique, and spec.leader is named 'leader' too"],
     ),
     (
-        "the leader named as a worker's pod",
+        "the leader has the name of a worker's pod",
         "tyjob",
         {"spec.leader.name": "w-1"},
         ["spec.leader.name: must not be 'w-1', which is worker 1 of spec.workerSets[0]"],
     ),
-    ("the leader named as no worker's pod", "tyjob", {"spec.leader.name": "w-2"}, []),
-    ("the leader named almost as a worker's pod", "tyjob", {"spec.leader.name": "w-01"}, []),
-    ("a name that is no label", "tyjob", {"spec.leader.name": "a_b"}, [f"spec.leader.name: {DNS}'a_b'"]),
+    ("the leader has the name of no worker's pod", "tyjob", {"spec.leader.name": "w-2"}, []),
+    ("the leader has almost the name of a worker's pod", "tyjob", {"spec.leader.name": "w-01"}, []),
     (
-        "everything at once, types and sense, also in templates",
+        "a name that is not a DNS label",
+        "tyjob",
+        {"spec.leader.name": "a_b"},
+        [f"spec.leader.name: {DNS}'a_b'"],
+    ),
+    (
+        "errors of types, values and templates at once",
         "tyjob",
         {
             "metadata.name": "A",
@@ -346,19 +366,24 @@ ROWS: list[Row] = [
     ),
     # --- DIJob ---------------------------------------------------------------------------------------------
     (
-        "neither form",
+        "neither template nor tasks",
         "dijob",
         {"spec.template": ABSENT},
         ["spec: must have exactly one of template and tasks"],
     ),
-    ("both forms", "tasks", {"spec.template": T}, ["spec: must have exactly one of template and tasks"]),
     (
-        "both forms, one of them wrong",
+        "template and tasks",
+        "tasks",
+        {"spec.template": T},
+        ["spec: must have exactly one of template and tasks"],
+    ),
+    (
+        "template and tasks, one of them invalid",
         "tasks",
         {"spec.template": 5},
         ["spec: must have exactly one of template and tasks", "spec.template: must be a mapping, not 5"],
     ),
-    ("tasks that are no list", "tasks", {"spec.tasks": "x"}, ["spec.tasks: must be a list, not 'x'"]),
+    ("tasks that are not a list", "tasks", {"spec.tasks": "x"}, ["spec.tasks: must be a list, not 'x'"]),
     (
         "max below min",
         "dijob",
@@ -366,13 +391,13 @@ ROWS: list[Row] = [
         ["spec.maxReplicas: must be at least minReplicas, 4"],
     ),
     (
-        "no max is judged by a wrong min",
+        "max is not compared with an invalid min",
         "dijob",
         {"spec.minReplicas": "x", "spec.maxReplicas": 2},
         ["spec.minReplicas: must be a whole number from 0 to 100000, not 'x'"],
     ),
-    ("no replicas at most", "dijob", {"spec.maxReplicas": 0}, [f"spec.maxReplicas: {COUNT}0"]),
-    ("an empty minimum", "dijob", {"spec.minReplicas": 0}, []),
+    ("maxReplicas of 0", "dijob", {"spec.maxReplicas": 0}, [f"spec.maxReplicas: {COUNT}0"]),
+    ("minReplicas of 0", "dijob", {"spec.minReplicas": 0}, []),
     (
         "an unknown topology",
         "dijob",
@@ -385,7 +410,7 @@ ROWS: list[Row] = [
         {"spec.engineFields": {"parallelWorkers": 0}},
         [f"spec.engineFields.parallelWorkers: {COUNT}0"],
     ),
-    ("a group that is no label", "dijob", {"spec.group": "a b"}, [f"spec.group: {LABEL}'a b'"]),
+    ("a group that is not a label value", "dijob", {"spec.group": "a b"}, [f"spec.group: {LABEL}'a b'"]),
     (
         "two learners",
         "tasks",
@@ -399,7 +424,7 @@ ROWS: list[Row] = [
         ["spec.tasks[1].type: must be unique, and spec.tasks[0] is a learner too"],
     ),
     (
-        "a name that is another's type",
+        "the type of another task as name",
         "tasks",
         {"spec.tasks.1.name": "learner"},
         ["spec.tasks[1].name: must be unique, and spec.tasks[0] is named 'learner' too"],
@@ -411,7 +436,7 @@ ROWS: list[Row] = [
         ["spec.tasks[1].name: is required for a task of type none"],
     ),
     (
-        "an unknown type asks for no name",
+        "an unknown type requires no name",
         "tasks",
         {"spec.tasks.1.name": ABSENT, "spec.tasks.1.type": "x"},
         ["spec.tasks[1].type: must be one of collector, evaluator, learner, none, not 'x'"],
@@ -431,7 +456,7 @@ ROWS: list[Row] = [
         ["spec.pserver.max-instance: must be at least min-instance, 5"],
     ),
     (
-        "no max is judged by a wrong min",
+        "max is not compared with an invalid min",
         "trainingjob",
         {"spec.trainer.min-instance": []},
         [f"spec.trainer.min-instance: {COUNT}a list"],
@@ -443,44 +468,44 @@ ROWS: list[Row] = [
         ["spec.trainer.min-instance: is required"],
     ),
     (
-        "ports beyond the last",
+        "ports above 65535",
         "trainingjob",
         {"spec.port": 65000, "spec.ports_num": 600},
         ["spec.port: must leave room for all ports, and the last would be 65600"],
     ),
     (
-        "a selector in capitals",
+        "the capital spelling of nodeSelector",
         "trainingjob",
         {"spec.NodeSelector": {"a": 5}},
         ["spec.nodeSelector.a: must be a string, not 5"],
     ),
     (
-        "a bad role",
+        "a role with invalid resources",
         "trainingjob",
         {"spec.master.resources.requests": {"cpu": []}},
         [f"spec.master.resources.requests.cpu: {QUANTITY}a list"],
     ),
     # --- Pool ----------------------------------------------------------------------------------------------
     (
-        "labels beside matchLabels, which would select everything",
+        "labels beside matchLabels: the selector would select everything",
         "pool",
         {"spec.nodeSelector": {"pool": "gpu"}},
         ["spec.nodeSelector.pool: is not known"],
     ),
     (
-        "a selector that can match nothing",
+        "an operator without values",
         "pool",
         {"spec.nodeSelector.matchExpressions": [{"key": "a", "operator": "In"}]},
         ["spec.nodeSelector.matchExpressions[0].values: must have at least one value when operator is In"],
     ),
     (
-        "a default pool that selects",
+        "a default pool with a selector",
         "pool",
         {"metadata.name": "default"},
         ["spec.nodeSelector: must be absent: the default pool has all nodes that are in no other pool"],
     ),
     (
-        "text instead of truth",
+        "a string instead of a boolean",
         "pool",
         {"spec.disableSharing": "yes"},
         ["spec.disableSharing: must be true or false, not 'yes'"],
@@ -492,7 +517,7 @@ ROWS: list[Row] = [
         ["spec.order: must be one of BorrowFirst, PreemptFirst, not 'Any'"],
     ),
     (
-        "resources that are none",
+        "invalid resource names",
         "pool",
         {"spec.nodeResources": ["a b"]},
         [f"spec.nodeResources[0]: {QUALIFIED}'a b'"],
@@ -502,21 +527,21 @@ ROWS: list[Row] = [
 
 
 def patched(raw: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """A copy with some fields, named by their paths, replaced or taken away."""
-    made = copy.deepcopy(raw)
+    """Return a copy with some fields, given by their paths, replaced or removed."""
+    result = copy.deepcopy(raw)
     for path, value in patch.items():
         *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-        place: Any = made
+        parent: Any = result
         for part in parents:
-            place = place[part] if isinstance(part, int) else place.setdefault(part, {})
+            parent = parent[part] if isinstance(part, int) else parent.setdefault(part, {})
         if value is ABSENT:
-            place.pop(last, None)
+            parent.pop(last, None)
         else:
-            place[last] = value
-    return made
+            parent[last] = value
+    return result
 
 
-def said(kind: Kind, raw: dict[str, Any]) -> list[str]:
+def errors_of(kind: Kind, raw: dict[str, Any]) -> list[str]:
     try:
         kinds.read(kind, raw)
     except InvalidObjectError as problem:
@@ -524,15 +549,15 @@ def said(kind: Kind, raw: dict[str, Any]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_good_objects_are_good(name: str) -> None:
-    assert said(*GOOD[name]) == []
+@pytest.mark.parametrize("name", VALID)
+def test_valid_objects_have_no_errors(name: str) -> None:
+    assert errors_of(*VALID[name]) == []
 
 
 @pytest.mark.parametrize("sentence, name, patch, errors", ROWS, ids=[f"{row[1]}: {row[0]}" for row in ROWS])
 def test_rules(sentence: str, name: str, patch: dict[str, Any], errors: list[str]) -> None:
-    kind, raw = GOOD[name]
-    assert said(kind, patched(raw, patch)) == errors, sentence
+    kind, raw = VALID[name]
+    assert errors_of(kind, patched(raw, patch)) == errors, sentence
 
 
 def test_templates_are_kept_as_they_were_written() -> None:
@@ -541,7 +566,7 @@ def test_templates_are_kept_as_they_were_written() -> None:
     assert job.spec.template == template  # type: ignore[attr-defined]
 
 
-def test_a_template_has_all_its_errors_at_once() -> None:
+def test_all_errors_of_a_template_are_reported() -> None:
     raw = {
         "metadata": {"labels": {"a": 5, "b c": "d"}},
         "spec": {"containers": [], "overhead": {"cpu": "-1"}},
@@ -556,23 +581,23 @@ def test_a_template_has_all_its_errors_at_once() -> None:
     ]
 
 
-def test_errors_come_in_the_order_of_the_list() -> None:
+def test_errors_are_in_the_order_of_the_list() -> None:
     containers = [{"resources": 5}] * 12
     raw = builders.pod("a", spec={"containers": containers})
-    assert said(GOOD["pod"][0], raw) == [
+    assert errors_of(VALID["pod"][0], raw) == [
         f"spec.containers[{i}].resources: must be a mapping, not 5" for i in range(12)
     ]
 
 
-def test_namespaced_objects_have_a_namespace() -> None:
-    kind, raw = GOOD["pod"]
+def test_the_namespace_defaults_to_default() -> None:
+    kind, raw = VALID["pod"]
     assert kinds.read(kind, patched(raw, {"metadata.namespace": ABSENT})).metadata.namespace == "default"
-    kind, raw = GOOD["node"]
+    kind, raw = VALID["node"]
     assert not kinds.read(kind, raw).metadata.namespace
 
 
-def test_capital_spellings_are_the_plain_ones() -> None:
-    kind, raw = GOOD["trainingjob"]
+def test_capital_spellings_are_accepted() -> None:
+    kind, raw = VALID["trainingjob"]
     job: Any = kinds.read(
         kind, patched(raw, {"spec.NodeSelector": {"a": "b"}, "spec.VolumeMounts": [{"name": "x"}]})
     )
