@@ -26,12 +26,12 @@ def test_the_default_limit_is_100000() -> None:
 
 
 def test_each_index_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+    generated: list[int] = []
 
     def counted(start: int, end: int) -> range:
-        made.extend(range(start, end))
+        generated.extend(range(start, end))
         return range(start, end)
 
     monkeypatch.setattr(batch, "range", counted, raising=False)
     parse_indexes("0-99," * 1000 + "0-9999999," * 1000, 200)
-    assert sorted(made) == list(range(200))
+    assert sorted(generated) == list(range(200))

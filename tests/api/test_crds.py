@@ -23,19 +23,19 @@ EACH_KIND = pytest.mark.parametrize("kind", registry.kinds(), ids=lambda kind: k
 
 
 def schema(kind: Kind) -> Schema:
-    made: Schema = CRDS[kind.kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return made
+    subschema: Schema = CRDS[kind.kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return subschema
 
 
-def subschemas(made: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+def subschemas(subschema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
     """Yield a schema and all schemas in it, with their paths."""
-    yield path, made
-    for name, inner in made.get("properties", {}).items():
+    yield path, subschema
+    for name, inner in subschema.get("properties", {}).items():
         yield from subschemas(inner, f"{path}.{name}")
-    if "items" in made:
-        yield from subschemas(made["items"], f"{path}[]")
-    if "additionalProperties" in made:
-        yield from subschemas(made["additionalProperties"], f"{path}{{}}")
+    if "items" in subschema:
+        yield from subschemas(subschema["items"], f"{path}[]")
+    if "additionalProperties" in subschema:
+        yield from subschemas(subschema["additionalProperties"], f"{path}{{}}")
 
 
 ALLOWED = {
@@ -63,37 +63,37 @@ ALLOWED = {
 }
 
 
-def structural_errors(made: Schema, path: str) -> Iterator[str]:
+def structural_errors(subschema: Schema, path: str) -> Iterator[str]:
     """Yield the rules of structural schemas that one schema violates."""
-    if made.keys() - ALLOWED:
-        yield f"has {made.keys() - ALLOWED}"
-    yield from type_errors(made)
-    if "properties" in made and "additionalProperties" in made:
+    if subschema.keys() - ALLOWED:
+        yield f"has {subschema.keys() - ALLOWED}"
+    yield from type_errors(subschema)
+    if "properties" in subschema and "additionalProperties" in subschema:
         yield "must not have both properties and additionalProperties"
-    if not set(made.get("required", [])) <= set(made.get("properties", {})):
+    if not set(subschema.get("required", [])) <= set(subschema.get("properties", {})):
         yield "has required fields without properties"
-    if made.get("type") == "array" and "items" not in made:
+    if subschema.get("type") == "array" and "items" not in subschema:
         yield "must have items"
-    filled = {"properties", "additionalProperties", PRESERVE} & made.keys()
-    if made.get("type") == "object" and not filled and path != ".metadata":
+    filled = {"properties", "additionalProperties", PRESERVE} & subschema.keys()
+    if subschema.get("type") == "object" and not filled and path != ".metadata":
         yield "would be pruned to an empty object"
-    if made.get("x-kubernetes-list-type") == "map":
-        yield from map_list_errors(made)
+    if subschema.get("x-kubernetes-list-type") == "map":
+        yield from map_list_errors(subschema)
 
 
-def type_errors(made: Schema) -> Iterator[str]:
-    if INT_OR_STRING in made:
-        if "type" in made or made.get("anyOf") != [{"type": "integer"}, {"type": "string"}]:
+def type_errors(subschema: Schema) -> Iterator[str]:
+    if INT_OR_STRING in subschema:
+        if "type" in subschema or subschema.get("anyOf") != [{"type": "integer"}, {"type": "string"}]:
             yield "must have the exact form of an int-or-string"
-    elif "anyOf" in made:
+    elif "anyOf" in subschema:
         yield "must have no anyOf"
-    elif made.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
+    elif subschema.get("type") not in ("object", "array", "string", "integer", "number", "boolean"):
         yield "must have a type"
 
 
-def map_list_errors(made: Schema) -> Iterator[str]:
-    items = made["items"]
-    for key in made["x-kubernetes-list-map-keys"]:
+def map_list_errors(subschema: Schema) -> Iterator[str]:
+    items = subschema["items"]
+    for key in subschema["x-kubernetes-list-map-keys"]:
         known = items.get("properties", {}).get(key, {})
         if known.get("type") != "string" or (key not in items.get("required", []) and "default" not in known):
             yield f"key {key} must be required or have a default"
@@ -102,7 +102,9 @@ def map_list_errors(made: Schema) -> Iterator[str]:
 @EACH_KIND
 def test_schemas_are_structural(kind: Kind) -> None:
     assert [
-        f"{path}: {rule}" for path, made in subschemas(schema(kind)) for rule in structural_errors(made, path)
+        f"{path}: {rule}"
+        for path, subschema in subschemas(schema(kind))
+        for rule in structural_errors(subschema, path)
     ] == []
 
 
@@ -113,17 +115,19 @@ def test_metadata_is_left_to_kubernetes(kind: Kind) -> None:
 
 @EACH_KIND
 def test_defaults_are_valid_and_not_for_required_fields(kind: Kind) -> None:
-    for path, made in subschemas(schema(kind)):
-        for name, inner in made.get("properties", {}).items():
+    for path, subschema in subschemas(schema(kind)):
+        for name, inner in subschema.get("properties", {}).items():
             if "default" in inner:
-                assert name not in made.get("required", []), path
+                assert name not in subschema.get("required", []), path
                 assert invalid_paths(inner, inner["default"]) == [], path
                 assert defaulted(inner, inner["default"]) == pruned(inner, defaulted(inner, inner["default"]))
 
 
 @EACH_KIND
 def test_a_status_has_no_defaults(kind: Kind) -> None:
-    assert all("default" not in made for _, made in subschemas(schema(kind)["properties"]["status"]))
+    assert all(
+        "default" not in subschema for _, subschema in subschemas(schema(kind)["properties"]["status"])
+    )
 
 
 @EACH_KIND
@@ -143,18 +147,18 @@ def test_columns_and_selectable_fields_exist(kind: Kind) -> None:
 
 @EACH_KIND
 def test_rules_name_fields_that_exist(kind: Kind) -> None:
-    for path, made in subschemas(schema(kind)):
-        for rule in made.get("x-kubernetes-validations", []):
+    for path, subschema in subschemas(schema(kind)):
+        for rule in subschema.get("x-kubernetes-validations", []):
             assert rule["message"]
             for field in re.findall(r"self((?:\.\w+\b(?!\())+)", rule["rule"]):
                 plain = field.replace("__dash__", "-")
-                assert plain == ".metadata.name" or at(made, plain) is not None, (path, field)
+                assert plain == ".metadata.name" or at(subschema, plain) is not None, (path, field)
 
 
 @EACH_KIND
 def test_every_field_of_a_spec_has_a_description(kind: Kind) -> None:
-    for path, made in subschemas(schema(kind)["properties"]["spec"]):
-        for name, inner in made.get("properties", {}).items():
+    for path, subschema in subschemas(schema(kind)["properties"]["spec"]):
+        for name, inner in subschema.get("properties", {}).items():
             if "resources" not in path and "elector" not in path:
                 assert inner.get("description"), f"{path}.{name}"
 
@@ -164,28 +168,32 @@ def test_a_crd_is_small_enough_for_kubectl_apply(kind: Kind) -> None:
     assert len(json.dumps(CRDS[kind.kind])) < 100_000
 
 
-def at(made: Schema, path: str) -> Schema | None:
-    found: Schema | None = made
+def at(subschema: Schema, path: str) -> Schema | None:
+    found: Schema | None = subschema
     for name in path.strip(".").split("."):
         found = (found or {}).get("properties", {}).get(name) or (found or {}).get("additionalProperties")
     return found
 
 
 def test_names() -> None:
-    short = {name: made["spec"]["names"]["shortNames"] for name, made in CRDS.items()}
+    short = {name: subschema["spec"]["names"]["shortNames"] for name, subschema in CRDS.items()}
     assert short == {"DIJob": ["dijob"], "TYJob": ["tyj"], "TrainingJob": ["tj"], "Pool": ["pool"]}
-    assert [made["spec"]["scope"] for made in CRDS.values()] == [
+    assert [subschema["spec"]["scope"] for subschema in CRDS.values()] == [
         "Namespaced",
         "Namespaced",
         "Namespaced",
         "Cluster",
     ]
     assert CRDS["Pool"]["metadata"]["name"] == "pools.resource.aibee.cn"
-    assert all(made["spec"]["versions"][0]["subresources"] == {"status": {}} for made in CRDS.values())
+    assert all(
+        subschema["spec"]["versions"][0]["subresources"] == {"status": {}} for subschema in CRDS.values()
+    )
 
 
 def defaults_of(kind: Kind) -> dict[str, Any]:
-    found = ((path, made.get("default")) for path, made in subschemas(schema(kind)["properties"]["spec"]))
+    found = (
+        (path, subschema.get("default")) for path, subschema in subschemas(schema(kind)["properties"]["spec"])
+    )
     return {path.strip("."): value for path, value in found if value is not None}
 
 
@@ -231,33 +239,33 @@ def test_defaults_are_those_of_the_specifications() -> None:
 # --- a minimal API server: defaulting, pruning, validation -------------------------------------------------
 
 
-def defaulted(made: Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def defaulted(subschema: Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, dict):
         filled = dict(value)
-        for name, inner in made.get("properties", {}).items():
+        for name, inner in subschema.get("properties", {}).items():
             if name not in filled and "default" in inner:
                 filled[name] = copy.deepcopy(inner["default"])
-        return {name: defaulted(_inner(made, name), entry) for name, entry in filled.items()}
+        return {name: defaulted(_inner(subschema, name), entry) for name, entry in filled.items()}
     if isinstance(value, list):
-        return [defaulted(made.get("items", {}), item) for item in value]
+        return [defaulted(subschema.get("items", {}), item) for item in value]
     return value
 
 
-def pruned(made: Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def pruned(subschema: Schema, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, dict):
-        known = {name for name in value if PRESERVE in made or _inner(made, name)}
+        known = {name for name in value if PRESERVE in subschema or _inner(subschema, name)}
         return {
-            name: pruned(_inner(made, name), entry) if _inner(made, name) else entry
+            name: pruned(_inner(subschema, name), entry) if _inner(subschema, name) else entry
             for name, entry in value.items()
             if name in known
         }
     if isinstance(value, list):
-        return [pruned(made.get("items", {}), item) for item in value]
+        return [pruned(subschema.get("items", {}), item) for item in value]
     return value
 
 
-def _inner(made: Schema, name: str) -> Schema:
-    found: Schema = made.get("properties", {}).get(name) or made.get("additionalProperties") or {}
+def _inner(subschema: Schema, name: str) -> Schema:
+    found: Schema = subschema.get("properties", {}).get(name) or subschema.get("additionalProperties") or {}
     return found
 
 
@@ -271,31 +279,34 @@ TYPES = {
 }
 
 
-def invalid_paths(made: Schema, value: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON value
+def invalid_paths(subschema: Schema, value: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON value
     """Return the paths at which a value violates its schema."""
-    expected: Any = TYPES.get(made.get("type", ""), (int, str) if INT_OR_STRING in made else object)
+    expected: Any = TYPES.get(subschema.get("type", ""), (int, str) if INT_OR_STRING in subschema else object)
     if not isinstance(value, expected) or (
-        isinstance(value, bool) and made.get("type") in ("integer", "number")
+        isinstance(value, bool) and subschema.get("type") in ("integer", "number")
     ):
         return [path]
-    found = [path] if _violates_limits(made, value) else []
+    found = [path] if _violates_limits(subschema, value) else []
     if isinstance(value, dict):
-        found += [f"{path}.{name}" for name in made.get("required", []) if name not in value]
+        found += [f"{path}.{name}" for name in subschema.get("required", []) if name not in value]
         for name, entry in value.items():
-            found += invalid_paths(_inner(made, name), entry, f"{path}.{name}")
+            found += invalid_paths(_inner(subschema, name), entry, f"{path}.{name}")
     if isinstance(value, list):
         for i, item in enumerate(value):
-            found += invalid_paths(made.get("items", {}), item, f"{path}[{i}]")
+            found += invalid_paths(subschema.get("items", {}), item, f"{path}[{i}]")
     return found
 
 
-def _violates_limits(made: Schema, value: object) -> bool:
+def _violates_limits(subschema: Schema, value: object) -> bool:
     if isinstance(value, str):
-        return value not in made.get("enum", [value]) or re.search(made.get("pattern", ""), value) is None
+        return (
+            value not in subschema.get("enum", [value])
+            or re.search(subschema.get("pattern", ""), value) is None
+        )
     if isinstance(value, list):
-        return bool(len(value) < made.get("minItems", 0))
+        return bool(len(value) < subschema.get("minItems", 0))
     if isinstance(value, int | float):
-        return bool(value < made.get("minimum", value) or value > made.get("maximum", value))
+        return bool(value < subschema.get("minimum", value) or value > subschema.get("maximum", value))
     return False
 
 

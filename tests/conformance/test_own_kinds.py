@@ -12,7 +12,7 @@ from shoal.cluster.errors import BadRequestError, InvalidError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Object, by_kind, resource_of
 from tests.api import test_crds
-from tests.api.test_validation import GOOD, said
+from tests.api.test_validation import VALID, errors_of
 from tests.conformance.cases import cases
 from tests.conformance.objects import make, unique
 from tests.k8s.test_agreement import CASES, STRICTER_KUBERNETES, STRICTER_SHOAL
@@ -22,8 +22,8 @@ AGREED = [
     for name, (kind, raw) in CASES.items()
     if kind in registry.kinds() and name not in STRICTER_SHOAL | STRICTER_KUBERNETES
 ]
-REFUSED = [row for row in AGREED if said(row[1], row[2])]
-TAKEN = [row for row in AGREED if not said(row[1], row[2])]
+REFUSED = [row for row in AGREED if errors_of(row[1], row[2])]
+TAKEN = [row for row in AGREED if not errors_of(row[1], row[2])]
 
 
 def whole(kind: Kind, raw: Object, namespace: str) -> Object:
@@ -51,10 +51,10 @@ async def test_valid_objects_are_defaulted(cluster: Cluster, namespace: str, kin
 
 def without_nulls(raw: Object) -> Object:
     """Drop nulls in a spec: they are the same as absent fields."""
-    said = {field: value for field, value in raw.items() if value is not None}
-    if "spec" in said:
-        said["spec"] = {field: value for field, value in said["spec"].items() if value is not None}
-    return said
+    errors_of = {field: value for field, value in raw.items() if value is not None}
+    if "spec" in errors_of:
+        errors_of["spec"] = {field: value for field, value in errors_of["spec"].items() if value is not None}
+    return errors_of
 
 
 async def test_unknown_fields_are_dropped(cluster: Cluster, namespace: str) -> None:
@@ -65,7 +65,7 @@ async def test_unknown_fields_are_dropped(cluster: Cluster, namespace: str) -> N
 
 
 async def test_templates_are_not_pruned(cluster: Cluster, namespace: str) -> None:
-    kind, raw = GOOD["dijob"]
+    kind, raw = VALID["dijob"]
     template = {
         "spec": {"containers": [{"name": "a", "image": "b", "fieldOfTomorrow": {"x": [1, None, "y"]}}]}
     }

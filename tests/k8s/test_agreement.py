@@ -15,7 +15,7 @@ from shoal.kinds.dijob.kind import KIND as DIJOB
 from shoal.kinds.pool.kind import KIND as POOL
 from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests.api import test_crds, test_validation
-from tests.api.test_validation import GOOD, patched, said
+from tests.api.test_validation import VALID, patched, errors_of
 from tests.k8s.controlplane import ControlPlane
 
 Object = dict[str, Any]
@@ -92,9 +92,9 @@ REFUSED_BY_SHOAL_ONLY = {
         "dijob: a template of nothing",
     ],
     "CEL may not compare every name with every other in a list of any length": [
-        "tasks: a name that is another's type",
+        "tasks: the type of another task as name",
     ],
-    "a rule that would be unreadable": ["tyjob: the leader named as a worker's pod"],
+    "a rule that would be unreadable": ["tyjob: the leader has the name of a worker's pod"],
     "schemas say nothing about keys": ["pool: a label with a space", "trainingjob: a resource with a space"],
     "quantities are texts to a schema, without a size": [
         "trainingjob: an absurd text",
@@ -103,12 +103,12 @@ REFUSED_BY_SHOAL_ONLY = {
     ],
     "a number that is whole but for its spelling is stored as 1": ["trainingjob: passes with a point"],
     "Kubernetes does not mind, and nothing comes of it": [
-        "pod: an absurd amount",
+        "pod: an amount above the maximum of quantities",
         "pod: more than any node has",
-        "pod: Gt wants a number",
+        "pod: Gt requires a number",
     ],
-    "a status is not read when an object is made": ["job: indices that are none", "job: an index beyond all"],
-    "absent is 0 to an API server, which always writes it": ["class: a class without a value"],
+    "a status is not read when an object is made": ["job: invalid indexes", "job: an index above the maximum"],
+    "absent is 0 to an API server, which always writes it": ["class: a priority class without a value"],
 }
 REFUSED_BY_KUBERNETES_ONLY = {
     "a number that is not whole has no type that the schema could name beside text": [
@@ -126,7 +126,7 @@ REFUSED_BY_KUBERNETES_ONLY = {
 }
 
 CASES = {
-    f"{name}: {sentence}": (GOOD[name][0], patched(GOOD[name][1], patch))
+    f"{name}: {sentence}": (VALID[name][0], patched(VALID[name][1], patch))
     for sentence, name, patch in [*((row[0], row[1], row[2]) for row in test_validation.ROWS), *MORE]
 }
 STRICTER_SHOAL = {case for cases in REFUSED_BY_SHOAL_ONLY.values() for case in cases}
@@ -148,20 +148,20 @@ def test_the_tables_name_cases_that_exist() -> None:
     assert (STRICTER_SHOAL | STRICTER_KUBERNETES) - CASES.keys() == set()
 
 
-@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("name", VALID)
 def test_valid_objects_are_accepted_by_both(k8s: ControlPlane, name: str) -> None:
-    code, answer = post_dry_run(k8s, *GOOD[name])
-    assert (said(*GOOD[name]), code) == ([], 201), answer
+    code, answer = post_dry_run(k8s, *VALID[name])
+    assert (errors_of(*VALID[name]), code) == ([], 201), answer
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_both_refuse_the_same_objects(k8s: ControlPlane, case: str) -> None:
     kind, raw = CASES[case]
-    ours = bool(said(kind, raw))
+    ours = bool(errors_of(kind, raw))
     code, answer = post_dry_run(k8s, kind, raw)
     assert code in (201, 400, 422), answer
     expected = ours if case not in STRICTER_SHOAL | STRICTER_KUBERNETES else not ours
-    assert (code >= 400) == expected, (said(kind, raw), answer)
+    assert (code >= 400) == expected, (errors_of(kind, raw), answer)
     assert ours or case not in STRICTER_SHOAL, "the exception is in the wrong table"
 
 
@@ -180,7 +180,7 @@ def test_examples_are_accepted_by_the_api_server(k8s: ControlPlane, world: Path)
 
 DEFAULTED = [
     (kind, {"metadata": {"name": "a"}} | raw)
-    for kind, raw in [*GOOD.values(), *test_crds.GOOD]
+    for kind, raw in [*VALID.values(), *test_crds.VALID]
     if kind in registry.kinds()
 ]
 
@@ -195,7 +195,7 @@ def test_defaults_are_those_of_the_simulated_api_server(k8s: ControlPlane, kind:
 
 def test_labels_in_the_wrong_place_never_select_everything(k8s: ControlPlane) -> None:
     """Without strict validation unknown fields are dropped; the remaining empty selector is refused."""
-    _, good = GOOD["pool"]
+    _, good = VALID["pool"]
     for selector in ("nodeSelector", "namespaceSelector"):
         code, answer = post_dry_run(k8s, POOL, patched(good, {f"spec.{selector}": {"pool": "gpu"}}), "Ignore")
         (cause,) = answer["details"]["causes"]
@@ -207,8 +207,8 @@ def test_large_jobs_are_within_the_cost_budget_of_rules(k8s: ControlPlane) -> No
     """The API server limits the cost of CEL rules; the largest objects must be within the limit."""
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     sets = [{"name": f"w{i}", "template": template, "counts": 10} for i in range(10_000)]
-    job = patched(GOOD["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})
+    job = patched(VALID["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})
     tasks = [{"name": f"t{i}", "template": template} for i in range(10_000)]
-    for kind, raw in ((TYJOB, job), (DIJOB, patched(GOOD["tasks"][1], {"spec.tasks": tasks}))):
+    for kind, raw in ((TYJOB, job), (DIJOB, patched(VALID["tasks"][1], {"spec.tasks": tasks}))):
         code, answer = post_dry_run(k8s, kind, raw)
-        assert (code, said(kind, raw)) == (201, []), answer.get("message")
+        assert (code, errors_of(kind, raw)) == (201, []), answer.get("message")

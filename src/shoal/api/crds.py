@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions of our kinds, generated from their types.
+"""CustomResourceDefinitions of Shoal's kinds, generated from their types.
 
-The structural schema is made from the types that validate objects here, so that the two cannot drift apart.
+The structural schema is generated from the types that validate objects, so that the two cannot drift apart.
 What a type cannot express (relations between fields, names of list members) is left to validation and CEL
 rules. What JSON Schema allows and structural schemas forbid (`$ref`, `additionalProperties: false`, types
 below `anyOf`) is avoided.
@@ -30,10 +30,10 @@ _LIMITS: Final = {
 
 
 def schema_of(info: inspect.Type, *, defaults: bool = True) -> Schema:
-    """The structural schema of a type; without `defaults` for what only controllers write."""
+    """Return the structural schema of a type; without `defaults` for a status, which controllers write."""
     match info:
         case inspect.Metadata():
-            return _described(schema_of(info.type, defaults=defaults), info.extra_json_schema or {})
+            return _annotated(schema_of(info.type, defaults=defaults), info.extra_json_schema or {})
         case inspect.StructType():
             return _object(info, defaults=defaults)
         case inspect.VarTupleType():
@@ -47,10 +47,10 @@ def schema_of(info: inspect.Type, *, defaults: bool = True) -> Schema:
             return _scalar(info)
 
 
-def _described(made: Schema, more: Schema) -> Schema:
-    """What the annotation says, its text first as people read it."""
-    text = {"description": more["description"]} if "description" in more else {}
-    return text | made | more
+def _annotated(schema: Schema, extra: Schema) -> Schema:
+    """Add the keywords of an annotation to a schema; the description comes first, for readability."""
+    text = {"description": extra["description"]} if "description" in extra else {}
+    return text | schema | extra
 
 
 def _mapping(info: inspect.DictType, *, defaults: bool) -> Schema:
@@ -66,16 +66,19 @@ def _object(info: inspect.StructType, *, defaults: bool) -> Schema:
 
 
 def _property(field: inspect.Field, *, defaults: bool) -> Schema:
-    made = schema_of(field.type, defaults=defaults)
-    default = _default(field, made) if defaults else None
-    return made if default is None else made | {"default": default}
+    schema = schema_of(field.type, defaults=defaults)
+    default = _default(field, schema) if defaults else None
+    return schema if default is None else schema | {"default": default}
 
 
-def _default(field: inspect.Field, made: Schema) -> object:
-    """What the API server fills in. Nothing is not filled in; an object is filled in when its fields are."""
+def _default(field: inspect.Field, schema: Schema) -> object:
+    """Return the default for the API server; None without one, and for an empty string or list.
+
+    An object has the default `{}` if one of its fields has a default, so that the API server applies it.
+    """
     value = msgspec.to_builtins(field.default) if field.default is not msgspec.NODEFAULT else None
     if isinstance(value, dict):
-        inner = made.get("properties", {}).values()
+        inner = schema.get("properties", {}).values()
         return {} if any("default" in prop for prop in inner) else None
     return None if value in ("", ()) or isinstance(value, list) else value
 
@@ -87,8 +90,8 @@ def _union(info: inspect.UnionType, *, defaults: bool) -> Schema:
     return schema_of(options[0], defaults=defaults)
 
 
-def _int_or_string(**more: str | int) -> Schema:
-    return {"anyOf": [{"type": "integer"}, {"type": "string"}], INT_OR_STRING: True, **more}
+def _int_or_string(**extra: str | int) -> Schema:
+    return {"anyOf": [{"type": "integer"}, {"type": "string"}], INT_OR_STRING: True, **extra}
 
 
 def _scalar(info: inspect.Type) -> Schema:
@@ -117,7 +120,7 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 def crd(kind: Kind) -> dict[str, Any]:
-    """The CustomResourceDefinition of one of our kinds."""
+    """Return the CustomResourceDefinition of one of Shoal's kinds."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -132,7 +135,7 @@ def crd(kind: Kind) -> dict[str, Any]:
 
 
 def _names(kind: Kind) -> dict[str, Any]:
-    """Jobs are in `kubectl get all`; everything of ours is in `kubectl get shoal`."""
+    """Return the names of a kind. Jobs are in the category `all`; all of Shoal's kinds are in `shoal`."""
     return {
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
@@ -144,7 +147,7 @@ def _names(kind: Kind) -> dict[str, Any]:
 
 
 def _version(kind: Kind) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    version: dict[str, Any] = {
         "name": kind.version,
         "served": True,
         "storage": True,
@@ -152,14 +155,14 @@ def _version(kind: Kind) -> dict[str, Any]:
         "additionalPrinterColumns": [column.definition() for column in kind.columns],
     }
     if kind.selectable:
-        made["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
-    return made | {"schema": {"openAPIV3Schema": object_schema(kind)}}
+        version["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
+    return version | {"schema": {"openAPIV3Schema": object_schema(kind)}}
 
 
 def object_schema(kind: Kind) -> Schema:
-    """The schema of whole objects. Defaults are for users: nothing is filled into a status."""
+    """Return the schema of complete objects. A spec has defaults; a status has none."""
     spec, required = _spec_schema(kind)
-    made: Schema = {
+    schema: Schema = {
         "type": "object",
         "description": kind.view.__doc__,
         "properties": {
@@ -171,20 +174,20 @@ def object_schema(kind: Kind) -> Schema:
         },
     }
     rules = kind.rules
-    return made | ({"required": ["spec"]} if required else {}) | ({_RULES: list(rules)} if rules else {})
+    return schema | ({"required": ["spec"]} if required else {}) | ({_RULES: list(rules)} if rules else {})
 
 
 def _spec_schema(kind: Kind) -> tuple[Schema, bool]:
     field = next(field for field in _fields(kind.view) if field.name == "spec")
-    made = schema_of(field.type)
+    schema = schema_of(field.type)
     if kind.other_spellings:
-        properties = made["properties"]
+        properties = schema["properties"]
         properties |= {other: properties[plain] for other, plain in kind.other_spellings.items()}
-    return made, field.required
+    return schema, field.required
 
 
 def _status_schema(kind: Kind) -> Schema:
-    """The schema of the status: of the view's field, or of a status that is only written."""
+    """Return the schema of the status: of the view's field, or of a status that Shoal only writes."""
     types = {field.name: field.type for field in _fields(kind.view)}
     info = inspect.type_info(kind.status) if kind.status else types["status"]
     return schema_of(info, defaults=False)

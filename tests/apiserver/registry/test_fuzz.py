@@ -19,7 +19,7 @@ GOOD: list[tuple[Resource[Object], Object]] = [
     *((row[0], row[1]) for row in test_strategies.FILLED.values()),
     *(
         (by_kind()[kind.api_version, kind.kind], raw | {"metadata": {"name": "a"}})
-        for kind, raw in test_crds.GOOD
+        for kind, raw in test_crds.VALID
         if kind in kind_registry.kinds()
     ),
 ]

@@ -24,7 +24,7 @@ from shoal.cluster.resources import (
 from tests.api import test_crds
 from tests.apiserver.registry.objects import config_map, job, opened, pod
 
-OWN = [(kind, raw) for kind, raw in test_crds.GOOD if kind in kind_registry.kinds()]
+OWN = [(kind, raw) for kind, raw in test_crds.VALID if kind in kind_registry.kinds()]
 
 
 @pytest.mark.parametrize("kind, raw", OWN, ids=lambda value: getattr(value, "kind", ""))
