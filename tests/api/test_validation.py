@@ -252,7 +252,7 @@ ROWS: list[Row] = [
         ["status.completedIndexes: must be indices such as 0-2,5, not '1-x'"],
     ),
     (
-        "an index above the maximum",
+        "an index above the limit",
         "job",
         {"status.failedIndexes": "0-2,10000000"},
         ["status.failedIndexes: must be indices such as 0-2,5, not '0-2,10000000'"],

@@ -107,7 +107,7 @@ REFUSED_BY_SHOAL_ONLY = {
         "pod: more than any node has",
         "pod: Gt requires a number",
     ],
-    "a status is not read when an object is made": ["job: invalid indexes", "job: an index above the maximum"],
+    "a status is not read when an object is made": ["job: invalid indexes", "job: an index above the limit"],
     "absent is 0 to an API server, which always writes it": ["class: a priority class without a value"],
 }
 REFUSED_BY_KUBERNETES_ONLY = {
