@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apiserver.http.api_server import Embedded, embedded_api
-from tests.apiserver.http.test_kubectl import settled
+from tests.apiserver.http.test_kubectl import normalized
 from tests.cli.in_process import Result, invoke
 from tests.cli.scenarios import SCENARIOS, Step
 from tests.k8s.controlplane import ControlPlane
@@ -51,7 +51,7 @@ def run_step(plane: Plane, step: Step, name: str, *, ours: bool) -> Result:
 
 
 def _normalize(text: str, name: str) -> str:
-    return re.sub(r" +$", "", settled(text.replace(name, "NAME")), flags=re.MULTILINE)
+    return re.sub(r" +$", "", normalized(text.replace(name, "NAME")), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -164,7 +164,7 @@ def test_invalid_objects_stop_the_plan_and_all_errors_are_printed(tmp_path: Path
     assert (done.returncode, done.stdout) == (2, "")
     assert "Node n1: status.allocatable.cpu: must be a quantity" in done.stderr
     assert done.stderr.count("requests.cpu: must be 0 or more") == 2
-    assert "metadata.name: is taken" in done.stderr
+    assert "metadata.name: is a duplicate" in done.stderr
 
 
 def test_unknown_kinds_are_skipped_and_named(tmp_path: Path) -> None:
