@@ -15,7 +15,7 @@ from shoal.kinds.dijob.kind import KIND as DIJOB
 from shoal.kinds.pool.kind import KIND as POOL
 from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests.api import test_crds, test_validation
-from tests.api.test_validation import VALID, patched, errors_of
+from tests.api.test_validation import VALID, errors_of, patched
 from tests.k8s.controlplane import ControlPlane
 
 Object = dict[str, Any]
