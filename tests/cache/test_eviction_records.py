@@ -30,7 +30,7 @@ def seen(annotated: bool, condition: str, *, deleted: bool = False) -> tuple[boo
     if deleted:
         raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     if condition:
-        raw["status"]["conditions"] = [{"type": DISRUPTION, "status": condition, "reason": "PreemptionByScheduler"}]
+        raw["status"]["conditions"] = [{"type": DISRUPTION, "status": condition}]
     view = kinds.read(kinds.by_name()["v1", "Pod"], raw)
     record = record_of(view, PodClassCache(), 0)  # type: ignore[arg-type]  # a Pod
     return record.leaving, record.eviction
@@ -42,7 +42,7 @@ CASES = {
     "the annotation alone, as in a copied manifest": (seen(annotated=True, condition=""), (False, None)),
     "a disruption by another component": (seen(annotated=False, condition="True"), (False, None)),
     "a disruption that was revoked": (seen(annotated=True, condition="False"), (False, None)),
-    "a pod whose deletion was requested": (seen(annotated=True, condition="True", deleted=True), (True, None)),
+    "a pod that is deleted": (seen(annotated=True, condition="True", deleted=True), (True, None)),
 }
 
 

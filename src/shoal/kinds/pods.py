@@ -113,7 +113,9 @@ def record_of(pod: Pod, classes: PodClassCache, now: float) -> PodRecord:
     return build_record(pod.metadata, pod.spec.node_name, pod.status, traits_of(pod, classes), now)
 
 
-def build_record(stamp: PartialObjectMeta, node: str, status: PodStatus, traits: PodTraits, now: float) -> PodRecord:
+def build_record(
+    stamp: PartialObjectMeta, node: str, status: PodStatus, traits: PodTraits, now: float
+) -> PodRecord:
     """The record of a pod from its parts. Strings that many pods share are interned."""
     deleted = stamp.deletion_timestamp is not None
     eviction = traits.eviction if not deleted and _is_disrupted(status) else None

@@ -39,9 +39,9 @@ class Task(View, frozen=True, kw_only=True):
     """Replicas that do one thing."""
 
     template: Annotated[Template, description("Pod template of the task.")]
-    type: Annotated[Literal["learner", "collector", "evaluator", "none"], description("What the task does.")] = (
-        "none"
-    )
+    type: Annotated[
+        Literal["learner", "collector", "evaluator", "none"], description("What the task does.")
+    ] = "none"
     name: Annotated[
         str, description("Name of the task; a typed task without one takes its type.", OPTIONAL_DNS_LABEL)
     ] = ""
@@ -67,22 +67,28 @@ class DIJobSpec(View, frozen=True, kw_only=True):
         description("Tasks with templates of their own; or give a template."),
     ] = ()
     group: Annotated[str, description("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
-    priority: Annotated[Literal["normal", "high"], description("Place in the queue; causes no evictions.")] = (
-        "normal"
-    )
+    priority: Annotated[
+        Literal["normal", "high"], description("Place in the queue; causes no evictions.")
+    ] = "normal"
     engine_fields: Annotated[EngineFields, description("Features of DI-engine.")] = EngineFields()
     clean_pod_policy: Annotated[
         Literal["Running", "All", "None"], description("Which pods are deleted when the job has finished.")
     ] = "Running"
     preemptible: Annotated[bool, description("May be resized, moved and evicted.")] = False
     min_replicas: Annotated[Count, description("Replicas needed to start.")] = 1
-    max_replicas: Annotated[Positive | None, description("Replicas at the most; by default minReplicas.")] = None
-    backoff_limit: Annotated[Count | None, description("Failures before the job fails; 0, with tasks 3.")] = None
+    max_replicas: Annotated[Positive | None, description("Replicas at the most; by default minReplicas.")] = (
+        None
+    )
+    backoff_limit: Annotated[Count | None, description("Failures before the job fails; 0, with tasks 3.")] = (
+        None
+    )
     volumes: Annotated[tuple[dict[str, Any], ...], description("Volumes added to every pod.")] = ()
     starting_deadline_seconds: Annotated[
         Deadline | None, description("Seconds in which all workers must be ready.")
     ] = None
-    active_deadline_seconds: Annotated[Deadline | None, description("Seconds in which the job must finish.")] = None
+    active_deadline_seconds: Annotated[
+        Deadline | None, description("Seconds in which the job must finish.")
+    ] = None
     ttl_seconds_after_finished: Annotated[
         Seconds | None, description("Seconds until a finished job is deleted.")
     ] = None

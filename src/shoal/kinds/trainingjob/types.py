@@ -23,7 +23,9 @@ from shoal.api.podspec import ResourceRequirements, resource_errors
 
 OTHER_SPELLINGS: Final = {"VolumeMounts": "volumeMounts", "NodeSelector": "nodeSelector"}
 _SIZES: Final = [
-    cel_rule("self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance")
+    cel_rule(
+        "self.max__dash__instance >= self.min__dash__instance", "max-instance must be at least min-instance"
+    )
 ]
 _LAST_PORT: Final = 65535
 _PORTS: Final = cel_rule(
@@ -57,8 +59,12 @@ class Master(Role, frozen=True, kw_only=True):
 class Trainer(Role, frozen=True, kw_only=True):
     """The trainers."""
 
-    min_instance: Annotated[Positive, description("Trainers needed to start.")] = msgspec.field(name="min-instance")
-    max_instance: Annotated[Positive, description("Trainers at the most.")] = msgspec.field(name="max-instance")
+    min_instance: Annotated[Positive, description("Trainers needed to start.")] = msgspec.field(
+        name="min-instance"
+    )
+    max_instance: Annotated[Positive, description("Trainers at the most.")] = msgspec.field(
+        name="max-instance"
+    )
     etcd_endpoint: Annotated[str, description("Where etcd is, for fault tolerance.")] = msgspec.field(
         default="", name="etcd-endpoint"
     )
@@ -73,8 +79,8 @@ class Pserver(Role, frozen=True, kw_only=True):
     max_instance: Annotated[Positive, description("Parameter servers of the largest job.")] = msgspec.field(
         name="max-instance"
     )
-    scale_with_trainers: Annotated[bool, description("Scale with the fulfilment of the trainers.")] = msgspec.field(
-        default=False, name="scaleWithTrainers"
+    scale_with_trainers: Annotated[bool, description("Scale with the fulfilment of the trainers.")] = (
+        msgspec.field(default=False, name="scaleWithTrainers")
     )
 
 
@@ -94,15 +100,15 @@ class TrainingJobSpec(Snake, frozen=True, kw_only=True):
     fault_tolerant: Annotated[bool, description("Go on when a trainer fails.")] = False
     passes: Annotated[Positive, description("Passes over the data.")] = 1
     volumes: Annotated[tuple[dict[str, Any], ...], description("Volumes added to every pod.")] = ()
-    volume_mounts: Annotated[tuple[dict[str, Any], ...], description("Where every container has the volumes.")] = (
-        msgspec.field(default=(), name="volumeMounts")
-    )
+    volume_mounts: Annotated[
+        tuple[dict[str, Any], ...], description("Where every container has the volumes.")
+    ] = msgspec.field(default=(), name="volumeMounts")
     node_selector: Annotated[dict[str, str], description("Labels that nodes must have.")] = msgspec.field(
         default={}, name="nodeSelector"
     )
-    image_pull_secrets: Annotated[tuple[dict[str, Any], ...], description("Secrets to pull the image with.")] = (
-        msgspec.field(default=(), name="imagePullSecrets")
-    )
+    image_pull_secrets: Annotated[
+        tuple[dict[str, Any], ...], description("Secrets to pull the image with.")
+    ] = msgspec.field(default=(), name="imagePullSecrets")
     priority_class_name: Annotated[str, description("PriorityClass of all pods.")] = msgspec.field(
         default="", name="priorityClassName"
     )

@@ -91,7 +91,9 @@ class TYJobStatus(View, frozen=True, kw_only=True):
 
 
 _RULES: Final = [
-    cel_rule("self.workerSets.all(w, w.name != self.leader.name)", "no worker set may be named as the leader"),
+    cel_rule(
+        "self.workerSets.all(w, w.name != self.leader.name)", "no worker set may be named as the leader"
+    ),
     cel_rule(
         "self.minWorkersNum <= self.workerSets.map(w, w.counts).sum()",
         "minWorkersNum must be at most the number of workers",
@@ -143,9 +145,7 @@ def _clash_errors(leader: Leader, workers: WorkerSet, path: str) -> Iterator[Fie
 
 def _minimum_errors(job: TYJob) -> Iterator[FieldError]:
     if job.workers > MAX_PODS:
-        yield FieldError(
-            "spec.workerSets", f"must have at most {MAX_PODS} workers in all, not {job.workers}"
-        )
+        yield FieldError("spec.workerSets", f"must have at most {MAX_PODS} workers in all, not {job.workers}")
     if job.spec.min_workers_num > job.workers:
         counts = (f"spec.workerSets[{i}].counts" for i in range(len(job.spec.worker_sets)))
         message = f"must be at most the number of workers, {job.workers}"
