@@ -199,5 +199,9 @@ def read(path: Path) -> list[Answer]:
 async def applied(things: Iterable[Answer]) -> list[Answer]:
     """Objects as an embedded cluster keeps them."""
     able = RuntimeFeatures(mounts=True, cgroups="", users=False, notes=[])
-    async with Registry(strategies=with_pod_validation(strategies(), pod_validator(lambda: able, 0))) as registry:
-        return [await registry.create(by_kind()[thing["apiVersion"], thing["kind"]], thing) for thing in things]
+    async with Registry(
+        strategies=with_pod_validation(strategies(), pod_validator(lambda: able, 0))
+    ) as registry:
+        return [
+            await registry.create(by_kind()[thing["apiVersion"], thing["kind"]], thing) for thing in things
+        ]

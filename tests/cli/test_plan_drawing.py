@@ -3,9 +3,9 @@
 import pytest
 
 from shoal.cli.output import plan
+from shoal.engine.layout import Amounts
 from shoal.engine.plan import Plan
 from shoal.engine.report import used_after
-from shoal.engine.resources import Amounts
 from shoal.engine.snapshot import Snapshot
 from tests.builders import node, pod, pool, priority_class
 from tests.cli.rendering import render_plan

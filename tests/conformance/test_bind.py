@@ -44,7 +44,7 @@ async def test_a_pod_is_bound_once(cluster: Cluster, namespace: str, node: str) 
 
 async def test_a_missing_pod_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
-        await cluster.bind("nobody", namespace, "n1")
+        await cluster.bind("missing", namespace, "n1")
 
 
 async def test_the_uid_of_a_binding_is_a_precondition(cluster: Cluster, namespace: str) -> None:

@@ -89,7 +89,7 @@ async def test_a_dry_run_is_validated(cluster: Cluster, namespace: str) -> None:
             CONFIG_MAPS, "a", namespace, patch={"metadata": {"labels": {"a b": "c"}}}, dry_run=True
         )
     with pytest.raises(NotFoundError):
-        await cluster.delete(CONFIG_MAPS, "nobody", namespace, Deletion(dry_run=True))
+        await cluster.delete(CONFIG_MAPS, "missing", namespace, Deletion(dry_run=True))
     with pytest.raises(ConflictError):
         await cluster.delete(CONFIG_MAPS, "a", namespace, Deletion(dry_run=True, version=version_of(made)))
     with pytest.raises(ClusterError):

@@ -69,7 +69,7 @@ async def test_an_eviction_can_shorten_the_grace_period(cluster: Cluster, namesp
 
 async def test_a_missing_pod_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
-        await cluster.evict("nobody", namespace)
+        await cluster.evict("missing", namespace)
 
 
 async def test_an_exhausted_budget_refuses(cluster: Cluster, namespace: str) -> None:

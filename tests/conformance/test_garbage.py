@@ -147,9 +147,9 @@ async def test_a_dependent_stays_while_one_owner_exists(
 async def test_dependents_of_absent_owners_are_deleted(
     managed_cluster: Cluster, managed_namespace: str
 ) -> None:
-    nobody = make(TYJOBS, "nobody", metadata={"uid": UNKNOWN_UID})
+    absent = make(TYJOBS, "absent", metadata={"uid": UNKNOWN_UID})
     await managed_cluster.create(
-        CONFIG_MAPS, config_map("owned", managed_namespace, metadata=owned_by(nobody))
+        CONFIG_MAPS, config_map("owned", managed_namespace, metadata=owned_by(absent))
     )
     await until_gone(managed_cluster, CONFIG_MAPS, "owned", managed_namespace)
 

@@ -130,13 +130,13 @@ async def test_a_missing_object_is_not_found(
     cluster: Cluster, namespace: str, resource: Resource[Object]
 ) -> None:
     there = at(resource, namespace)
-    nobody = new(resource, namespace)
+    missing = new(resource, namespace)
     with pytest.raises(NotFoundError):
-        await cluster.get(resource, name_of(nobody), there)
+        await cluster.get(resource, name_of(missing), there)
     with pytest.raises(NotFoundError):
-        await cluster.patch(resource, name_of(nobody), there, patch={"metadata": {"labels": {"a": "b"}}})
+        await cluster.patch(resource, name_of(missing), there, patch={"metadata": {"labels": {"a": "b"}}})
     with pytest.raises(NotFoundError):
-        await cluster.delete(resource, name_of(nobody), there)
+        await cluster.delete(resource, name_of(missing), there)
 
 
 JOB_LABELS: list[tuple[str, Object, set[str]]] = [

@@ -49,13 +49,13 @@ async def test_priority_without_a_class_is_zero(cluster: Cluster, namespace: str
 
 
 async def test_a_missing_class_is_refused(cluster: Cluster, namespace: str) -> None:
-    with pytest.raises(ForbiddenError, match="no PriorityClass with name nobody was found"):
-        await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody"))
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name missing was found"):
+        await cluster.create(PODS, pod("a", namespace, priorityClassName="missing"))
 
 
 async def test_the_class_is_resolved_before_validation(cluster: Cluster, namespace: str) -> None:
-    with pytest.raises(ForbiddenError, match="no PriorityClass with name nobody was found"):
-        await cluster.create(PODS, pod("a", namespace, priorityClassName="nobody", containers=[]))
+    with pytest.raises(ForbiddenError, match="no PriorityClass with name missing was found"):
+        await cluster.create(PODS, pod("a", namespace, priorityClassName="missing", containers=[]))
 
 
 SYSTEM = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]

@@ -278,21 +278,21 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         "data[tls.key]",
     ),
     ("a secret for SSH without its key", SECRETS, {"type": "kubernetes.io/ssh-auth"}, "data[ssh-privatekey]"),
-    ("a password of nobody", SECRETS, {"type": "kubernetes.io/basic-auth"}, "data[password]"),
+    ("basic auth without user and password", SECRETS, {"type": "kubernetes.io/basic-auth"}, "data[password]"),
     (
-        "a registry that nobody may enter",
+        "registry credentials without data",
         SECRETS,
         {"type": "kubernetes.io/dockerconfigjson"},
         "data[.dockerconfigjson]",
     ),
     (
-        "an old registry that nobody may enter",
+        "legacy registry credentials without data",
         SECRETS,
         {"type": "kubernetes.io/dockercfg"},
         "data[.dockercfg]",
     ),
     (
-        "patience with what sends nobody away",
+        "tolerationSeconds without NoExecute",
         PODS,
         {
             "spec": {

@@ -152,7 +152,7 @@ OTHER_FIELDS: list[tuple[str, Resource[Object], str, str]] = [
     ("secrets of no type", SECRETS, "type=Opaque", "plain"),
     ("secrets of a type", SECRETS, "type=example.com/other", "typed"),
     ("events by their reason", EVENTS, "reason=Seen", "seen"),
-    ("events by whom they are about", EVENTS, "involvedObject.name=other", "lost"),
+    ("events by their involved object", EVENTS, "involvedObject.name=other", "lost"),
     ("events by their type", EVENTS, "type=Warning", "lost"),
     ("namespaces that are active", NAMESPACES, "status.phase=Active", "active"),
 ]

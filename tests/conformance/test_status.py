@@ -104,7 +104,7 @@ async def test_a_status_patch_of_an_older_version_is_a_conflict(cluster: Cluster
 
 async def test_a_status_patch_of_a_missing_object_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
-        await cluster.patch_status(PODS, "nobody", namespace, patch={"status": {"phase": "Running"}})
+        await cluster.patch_status(PODS, "missing", namespace, patch={"status": {"phase": "Running"}})
 
 
 METADATA: list[tuple[str, Resource[Object], bool]] = [

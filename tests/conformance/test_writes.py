@@ -99,7 +99,7 @@ async def test_some_kinds_require_a_version_in_updates(
 
 async def test_an_update_of_a_missing_object_is_not_found(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(NotFoundError):
-        await cluster.update(CONFIG_MAPS, config_map("nobody", namespace))
+        await cluster.update(CONFIG_MAPS, config_map("missing", namespace))
 
 
 async def test_an_update_of_a_recreated_object_is_a_conflict(cluster: Cluster, namespace: str) -> None:

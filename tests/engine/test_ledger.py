@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from shoal.api.podspec import HostPort
 from shoal.engine.affinity import InterPodRules, Occupant
 from shoal.engine.filters import Filters
+from shoal.engine.layout import ResourceLayout
 from shoal.engine.ledger import Ledger
 from shoal.engine.nodes import NodeRecord, Nodes, NodeSpan
-from shoal.engine.resources import ResourceLayout
 from shoal.engine.workload import Identity, NodeRules, Shape, Task
 
 GPU = "nvidia.com/gpu"

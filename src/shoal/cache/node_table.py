@@ -20,8 +20,9 @@ from shoal.cache.pool_membership import PoolMembership
 from shoal.cache.world import World
 from shoal.engine import snapshot
 from shoal.engine.affinity import Occupant, usage_of
+from shoal.engine.layout import Amounts, ResourceLayout
 from shoal.engine.nodes import NodeRecord, Nodes
-from shoal.engine.resources import STANDARD_RESOURCES, Amounts, ResourceLayout, capacity_units
+from shoal.engine.resources import STANDARD_RESOURCES, capacity_units
 from shoal.engine.workload import NO_NODE, Shape
 
 Guest = tuple[Occupant, bool]

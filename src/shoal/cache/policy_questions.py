@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from shoal.api.fields import shown
 from shoal.cache.world import World
+from shoal.engine.layout import Amounts
 from shoal.engine.policy_answers import PolicyAnswers
-from shoal.engine.resources import Amounts
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Growth, Workload
 from shoal.kinds.base import job_kinds

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from shoal.api.podspec import HostPort
+from shoal.engine.layout import Amounts
 from shoal.engine.nodes import Mask, Nodes, NodeSpan
-from shoal.engine.resources import UNLIMITED, Amounts
+from shoal.engine.resources import UNLIMITED
 from shoal.engine.workload import AffinityTerm, Identity, Shape, SpreadConstraint
 
 Columns = Counter[int]

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from shoal.engine.allocator import Allocator, ServeResult
 from shoal.engine.feasibility import Feasibility
+from shoal.engine.layout import exact_sums
 from shoal.engine.placement import Placed
 from shoal.engine.queues import by_pool
-from shoal.engine.resources import exact_sums
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Workload
 

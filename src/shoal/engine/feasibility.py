@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 
 from shoal.engine.filters import Filters
+from shoal.engine.layout import Amounts, exact_sums
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Misfit, Placed, Placer, equivalence_runs
 from shoal.engine.queues import by_pool
 from shoal.engine.ranking import Indices
-from shoal.engine.resources import UNLIMITED, Amounts, exact_sums
+from shoal.engine.resources import UNLIMITED
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import PlacementPolicy, Task, Workload
 

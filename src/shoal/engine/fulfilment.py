@@ -18,10 +18,11 @@ from shoal.api.podspec import is_gpu
 from shoal.engine.affinity import Occupant
 from shoal.engine.elastic import ElasticState, fulfilment
 from shoal.engine.filters import Filters
+from shoal.engine.layout import exact_sums
 from shoal.engine.nodes import Nodes, NodeSpan
 from shoal.engine.placement import Placer
 from shoal.engine.plan import Placement
-from shoal.engine.resources import UNLIMITED, exact_sums
+from shoal.engine.resources import UNLIMITED
 from shoal.engine.scores import score_for
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import NO_NODE, Shape, Task

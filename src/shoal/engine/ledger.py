@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.engine.affinity import InterPodRules, Occupant
+from shoal.engine.layout import Amounts, ResourceLayout
 from shoal.engine.nodes import Mask, Nodes, NodeSpan
-from shoal.engine.resources import Amounts, ResourceLayout
 from shoal.engine.workload import Shape
 
 Scores = npt.NDArray[np.float64]

@@ -22,7 +22,8 @@ from shoal.api.selectors import (
     Toleration,
     compare_integers,
 )
-from shoal.engine.resources import PODS, UNLIMITED, Amounts, ResourceLayout
+from shoal.engine.layout import Amounts, ResourceLayout
+from shoal.engine.resources import PODS, UNLIMITED
 from shoal.engine.workload import NodeRules
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ import numpy as np
 
 from shoal.engine.affinity import Occupant
 from shoal.engine.filters import Filters
+from shoal.engine.layout import exact_sums
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.ranking import Levels, NodeRanking
-from shoal.engine.resources import exact_sums
 from shoal.engine.scores import score_for, sibling_sign
 from shoal.engine.workload import NO_NODE, Identity, PlacementPolicy, Shape, Task
 

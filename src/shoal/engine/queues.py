@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from shoal.engine.resources import PODS, exact_sums
+from shoal.engine.layout import exact_sums
+from shoal.engine.resources import PODS
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import QueuePolicy, Workload
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from shoal.engine.layout import Amounts
 from shoal.engine.ledger import Demand, Ledger, Scores
 from shoal.engine.nodes import Mask, NodeSpan
-from shoal.engine.resources import Amounts
 from shoal.engine.scores import Score
 from shoal.engine.workload import NO_NODE
 

@@ -10,18 +10,10 @@ from typing import Any
 import msgspec
 
 from shoal.engine.config import SchedulerConfig
+from shoal.engine.layout import Amounts, ResourceLayout, exact_sums
 from shoal.engine.plan import Eviction, Placement, Plan, State
 from shoal.engine.queues import cluster_totals, dominant_share, queue_key
-from shoal.engine.resources import (
-    CPU,
-    MEMORY,
-    PODS,
-    UNLIMITED,
-    Amounts,
-    ResourceLayout,
-    exact_sums,
-    format_amount,
-)
+from shoal.engine.resources import CPU, MEMORY, PODS, UNLIMITED, format_amount
 from shoal.engine.snapshot import Pool, Snapshot
 from shoal.engine.workload import NO_NODE, Reason, Shape, Task, Workload
 

@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 from shoal.api.podspec import is_gpu
+from shoal.engine.layout import ResourceLayout
 from shoal.engine.ledger import Demand, Ledger, Scores
 from shoal.engine.nodes import NodeSpan
-from shoal.engine.resources import CPU, MEMORY, ResourceLayout
+from shoal.engine.resources import CPU, MEMORY
 from shoal.engine.workload import PlacementPolicy, Task
 
 

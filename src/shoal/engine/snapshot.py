@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from shoal.engine.affinity import Occupant
+from shoal.engine.layout import Amounts
 from shoal.engine.nodes import Nodes, NodeSpan
-from shoal.engine.resources import Amounts
 from shoal.engine.workload import AffinityTerm, QueuePolicy, Workload
 
 

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from shoal.engine.elastic import fulfilment, varying_tasks
+from shoal.engine.layout import Amounts
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.releasing import Releasing
-from shoal.engine.resources import Amounts
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.workload import Task, Workload
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from shoal.engine.affinity import Occupant
 from shoal.engine.filters import Filters
+from shoal.engine.layout import Amounts, exact_sums
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Placer
-from shoal.engine.resources import Amounts, exact_sums
 from shoal.engine.workload import Shape, Task, Workload
 from shoal.explain.planned_cluster import PlannedCluster
 

@@ -297,7 +297,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("exec nope -- true"),
         Step("exec web"),
         Step("get --raw /api/v1/namespaces/NAME/pods/web/exec?command=true&stdout=true"),
-        Step("attach web -c c", differs="containers cannot be attached to, and that is said"),
+        Step("attach web -c c", differs="attach is not supported, and refused with an explanation"),
         Step("port-forward web 8080:80"),
         Step("top pods", differs="a cluster has no metrics of its own"),
     ],

@@ -212,7 +212,7 @@ def test_exec_in_a_terminated_container_is_not_found(ground: Playground) -> None
 
 
 REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
-    "a protocol that nobody knows": (
+    "an unknown subprotocol": (
         command("true", "stdout"),
         ("v6.channel.k8s.io",),
         "",

@@ -60,7 +60,7 @@ CASES: dict[str, Case] = {
     ),
     "a binding cannot be read": Case("GET", "/api/v1/namespaces/{}/pods/a/binding", 405, "MethodNotAllowed"),
     "the version cannot be deleted": Case("DELETE", "/version", 405, "MethodNotAllowed"),
-    "a method that nobody has heard of": Case("BREW", f"{MAPS}/a", 405, "MethodNotAllowed"),
+    "an unknown method": Case("BREW", f"{MAPS}/a", 405, "MethodNotAllowed"),
     # --- bodies
     "no body": Case("POST", MAPS, 400, "BadRequest", b""),
     "half a body": Case("POST", MAPS, 400, "BadRequest", b"{"),
@@ -200,7 +200,7 @@ CASES: dict[str, Case] = {
         "POST", "/api/v1/namespaces/{}/pods/a/binding", 400, "BadRequest", {"target": {}}
     ),
     "a binding without a target": Case("POST", "/api/v1/namespaces/{}/pods/a/binding", 400, "BadRequest", {}),
-    "a binding of nobody": Case(
+    "a binding without a pod name": Case(
         "POST", "/api/v1/namespaces/{}/bindings", 400, "BadRequest", {"target": {"name": "n"}}
     ),
     "a binding of another pod": Case(

@@ -13,7 +13,7 @@ BAD = {name: row[:2] for name, row in test_strategies.WRONG.items()} | {
     name: row[:2] for name, row in test_objects.REFUSED_CREATIONS.items()
 }
 ONLY_HERE = {
-    "a service with an address": "nothing here carries packets to a virtual address",
+    "a service with an address": "there is no service proxy",
     "no JSON": "what is no JSON cannot be sent",
     "the name is taken": "there it is not",
     "a version": "a real server minds only when it writes, and this is a rehearsal",

@@ -37,7 +37,7 @@ BINDINGS: dict[str, tuple[str, str, str, type[ClusterError], str]] = {
     "one that is going": ("going", "n", "", ConflictError, "is being deleted"),
     "one that has gates": ("gated", "n", "", ConflictError, "schedulingGates"),
     "another one": ("free", "n", "other", ConflictError, "UID in precondition: other"),
-    "none": ("nobody", "n", "", NotFoundError, 'pods "nobody" not found'),
+    "none": ("missing", "n", "", NotFoundError, 'pods "missing" not found'),
     "no node": ("free", "", "", BadRequestError, "no target node"),
 }
 
@@ -82,8 +82,12 @@ REFUSALS: dict[str, tuple[Object, type[ClusterError], str]] = {
         TooManyRequestsError,
         "needs 2 healthy pods and has 2",
     ),
-    "nobody has counted yet": ({"disruptionsAllowed": 1}, TooManyRequestsError, "still being processed"),
-    "somebody counted wrong": (COUNTED | {"disruptionsAllowed": -1}, ForbiddenError, "negative"),
+    "a budget that is not processed yet": (
+        {"disruptionsAllowed": 1},
+        TooManyRequestsError,
+        "still being processed",
+    ),
+    "a negative number of disruptions": (COUNTED | {"disruptionsAllowed": -1}, ForbiddenError, "negative"),
 }
 
 

@@ -105,9 +105,9 @@ async def test_chains_may_be_long() -> None:
 
 
 OWNERS = {
-    "an owner that is not there": ({"name": "nobody"}, False),
+    "an owner that is not there": ({"name": "missing"}, False),
     "an owner of the name with another uid": ({"uid": "other"}, False),
-    "an owner of a kind that nobody here knows": ({"kind": "ReplicaSet", "apiVersion": "apps/v1"}, True),
+    "an owner of an unknown kind": ({"kind": "ReplicaSet", "apiVersion": "apps/v1"}, True),
     "the owner": ({}, True),
 }
 

@@ -12,7 +12,7 @@ def test_a_single_address(host: str) -> None:
     assert certificate_hosts(host) == [host]
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - nobody listens
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - no server listens
 def test_a_wildcard_means_all_addresses_and_the_hostname(host: str) -> None:
     found = certificate_hosts(host)
     assert {"127.0.0.1", socket.gethostname()} <= set(found)
@@ -22,4 +22,4 @@ def test_a_wildcard_means_all_addresses_and_the_hostname(host: str) -> None:
 
 def test_an_invalid_hostname_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "n" * 64)
-    assert "n" * 64 not in certificate_hosts("0.0.0.0")  # noqa: S104 - nobody listens
+    assert "n" * 64 not in certificate_hosts("0.0.0.0")  # noqa: S104 - no server listens

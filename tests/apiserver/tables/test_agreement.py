@@ -190,7 +190,7 @@ CASES: dict[str, Case] = {
     "a secret": Case("/api/v1/namespaces/{}/secrets", {"stringData": {"a": "1"}}),
     "a namespace": Case("/api/v1/namespaces", {}),
     "a lease": Case("/apis/coordination.k8s.io/v1/namespaces/{}/leases", {"spec": {"holderIdentity": "me"}}),
-    "a lease of nobody": Case("/apis/coordination.k8s.io/v1/namespaces/{}/leases", {}),
+    "a lease without a holder": Case("/apis/coordination.k8s.io/v1/namespaces/{}/leases", {}),
     "a priority class": Case(
         "/apis/scheduling.k8s.io/v1/priorityclasses", {"value": -5, "preemptionPolicy": "Never"}
     ),

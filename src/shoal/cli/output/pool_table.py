@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.api.podspec import is_gpu
+from shoal.engine.layout import Amounts
 from shoal.engine.report import CycleResult, PoolEntry, columns_after
-from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, Amounts, format_short, parse_amount
+from shoal.engine.resources import CPU, MEMORY, PODS, STORAGE, format_short, parse_amount
 from shoal.engine.workload import NO_NODE
 
 POOL_LEGEND: Final = "p preemption, b borrowing, s sharing: √ on, x off"
