@@ -15,9 +15,9 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 _ITERATIONS: Final = 3
-"""Event loop iterations until the socket of an aborted connection is closed: one in asyncio, two in uvloop.
+"""Event loop iterations after an abort: the first closes the sockets, the second notifies aiohttp.
 
-`connection_lost` is not waited for: uvloop does not call it for every connection.
+`connection_lost` is not waited for: uvloop does not call it if the request was cancelled at a bad moment.
 """
 
 
