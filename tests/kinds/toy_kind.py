@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.managed import ManagedMeta, ManagedPod
@@ -29,7 +30,7 @@ from shoal.controllers.changes import (
 from shoal.controllers.resources import POD, reader
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
-from shoal.kinds.base import FINISHED, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
+from shoal.kinds.base import JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
 from shoal.kinds.manifests import template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord, created_at
@@ -80,7 +81,7 @@ class ToyJobKind(JobKind[ToyJob], frozen=True, eq=False, kw_only=True):
     """ToyJobs, all that Shoal needs to know of them."""
 
     def is_finished(self, job: ToyJob) -> bool:
-        return job.status.phase in FINISHED
+        return job.status.phase in FINISHED_PHASES
 
     def workload_spec(
         self, job: ToyJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float
@@ -175,7 +176,7 @@ class ToyJobView(NamedTuple):
 def reconcile(view: ToyJobView, now: float) -> Changes:  # noqa: ARG001 - it waits for nothing
     """Create the pods of allocations, delete surplus pods, and finish when every worker has succeeded."""
     job, pods, toyjobs = view.job, {pod.metadata.name: pod for pod in view.pods}, resource_of("ToyJob")
-    if job.status.phase in FINISHED:
+    if job.status.phase in FINISHED_PHASES:
         return NO_CHANGES
     wanted = names(job)
     succeeded = [name for name in wanted if name in pods and pods[name].status.phase == "Succeeded"]

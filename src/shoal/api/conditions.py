@@ -1,4 +1,4 @@
-"""Conventions of `status` that all kinds share: conditions, and the phases in which a pod is finished.
+"""Conventions of `status` that all kinds share: conditions, and the phases that are final.
 
 A condition's `lastTransitionTime` is the time at which its `status` changed last; a new reason or message
 alone does not change it. `set_condition` works on objects as JSON has them, `with_condition` on typed views;
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shoal.api.meta import Condition  # not at run time: commands import this module at their start
 
 FINISHED_PHASES: Final = ("Succeeded", "Failed")
-"""Phases of a pod whose containers have terminated and will not be restarted."""
+"""Phases (or stages) that a pod or a job does not leave any more."""
 
 C = TypeVar("C", bound="Condition")
 

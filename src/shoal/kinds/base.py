@@ -35,9 +35,6 @@ Manifest = dict[str, Any]
 FieldValues = dict[str, int]
 """Numbers to write, by field path."""
 
-FINISHED: Final = ("Succeeded", "Failed")
-"""Phases and stages that a job does not leave any more."""
-
 _CORE_JOB_KINDS: Final = ("shoal.kinds.batchjob.kind",)
 """Job kinds that Kubernetes defines and Shoal runs where Kubernetes' own controllers do not."""
 

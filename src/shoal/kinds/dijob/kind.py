@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
 from shoal.kinds.base import (
-    FINISHED,
     CannotScaleError,
     JobKind,
     Manifest,
@@ -31,7 +31,7 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
     """DIJobs in template form and in tasks form."""
 
     def is_finished(self, job: DIJob) -> bool:
-        return job.status.phase in FINISHED
+        return job.status.phase in FINISHED_PHASES
 
     def workload_spec(
         self, job: DIJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float

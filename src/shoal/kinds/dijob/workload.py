@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.engine.workload import Reason
-from shoal.kinds.base import FINISHED, PlannedJob
+from shoal.kinds.base import PlannedJob
 from shoal.kinds.dijob import TYPE
 from shoal.kinds.dijob.types import PRIORITIES, DIJob
 from shoal.kinds.pod_classes import PodClassCache
@@ -23,7 +24,7 @@ def workload_spec(
 ) -> WorkloadSpec | None:
     """What a DIJob wants; None when it is finished."""
     spec, status = job.spec, job.status
-    if status.phase in FINISHED:
+    if status.phase in FINISHED_PHASES:
         return None
     slots = _task_slots(job, classes) if spec.tasks else _rank_slots(job, classes, pods)
     nodes = dict(enumerate(status.allocation)) if spec.preemptible else {}

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.podspec import Container, ContainerPort, PodSpec, is_gpu
-from shoal.kinds.base import FINISHED, PlannedJob
+from shoal.kinds.base import PlannedJob
 from shoal.kinds.pod_classes import PodClass, PodClassCache
 from shoal.kinds.pods import PodRecord, created_at
 from shoal.kinds.status import broken_since, nominations, scale_records
@@ -24,7 +25,7 @@ def workload_spec(
 ) -> WorkloadSpec | None:
     """What a TrainingJob wants; None when it is finished."""
     spec, status, trainer = job.spec, job.status, job.spec.trainer
-    if status.phase in FINISHED:
+    if status.phase in FINISHED_PHASES:
         return None
     trainers, fixed = _series(job, "trainer", trainer, classes), _fixed_slots(job, classes)
     pserver = spec.pserver

@@ -6,9 +6,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
-from shoal.kinds.base import FINISHED, FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
+from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
 from shoal.kinds.manifests import scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
@@ -22,7 +23,7 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
     """Jobs with a leader and sets of workers."""
 
     def is_finished(self, job: TYJob) -> bool:
-        return job.status.stage in FINISHED
+        return job.status.stage in FINISHED_PHASES
 
     def workload_spec(
         self,

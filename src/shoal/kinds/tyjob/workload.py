@@ -6,7 +6,8 @@ The leader is needed, workers may vary.
 import msgspec
 from msgspec.structs import replace
 
-from shoal.kinds.base import FINISHED, PlannedJob
+from shoal.api.conditions import FINISHED_PHASES
+from shoal.kinds.base import PlannedJob
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import created_at
 from shoal.kinds.status import broken_since, lost_tasks, nominations
@@ -18,7 +19,7 @@ from shoal.kinds.workload_spec import Slot, WorkloadSpec, timestamp
 def workload_spec(job: TYJob, classes: PodClassCache, now: float) -> WorkloadSpec | None:
     """What a TYJob wants; None when it is finished or terminating."""
     spec, status, meta = job.spec, job.status, job.metadata
-    if spec.terminating or status.stage in FINISHED:
+    if spec.terminating or status.stage in FINISHED_PHASES:
         return None
     policy = spec.scheduler_policy
     return WorkloadSpec(
