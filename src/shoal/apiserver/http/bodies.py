@@ -112,11 +112,11 @@ class _DictWithDuplicates(dict[str, Any]):
 
 
 def _dict_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = _DictWithDuplicates(pairs)
-    if len(made) < len(pairs):
+    result = _DictWithDuplicates(pairs)
+    if len(result) < len(pairs):
         names = [name for name, _ in pairs]
-        made.duplicates = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
-    return made
+        result.duplicates = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    return result
 
 
 def _duplicate_fields(text: bytes) -> Iterator[str]:

@@ -189,7 +189,7 @@ def _aggregated_group(name: str) -> Object:
 
 
 def _aggregated_resource(resource: Resource[Any]) -> Object:
-    made: Object = {
+    entry: Object = {
         "resource": resource.plural,
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
@@ -201,7 +201,7 @@ def _aggregated_resource(resource: Resource[Any]) -> Object:
             _aggregated_subresource(resource, subresource) for subresource in subresources_of(resource)
         ],
     }
-    return {name: value for name, value in made.items() if value != []}
+    return {name: value for name, value in entry.items() if value != []}
 
 
 def _aggregated_subresource(resource: Resource[Any], subresource: str) -> Object:

@@ -249,11 +249,11 @@ class Representation:
         """Encode the object of a watch event; only the first table of a stream has column definitions."""
         if self.kind != "Table":
             return self.encode(text)
-        made = self._table([text])
+        table = self._table([text])
         if self._columns_sent:
-            made["columnDefinitions"] = None
+            table["columnDefinitions"] = None
         self._columns_sent = True
-        return msgspec.json.encode(made)
+        return msgspec.json.encode(table)
 
     def encode_bookmark(self, metadata: Object) -> bytes:
         """Encode the object of a bookmark, which has only metadata."""
@@ -268,8 +268,8 @@ class Representation:
         """Render table rows as JSON, yielding to the event loop in between."""
         rows: list[bytes] = []
         for first in range(0, len(texts), _ROWS_PER_STEP):
-            made = self._table(texts[first : first + _ROWS_PER_STEP])
-            rows += map(msgspec.json.encode, made["rows"])
+            table = self._table(texts[first : first + _ROWS_PER_STEP])
+            rows += map(msgspec.json.encode, table["rows"])
             await asyncio.sleep(0)
         return rows
 

@@ -114,14 +114,14 @@ def _merge_patch(obj: Object, patch: object) -> object:
     return json_patch.apply_merge_patch(obj, patch)
 
 
-def _check_patched(made: object, context: RequestContext) -> Object:
+def _check_patched(result: object, context: RequestContext) -> Object:
     """Check that the result of a patch is still an object of the kind, name and namespace."""
-    if not isinstance(made, dict):
+    if not isinstance(result, dict):
         raise InvalidError("the result of a patch must be an object")
     resource = context.target.resource
-    if (made.get("apiVersion"), made.get("kind")) != (resource.api_version, resource.kind):
+    if (result.get("apiVersion"), result.get("kind")) != (resource.api_version, resource.kind):
         raise InvalidError(f"a patch cannot change kind {resource.kind} or apiVersion {resource.api_version}")
-    return apply_target(made, context.target)
+    return apply_target(result, context.target)
 
 
 def _prune_sent(context: RequestContext, body: Body, options: WriteOptions) -> tuple[Object, list[str]]:
@@ -152,8 +152,8 @@ def _prune(
     if validation == "Strict" and problems:
         raise BadRequestError(f"{refused}: strict decoding error: {', '.join(problems)}")
     warnings += problems if validation == "Warn" else []
-    made: Object = found.value
-    return made
+    result: Object = found.value
+    return result
 
 
 def _response(

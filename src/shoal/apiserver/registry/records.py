@@ -85,8 +85,8 @@ def decode_metadata(body: bytes) -> ObjectMeta:
 
 def decode(body: bytes) -> Object:
     """Decode a whole object."""
-    made: Object = _decoder.decode(body)
-    return made
+    obj: Object = _decoder.decode(body)
+    return obj
 
 
 def json_copy(value: Any) -> Any:  # noqa: ANN401 - any JSON value
