@@ -80,13 +80,10 @@ def toyjob_errors(job: ToyJob) -> Iterator[FieldError]:
 class ToyJobKind(JobKind[ToyJob], frozen=True, eq=False, kw_only=True):
     """ToyJobs, all that Shoal needs to know of them."""
 
-    def is_finished(self, job: ToyJob) -> bool:
-        return job.status.phase in FINISHED_PHASES
-
     def workload_spec(
         self, job: ToyJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float
     ) -> WorkloadSpec | None:
-        if self.is_finished(job):
+        if job.status.phase in FINISHED_PHASES:
             return None
         pod_class = classes.of_template(job.metadata.namespace, job.spec.template)
         return WorkloadSpec(

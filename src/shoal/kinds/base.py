@@ -110,10 +110,6 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         """Whether the kind is ours; a Kubernetes cluster runs its own kinds itself."""
         return True
 
-    def is_finished(self, job: J) -> bool:
-        """Whether a job has succeeded or failed; that is final."""
-        raise NotImplementedError
-
     def workload_spec(
         self, job: J, classes: PodClassCache, pods: Sequence[PodRecord], now: float
     ) -> WorkloadSpec | None:

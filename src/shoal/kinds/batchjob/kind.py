@@ -29,9 +29,6 @@ class BatchJobKind(JobKind[Job], frozen=True, eq=False, kw_only=True):
     def is_own(self) -> bool:
         return False
 
-    def is_finished(self, job: Job) -> bool:
-        return job.finished
-
     def missing_pods(
         self,
         job: Job,

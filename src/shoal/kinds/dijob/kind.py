@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
 from shoal.kinds.base import (
@@ -29,9 +28,6 @@ from shoal.kinds.workload_spec import WorkloadSpec
 
 class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
     """DIJobs in template form and in tasks form."""
-
-    def is_finished(self, job: DIJob) -> bool:
-        return job.status.phase in FINISHED_PHASES
 
     def workload_spec(
         self, job: DIJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float

@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
 from shoal.kinds.base import (
@@ -28,9 +27,6 @@ _ROLES: Final = ("master", "pserver", "trainer")
 
 class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True):
     """Elastic jobs with trainers, parameter servers and a master."""
-
-    def is_finished(self, job: TrainingJob) -> bool:
-        return job.status.phase in FINISHED_PHASES
 
     def workload_spec(
         self, job: TrainingJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float

@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
 from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
@@ -21,9 +20,6 @@ from shoal.kinds.workload_spec import WorkloadSpec
 
 class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
     """Jobs with a leader and sets of workers."""
-
-    def is_finished(self, job: TYJob) -> bool:
-        return job.status.stage in FINISHED_PHASES
 
     def workload_spec(
         self,
