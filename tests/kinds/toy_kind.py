@@ -30,6 +30,7 @@ from shoal.controllers.changes import (
 from shoal.controllers.resources import POD, reader
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
+from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
 from shoal.kinds.manifests import template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
@@ -138,7 +139,7 @@ class ToyJobKind(JobKind[ToyJob], frozen=True, eq=False, kw_only=True):
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
         yield "worker", manifest["spec"].get("size", 1)
 
-    def controller(self, stores: Stores) -> Controller[Any]:
+    def controller(self, stores: Stores, config: SchedulerConfig) -> Controller[Any]:
         return toyjob_controller(stores)
 
 

@@ -8,6 +8,8 @@ What both read is defined once, there; here it is extended.
 
 from collections.abc import Iterable
 
+import msgspec
+
 from shoal.api.batch import JobSpec, JobStatus
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.core import NodeCondition, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
@@ -41,12 +43,21 @@ class ContainerStateTerminated(View, frozen=True, kw_only=True):
     """How a container ended."""
 
     exit_code: int = 0
+    started_at: Time | None = None
     finished_at: Time | None = None
+
+
+class ContainerStateWaiting(View, frozen=True, kw_only=True):
+    """Why a container has not started yet."""
+
+    reason: str = ""
+    message: str = ""
 
 
 class ContainerState(View, frozen=True, kw_only=True):
     """`state` of a container status."""
 
+    waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
 
@@ -79,6 +90,8 @@ class ManagedPodStatus(View, frozen=True, kw_only=True):
     """
 
     phase: str = "Pending"
+    reason: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -107,6 +120,11 @@ class ManagedPod(View, frozen=True, kw_only=True):
         return not self.finished and not self.terminating
 
     @property
+    def containers(self) -> tuple[ContainerStatus, ...]:
+        """The statuses of all its containers, init containers first."""
+        return (*self.status.init_container_statuses, *self.status.container_statuses)
+
+    @property
     def ready(self) -> bool:
         """Whether its Ready condition is True."""
         return self.has_condition("Ready")
@@ -114,6 +132,12 @@ class ManagedPod(View, frozen=True, kw_only=True):
     def has_condition(self, kind: str) -> bool:
         """Return whether the condition of a type is True."""
         return has_condition(self.status.conditions, kind)
+
+
+class ManagedService(View, frozen=True, kw_only=True):
+    """A service: controllers only create and delete it."""
+
+    metadata: ManagedMeta
 
 
 # --- nodes --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from shoal.controllers.runtime import Controller, ControllerRuntime
 from shoal.controllers.stores import Stores
 from shoal.engine.config import SchedulerConfig
 
-ControllerFactory = Callable[[Stores], Controller[Any] | None]
+ControllerFactory = Callable[[Stores, SchedulerConfig], Controller[Any] | None]
 """Makes a controller that reads from the stores; None if there is nothing to run."""
 
 _STOP_TIMEOUT: Final = 10.0
@@ -53,7 +53,7 @@ class ControllerManager:
         self.pool_statuses: Final = PoolStatusSource(clock)
         """Where the scheduler publishes its cycles."""
         controllers: list[Controller[Any]] = [pool_controller(stores, self.pool_statuses)]
-        controllers += [made for factory in job_controllers if (made := factory(stores)) is not None]
+        controllers += [made for factory in job_controllers if (made := factory(stores, config)) is not None]
         if native:
             controllers += [
                 budget_controller(stores),

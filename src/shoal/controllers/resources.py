@@ -5,8 +5,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from shoal.api.decode import decode
-from shoal.api.managed import Lease, ManagedBudget, ManagedJob, ManagedNode, ManagedPod
-from shoal.cluster.resources import BUDGETS, JOBS, LEASES, NODES, PODS, Decode, Text
+from shoal.api.managed import Lease, ManagedBudget, ManagedJob, ManagedNode, ManagedPod, ManagedService
+from shoal.cluster.resources import BUDGETS, JOBS, LEASES, NODES, PODS, SERVICES, Decode, Text
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ POD: Final = PODS.read_as(reader(ManagedPod))
 NODE: Final = NODES.read_as(reader(ManagedNode))
 LEASE: Final = LEASES.read_as(reader(Lease))
 BUDGET: Final = BUDGETS.read_as(reader(ManagedBudget))
+SERVICE: Final = SERVICES.read_as(reader(ManagedService))
 JOB: Final = JOBS.read_as(reader(ManagedJob))
 
 DISRUPTION: Final = "DisruptionTarget"

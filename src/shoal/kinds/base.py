@@ -17,6 +17,7 @@ import msgspec
 from shoal.api import registry
 from shoal.api.kinds import Kind
 from shoal.api.podspec import Template
+from shoal.engine.config import SchedulerConfig
 from shoal.engine.plan import Eviction, Resize, Verdict
 from shoal.engine.workload import Task, Workload
 from shoal.kinds.pod_classes import PodClassCache
@@ -163,7 +164,7 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         """The roles of a job and the number of pods of each, for people."""
         yield from ()
 
-    def controller(self, stores: "Stores") -> "Controller[Any] | None":  # noqa: ARG002 - until a kind has one
+    def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any] | None":  # noqa: ARG002 - until a kind has one
         """The controller that creates the pods of these jobs; None if there is none."""
         return None
 

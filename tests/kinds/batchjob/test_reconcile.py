@@ -13,9 +13,10 @@ from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time, to_datetime
 from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus
+from shoal.controllers.jobs.ends import finish_time, has_stopped
 from shoal.controllers.resources import reader
 from shoal.kinds.batchjob.controller import JobView, reconcile
-from shoal.kinds.batchjob.pods import FINALIZER, finish_time, format_indexes, has_stopped, was_disrupted
+from shoal.kinds.batchjob.pods import FINALIZER, format_indexes, was_disrupted
 from tests.controllers.virtual_time import START_TIME
 
 DISRUPTED = [{"type": "DisruptionTarget", "status": "True"}]

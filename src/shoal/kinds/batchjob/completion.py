@@ -11,7 +11,8 @@ from typing import Final
 from shoal.api.batch import parse_indexes
 from shoal.api.managed import JobCondition, ManagedJob, ManagedPod, SuccessRule
 from shoal.cluster.times import to_datetime, to_seconds
-from shoal.kinds.batchjob.pods import has_failed, has_stopped, has_tracking_finalizer
+from shoal.controllers.jobs.ends import has_stopped
+from shoal.kinds.batchjob.pods import has_failed, has_tracking_finalizer
 from shoal.kinds.batchjob.tracking import PodCounts, match_failure_policy
 
 _FINAL_TYPES: Final = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}

@@ -25,6 +25,7 @@ from shoal.controllers.changes import (
     reference_to,
     status_patch,
 )
+from shoal.controllers.jobs.ends import has_stopped
 from shoal.controllers.resources import JOB, POD
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
@@ -34,7 +35,6 @@ from shoal.kinds.batchjob.pods import (
     IsNameFree,
     describe_creates,
     format_indexes,
-    has_stopped,
     has_tracking_finalizer,
 )
 from shoal.kinds.batchjob.scaling import IndexState, PodPlan, plan_pods

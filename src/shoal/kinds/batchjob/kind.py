@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.api.batch import Job, job_errors
+from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import JobKind, Manifest, ScalePatch
 from shoal.kinds.batchjob import controller, missing
 from shoal.kinds.manifests import template_pod_spec
@@ -45,7 +46,7 @@ class BatchJobKind(JobKind[Job], frozen=True, eq=False, kw_only=True):
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:  # noqa: ARG002 - it has one role
         return ScalePatch({"spec": {"parallelism": replicas}})
 
-    def controller(self, stores: "Stores") -> "Controller[Any] | None":
+    def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any] | None":  # noqa: ARG002 - it creates pods as their templates say
         return controller.job_controller(stores)
 
 

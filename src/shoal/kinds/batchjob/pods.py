@@ -1,7 +1,6 @@
 """The pods of a Job: their names and contents, their completion indexes, and how they ended."""
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
 from itertools import chain, count
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from shoal.api.batch import INDEX_KEY
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import JOBS, PODS, Object
 from shoal.controllers.changes import Create
+from shoal.controllers.jobs.ends import containers_finished_at, has_stopped
 from shoal.controllers.resources import DISRUPTION
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
@@ -139,15 +139,6 @@ def has_tracking_finalizer(pod: ManagedPod) -> bool:
     return FINALIZER in pod.metadata.finalizers
 
 
-def has_stopped(pod: ManagedPod) -> bool:
-    """Return whether no container of a pod runs any more.
-
-    The phase says so. A terminating pod without a grace period was never bound, or its node has released it,
-    or it was force-deleted.
-    """
-    return pod.finished or (pod.terminating and pod.metadata.deletion_grace_period_seconds in (0, None))
-
-
 def was_disrupted(pod: ManagedPod) -> bool:
     """Return whether a pod was deleted before it ended: by the scheduler, with its node, or by a user.
 
@@ -163,40 +154,10 @@ def was_disrupted(pod: ManagedPod) -> bool:
         return deleted is not None
     if pod.metadata.deletion_grace_period_seconds:
         return True
-    stopped = _containers_finished_at(pod)
+    stopped = containers_finished_at(pod)
     return stopped is None or stopped >= deleted
 
 
 def has_failed(pod: ManagedPod) -> bool:
     """Return whether a pod ended without success and was not disrupted."""
     return has_stopped(pod) and pod.status.phase != "Succeeded" and not was_disrupted(pod)
-
-
-def finish_time(pod: ManagedPod) -> datetime | None:
-    """Return when a pod ended, as far as it is known; else its creation time."""
-    unready = next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "False"), None)
-    known = (
-        _containers_finished_at(pod),
-        unready.last_transition_time if unready else None,
-        _deletion_requested_at(pod),
-        pod.metadata.creation_timestamp,
-    )
-    return next((time for time in known if time is not None), None)
-
-
-def _containers_finished_at(pod: ManagedPod) -> datetime | None:
-    """Return when the last container terminated; None unless all have."""
-    ends = [
-        one.state.terminated.finished_at if one.state.terminated else None
-        for one in pod.status.container_statuses
-    ]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
-
-
-def _deletion_requested_at(pod: ManagedPod) -> datetime | None:
-    """Return when the deletion was requested: the deletion timestamp is later by the grace period."""
-    metadata = pod.metadata
-    if metadata.deletion_timestamp is None:
-        return None
-    return metadata.deletion_timestamp - timedelta(seconds=metadata.deletion_grace_period_seconds or 0)

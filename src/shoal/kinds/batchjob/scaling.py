@@ -9,14 +9,13 @@ from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.backoff import Backoff
 from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Create, earliest
+from shoal.controllers.jobs.ends import finish_time, has_stopped
 from shoal.kinds.batchjob.pods import (
     IsNameFree,
     completion_index,
     create_pod,
-    finish_time,
     free_name_of_index,
     free_names,
-    has_stopped,
     was_disrupted,
 )
 from shoal.kinds.batchjob.tracking import IndexFailures, PodCounts, counts_as_failed, failures_after

@@ -14,10 +14,10 @@ import msgspec
 
 from shoal.api.batch import parse_indexes
 from shoal.api.managed import ContainerStatus, ExitCodes, FailureRule, ManagedJob, ManagedPod, UncountedPods
+from shoal.controllers.jobs.ends import has_stopped
 from shoal.kinds.batchjob.pods import (
     completion_index,
     has_failed,
-    has_stopped,
     has_tracking_finalizer,
     number_annotation,
     was_disrupted,

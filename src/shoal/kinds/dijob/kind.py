@@ -1,13 +1,14 @@
 """DIJob behind the JobKind interface."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.api.kinds import AGE, Column
 from shoal.api.podspec import Template
+from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import (
     CannotScaleError,
     JobKind,
@@ -24,6 +25,10 @@ from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
 from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
 from shoal.kinds.workload_spec import WorkloadSpec
+
+if TYPE_CHECKING:
+    from shoal.controllers.runtime import Controller
+    from shoal.controllers.stores import Stores
 
 
 class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
@@ -96,6 +101,11 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
                 "and `shoal apply` it"
             )
         return ScalePatch({"status": {"requestedReplicas": replicas}}, "status")
+
+    def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any]":
+        from shoal.kinds.dijob.controller import dijob_controller  # noqa: PLC0415 - commands do not need it
+
+        return dijob_controller(stores, config)
 
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
         for task in manifest["spec"].get("tasks") or ():

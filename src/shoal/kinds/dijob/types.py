@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from shoal.api.fields import FieldError, shown
+from shoal.api.managed import ManagedMeta
 from shoal.api.meta import (
     MAX_PODS,
     Conditions,
@@ -25,6 +26,7 @@ from shoal.api.meta import (
 from shoal.api.names import LABEL_VALUE, OPTIONAL_DNS_LABEL, dns_label_errors, label_value_errors
 from shoal.api.podspec import Template, template_errors
 
+_TASKS_BACKOFF_LIMIT: Final = 3
 PRIORITIES: Final = {"normal": 5, "high": 10}
 
 
@@ -95,6 +97,13 @@ class DIJobSpec(View, frozen=True, kw_only=True):
     suspend: Annotated[bool, description("Stop all pods until set to false.")] = False
 
     @property
+    def failure_limit(self) -> int:
+        """`backoffLimit`, or what it is by default."""
+        if self.backoff_limit is not None:
+            return self.backoff_limit
+        return _TASKS_BACKOFF_LIMIT if self.tasks else 0
+
+    @property
     def maximum(self) -> int:
         """`maxReplicas`, or what it is by default."""
         return max(self.min_replicas, 1) if self.max_replicas is None else self.max_replicas
@@ -110,26 +119,37 @@ class Worker(View, frozen=True, kw_only=True):
     ip: str = ""
     restarts: Annotated[Int32, description("How often the rank was recreated.")] = 0
     reason: Annotated[str, description("Why it is not running.")] = ""
+    generation: Annotated[Count | None, description("Generation of its last pod.")] = None
 
 
 class DIJobStatus(View, frozen=True, kw_only=True):
     """`status` of a DIJob."""
 
     phase: Annotated[
-        Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"],
+        Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"] | None,
         description("Phase of the job."),
-    ] = "Pending"
+    ] = None
     replicas: Annotated[Count | None, description("Size decided.")] = None
-    ready_replicas: Annotated[Count, description("Workers that are ready.")] = 0
+    ready_replicas: Annotated[Count | None, description("Workers that are ready.")] = None
     requested_replicas: Annotated[Count | None, description("Size requested through the server.")] = None
     allocation: Annotated[tuple[str, ...], description("Node of each rank.")] = ()
     profilings: Annotated[dict[str, Any], description("What the workers reported.")] = {}
-    generation: Annotated[Count, description("Number of restarts of ranks.")] = 0
+    generation: Annotated[Count | None, description("Number of restarts of ranks.")] = None
+    failures: Annotated[Count | None, description("Failures of workers.")] = None
+    counted: Annotated[
+        tuple[str, ...], description("Uids of ended pods that are counted and not released yet.")
+    ] = ()
     workers: Annotated[tuple[Worker, ...], description("The workers, by rank.")] = ()
     scale_records: Annotated[tuple[ScaleRecord, ...], description("The last changes of size.")] = ()
     nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
+    whole_minimum: Annotated[
+        Count | None, description("The minimum with which the job was whole the last time.")
+    ] = None
     conditions: Conditions = ()
+    observed_generation: Annotated[
+        int | None, description("Generation of the spec that the controller has seen.")
+    ] = None
     start_time: Annotated[Time | None, description("When the first worker was created.")] = None
     completion_timestamp: Annotated[Time | None, description("When the job ended.")] = None
 
@@ -156,6 +176,14 @@ class DIJob(Object, frozen=True, kw_only=True):
 
     spec: Annotated[DIJobSpec, description("Desired state.", validations=_RULES)]
     status: Annotated[DIJobStatus, description("Observed state.")] = DIJobStatus()
+
+
+class ManagedDIJob(View, frozen=True, kw_only=True):
+    """A DIJob as its controller reads it."""
+
+    metadata: ManagedMeta
+    spec: DIJobSpec
+    status: DIJobStatus = DIJobStatus()
 
 
 def dijob_errors(job: DIJob) -> Iterator[FieldError]:

@@ -91,7 +91,7 @@ def _elastic(job: DIJob, classes: PodClassCache) -> ElasticSpec:
 def _series(job: DIJob, classes: PodClassCache) -> SlotSeries:
     meta = job.metadata
     return SlotSeries(
-        prefix=f"{meta.name}-{job.status.generation}-",
+        prefix=f"{meta.name}-{job.status.generation or 0}-",
         role="replica",
         pod_class=classes.of_template(meta.namespace, job.spec.template or {}),
     )

@@ -1,0 +1,7 @@
+"""What the controllers of our own job kinds share.
+
+`names` makes DNS labels and label values of job names; `ends` says how a pod ended, and when its successor
+may be created; `tracking` counts each end once; `pods` builds pods, and the headless service of a job;
+`phases` writes phases and conditions, and cleans up finished jobs. A controller adds which pods its jobs
+want.
+"""

@@ -1,0 +1,117 @@
+"""The pods of a job and its headless service, as they are created."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from shoal.api.managed import ManagedMeta
+from shoal.api.podspec import Template
+from shoal.api.pool import POOL_ANNOTATION
+from shoal.cluster.resources import PODS, SERVICES, Object, Resource
+from shoal.controllers.changes import Create
+from shoal.controllers.jobs.ends import ATTEMPT
+from shoal.controllers.jobs.tracking import FINALIZER
+from shoal.engine.config import SchedulerConfig
+
+JOB_UID: Final = "shoal.io/job-uid"
+"""Label of all pods of a job: its service selects by it."""
+
+_ANY_SCHEDULER: Final = "*"
+_DEFAULT_SCHEDULER: Final = "shoal"
+_SHOWN_NAMES: Final = 3
+"""Names of pods that an Event lists."""
+
+
+class NewPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that is to be created: what its job adds to a template."""
+
+    name: str
+    host: str
+    service: str
+    template: Template
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    env: Sequence[tuple[str, str]]
+    attempt: int = 1
+    volumes: Sequence[Object] = ()
+
+
+def create_pod(resource: Resource[Any], job: ManagedMeta, pod: NewPod, config: SchedulerConfig) -> Create:
+    """Return the creation of a pod for a job. What Shoal sets takes precedence over the template."""
+    template = pod.template.get("metadata") or {}
+    annotations = dict(template.get("annotations") or {})
+    if POOL_ANNOTATION in job.annotations:
+        annotations.setdefault(POOL_ANNOTATION, job.annotations[POOL_ANNOTATION])
+    others = [one for one in template.get("finalizers") or () if one != FINALIZER]
+    metadata = {
+        "name": pod.name,
+        "namespace": job.namespace,
+        "labels": {**(template.get("labels") or {}), **pod.labels, JOB_UID: job.uid},
+        "annotations": annotations | dict(pod.annotations) | {ATTEMPT: str(pod.attempt)},
+        "finalizers": [*others, FINALIZER],
+        "ownerReferences": [owner_reference(resource, job)],
+    }
+    return Create(resource=PODS, body={"metadata": metadata, "spec": _spec(pod, config)}, owner=job.uid)
+
+
+def create_service(resource: Resource[Any], job: ManagedMeta, name: str) -> Create:
+    """Return the creation of a job's headless service: its pods have names before they are ready."""
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": job.namespace,
+            "labels": {JOB_UID: job.uid},
+            "ownerReferences": [owner_reference(resource, job)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_UID: job.uid}},
+    }
+    return Create(resource=SERVICES, body=body, owner=job.uid)
+
+
+def owner_reference(resource: Resource[Any], job: ManagedMeta) -> Object:
+    """Return the owner reference of an object that a job controls."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_ours(template: Template, config: SchedulerConfig) -> bool:
+    """Return whether Shoal schedules the pods of a template; one that names no scheduler counts."""
+    name = (template.get("spec") or {}).get("schedulerName")
+    return not name or config.schedules(name)
+
+
+def _spec(pod: NewPod, config: SchedulerConfig) -> Object:
+    spec = dict(pod.template.get("spec") or {})
+    first = config.scheduler_names[0]
+    spec.setdefault("schedulerName", _DEFAULT_SCHEDULER if first == _ANY_SCHEDULER else first)
+    if spec.get("hostNetwork"):
+        spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
+    spec |= {"restartPolicy": "Never", "hostname": pod.host, "subdomain": pod.service}
+    own = {volume.get("name") for volume in spec.get("volumes") or ()}
+    added = [volume for volume in pod.volumes if volume.get("name") not in own]
+    if added:
+        spec["volumes"] = [*(spec.get("volumes") or ()), *added]
+    variables = [{"name": name, "value": value} for name, value in pod.env]
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            spec[field] = [_with_env(container, variables) for container in spec[field]]
+    return spec
+
+
+def _with_env(container: Object, variables: list[Object]) -> Object:
+    """Return a container with more variables; of two of a name the last counts."""
+    return container | {"env": [*(container.get("env") or ()), *variables]}
+
+
+def describe_pods(verb: str, names: Iterable[str]) -> str:
+    """Return the message of an Event about pods: `Created 5 pods: a-0, a-1, a-2, …`."""
+    listed = list(names)
+    shown = ", ".join(listed[:_SHOWN_NAMES]) + (", …" if len(listed) > _SHOWN_NAMES else "")
+    return f"{verb} pod: {shown}" if len(listed) == 1 else f"{verb} {len(listed)} pods: {shown}"
