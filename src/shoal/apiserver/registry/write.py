@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shoal.api.conditions import set_condition
 from shoal.api.core import PodDisruptionBudget
 from shoal.api.decode import decode as decode_view
 from shoal.api.fields import FieldError, InvalidObjectError, described
@@ -353,8 +354,7 @@ def bind(pending: PendingState, key: Key, node: str, uid: str) -> Record:
         )
     _check_unbound(key, pod)
     pod["spec"]["nodeName"] = node
-    since = timestamp(pending.clock())
-    _set_condition(pod, _SCHEDULED_CONDITION | {"lastTransitionTime": since})
+    _set_condition(pending, pod, _SCHEDULED_CONDITION)
     return pending.put(key, pod)
 
 
@@ -383,18 +383,15 @@ def evict(pending: PendingState, key: Key, deletion: Deletion) -> Record:
     phase = pod.get("status", {}).get("phase", "Pending")
     if not pod["metadata"].get("deletionTimestamp") and phase not in _PHASES_WITHOUT_BUDGET:
         _charge_budget(pending, pod)
-    _set_condition(pod, _EVICTED_CONDITION | {"lastTransitionTime": timestamp(pending.clock())})
+    _set_condition(pending, pod, _EVICTED_CONDITION)
     record = pending.put(key, pod)
     return delete(pending, _POD_STRATEGY, record, msgspec.structs.replace(deletion, version=""))
 
 
-def _set_condition(obj: Object, condition: Object) -> None:
-    conditions = obj.setdefault("status", {}).setdefault("conditions", [])
-    for i, other in enumerate(conditions):
-        if other.get("type") == condition["type"]:
-            conditions[i] = condition
-            return
-    conditions.append(condition)
+def _set_condition(pending: PendingState, obj: Object, condition: Object) -> None:
+    status = obj.setdefault("status", {})
+    conditions = status.get("conditions") or []
+    status["conditions"] = set_condition(conditions, condition, timestamp(pending.clock())) or conditions
 
 
 def _charge_budget(pending: PendingState, pod: Object) -> None:
@@ -467,8 +464,5 @@ def _record_disruption(pending: PendingState, key: Key, budget: Object, pod: str
     status["disruptedPods"] = (status.get("disruptedPods") or {}) | {pod: timestamp(pending.clock())}
     if status["disruptionsAllowed"] == 0:
         observed = {"observedGeneration": status.get("observedGeneration", 0)}
-        _set_condition(
-            budget,
-            _NO_DISRUPTIONS_CONDITION | observed | {"lastTransitionTime": timestamp(pending.clock())},
-        )
+        _set_condition(pending, budget, _NO_DISRUPTIONS_CONDITION | observed)
     pending.put(key, budget)
