@@ -101,7 +101,7 @@ COURSES = {
         BOUND, evict, [known(pod("p", cpu=1, node="n1"), "u2")], known(pod("p", cpu=1, node="n1"), "u2")
     ),
     "a job has its allocations before anything is told of it": Course(job(), allocate, [], ALLOCATED, open=1),
-    "what is told of it while nobody knows the version of the write may be old": Course(
+    "an event before the version of the write is known may be old": Course(
         job(), allocate, [job()], ALLOCATED, open=1
     ),
     "news from before the write do not undo it": Course(

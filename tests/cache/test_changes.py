@@ -116,7 +116,9 @@ CHANGES = {
         [*NODES, pod("p", spec={"nodeSelector": {"zone": "a"}})], put=[node("n2", labels={"zone": "a"})]
     ),
     "a node grows": Change([*NODES, pod("p", cpu=20)], put=[node("n2", cpu=30)]),
-    "a node has a resource that nobody had": Change(NODES, put=[node("n1", more={"example.com/fpga": 1})]),
+    "a node has a resource that is new in the cluster": Change(
+        NODES, put=[node("n1", more={"example.com/fpga": 1})]
+    ),
     "a node is not ready, with pods that count for the load": Change(
         [*NODES, limited("r1", "n1"), TRAINERS], put=[node("n1", ready="False")]
     ),
@@ -136,7 +138,7 @@ CHANGES = {
         [*NODES, noted(JOB_POD, ownerReferences=[OWNER]), noted(JOB, uid="one")],
         put=[noted(JOB, uid="another")],
     ),
-    "a pod that names no scheduler is somebody else's until its job is there": Change(
+    "a pod that names no scheduler is not managed until its job exists": Change(
         [*NODES, pod_of("a-leader", NO_SCHEDULER, of=owner("TYJob", "a"), node="n1")], put=[JOB]
     ),
     "a gang gets one more": Change(
@@ -149,11 +151,11 @@ CHANGES = {
     "a pod is sent away": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", terminating=True)]),
     "a pod ends": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", phase="Succeeded")]),
     "a pod is gone": Change([*NODES, *RUNNING], remove=[("Pod", ("default", "r1"))]),
-    "a pod asks for a resource that nobody has": Change(
+    "a pod requests a resource that no node has": Change(
         NODES, put=[pod("p", spec={"containers": [{"resources": {"requests": {"example.com/x": "1"}}}]})]
     ),
-    "a job asks for a resource that nobody has": Change(NODES, put=[dijob("d", template(gpu=1))]),
-    "a job's name for a pod is taken by somebody": Change([*NODES, JOB], put=[pod("a-w-1")]),
+    "a job requests a resource that no node has": Change(NODES, put=[dijob("d", template(gpu=1))]),
+    "a job's name for a pod is taken by another pod": Change([*NODES, JOB], put=[pod("a-w-1")]),
     "two jobs want one name, and the older gets it": Change(
         [*NODES, tyjob("a", leader=SMALL, workers={"b-c": (1, SMALL)}, created="2024-05-01T00:30:00Z")],
         put=[tyjob("a-b", leader=SMALL, workers={"c": (1, SMALL)}, created="2024-05-01T00:10:00Z")],

@@ -91,7 +91,7 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
     "nothing changes": ([], Counts()),
     "all objects are told of again as they are": (OBJECTS, Counts()),
     "a node is heard of": ([with_heartbeat(NODES[3], 5)], Counts()),
-    "something changes about pods that nobody reads": ([*map(with_conditions, PODS)], Counts()),
+    "a field of pods changes that the cache does not read": ([*map(with_conditions, PODS)], Counts()),
     "a node is not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
     "nodes are cordoned": ([node("n3", unschedulable=True), node("n4", unschedulable=True)], Counts(nodes=2)),
     "a node comes": ([node("n99")], Counts(nodes=21, layouts=1)),

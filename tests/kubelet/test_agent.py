@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 
 from shoal.apiserver.registry.registry import Registry
+from shoal.apiserver.registry.write import Body
 from shoal.cluster.errors import StorageError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object, Resource
@@ -382,7 +383,7 @@ class FullDisk(Registry):
 
     full = True
 
-    async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
+    async def create(self, resource: Resource[T], body: Body, *, dry_run: bool = False) -> T:
         if self.full and resource.full_name == NODES.full_name:
             raise StorageError("the disk is full")
         return await super().create(resource, body, dry_run=dry_run)

@@ -64,7 +64,7 @@ CASES: dict[str, Scene] = {
             Act(create=[small("a2", "a")], on={"a2": "n1", "a1": "n1"}, gone=["f"]),
         ],
     ),
-    "7: where nobody at home is lower, a pod borrows": Scene(
+    "7: without lower-priority victims at home, a pod borrows": Scene(
         objects=[
             A,
             B,
@@ -100,7 +100,7 @@ CASES: dict[str, Scene] = {
             Act(create=[small("a2", "a", cpu=3)], waits={"a2": "pool a"}, on={"a1": "n1", "m2": "n2"}),
         ],
     ),
-    "10: nobody is evicted where that is disabled for all": Scene(
+    "10: no pod is evicted where preemption is disabled for all": Scene(
         objects=[A, B, *CLASSES, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1", priority=LOW)],
         config=NO_PREEMPTION,
         acts=[
@@ -160,7 +160,7 @@ CASES: dict[str, Scene] = {
             ),
         ],
     ),
-    "25: nobody else takes the room that is made for one": Scene(
+    "25: no other pod takes the room that is nominated for one": Scene(
         objects=[A, *CLASSES, in_pool("a", "n1"), small("victim", "a", cpu=4, on="n1", priority=LOW)],
         acts=[
             Act(

@@ -16,10 +16,13 @@ NODE_LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_DURATION_SECONDS: Final = 40
 
 
-def make_condition(kind: str, *, holds: bool, since: float, reason: str = "", message: str = "") -> Object:
-    """Return a condition of a pod or a node."""
+def make_condition(
+    kind: str, *, holds: bool, since: float | None = None, reason: str = "", message: str = ""
+) -> Object:
+    """Return a condition of a pod or a node; without `since` for `set_condition`, which adds the time."""
+    time = {} if since is None else {"lastTransitionTime": format_time(since)}
     optional = {name: text for name, text in (("reason", reason), ("message", message)) if text}
-    return {"type": kind, "status": str(holds), "lastTransitionTime": format_time(since), **optional}
+    return {"type": kind, "status": str(holds), **time, **optional}
 
 
 def ready_node(name: str, capacity: Mapping[str, str], labels: Mapping[str, str], now: float) -> Object:

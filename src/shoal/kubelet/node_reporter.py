@@ -6,11 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from shoal.api.conditions import set_condition
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.node_status import NodeStatusWriter, make_condition
 from shoal.cluster.object_store import Change, Put
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS, Object
+from shoal.cluster.times import format_time
 from shoal.kinds.pods import DISRUPTION
 from shoal.kubelet.nodes import MACHINE_ANNOTATION, LocalNodes, build_node
 
@@ -108,9 +110,8 @@ class NodeReporter:
     async def mark_disrupted(self, pod: Object, message: str) -> None:
         """Set DisruptionTarget on a pod: its end is not its own failure."""
         metadata = pod["metadata"]
-        disrupted = make_condition(
-            DISRUPTION, holds=True, since=self._clock(), reason="TerminationByKubelet", message=message
-        )
-        others = [one for one in pod.get("status", {}).get("conditions", ()) if one["type"] != DISRUPTION]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*others, disrupted]}}
+        disrupted = make_condition(DISRUPTION, holds=True, reason="TerminationByKubelet", message=message)
+        before = pod.get("status", {}).get("conditions", [])
+        conditions = set_condition(before, disrupted, format_time(self._clock())) or before
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": conditions}}
         await self._cluster.patch_status(PODS, metadata["name"], metadata["namespace"], patch=patch)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from shoal.api.conditions import FINISHED_PHASES
+from shoal.api.conditions import FINISHED_PHASES, set_condition
 from shoal.cluster.node_status import HOST_IP, make_condition
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time
@@ -44,16 +44,13 @@ def container_id(pod: Object, name: str, attempt: int) -> str:
 
 def _conditions(observation: PodObservation, decision: PodDecision) -> list[Object]:
     """The conditions with the kubelet's replaced; a transition time changes only with the status."""
-    conditions = {each["type"]: each for each in observation.pod.get("status", {}).get("conditions") or ()}
-    for kind, holds, reason, message in _kubelet_conditions(observation, decision, conditions):
-        since = observation.now
-        if conditions.get(kind, {}).get("status") == str(holds):
-            since = 0.0
-        condition = make_condition(kind, holds=holds, since=since, reason=reason, message=message)
-        if not since:
-            condition["lastTransitionTime"] = conditions[kind].get("lastTransitionTime")
-        conditions[kind] = condition
-    return list(conditions.values())
+    conditions: list[Object] = list(observation.pod.get("status", {}).get("conditions") or ())
+    by_type = {each["type"]: each for each in conditions}
+    for kind, holds, reason, message in _kubelet_conditions(observation, decision, by_type):
+        new = make_condition(kind, holds=holds, reason=reason, message=message)
+        conditions = set_condition(conditions, new, format_time(observation.now)) or conditions
+        by_type[kind] = new
+    return conditions
 
 
 def _kubelet_conditions(

@@ -29,11 +29,12 @@ from shoal.apiserver.http.responses import (
     success_status,
     warning_headers,
 )
+from shoal.apiserver.strategies.schemas import DecodedObject, decode_object
 from shoal.cluster.errors import BadRequestError, InvalidError, UnsupportedMediaError
 from shoal.cluster.patches import json_patch, strategic
 from shoal.cluster.port import Deletion, Propagation
 from shoal.cluster.resources import PODS, Object
-from shoal.cluster.schemas.kinds import is_shoal_kind, prune, schema_of
+from shoal.cluster.schemas.kinds import is_shoal_kind, schema_of
 
 _MERGE: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
@@ -44,8 +45,8 @@ async def create(context: RequestContext) -> Response:
     """Handle a create."""
     options = parse_write_options(context.request.query_params)
     body = await bodies.read_object(context.request, duplicates=options.field_validation != "Ignore")
-    obj, warnings = _prune_sent(context, body, options)
-    setattr(context.request.state, NAME, str(obj["metadata"].get("name") or ""))
+    obj, warnings = _decode_sent(context, body, options)
+    setattr(context.request.state, NAME, str(obj.value["metadata"].get("name") or ""))
     text = await context.registry.create(context.target.raw_resource, obj, dry_run=options.dry_run)
     return _response(context, text, warnings, HTTPStatus.CREATED)
 
@@ -54,7 +55,7 @@ async def update(context: RequestContext) -> Response:
     """Handle an update of an object or its status."""
     options = parse_write_options(context.request.query_params)
     body = await bodies.read_object(context.request, duplicates=options.field_validation != "Ignore")
-    obj, warnings = _prune_sent(context, body, options)
+    obj, warnings = _decode_sent(context, body, options)
     status = context.target.subresource == STATUS
     text = await context.registry.update(
         context.target.raw_resource, obj, status=status, dry_run=options.dry_run
@@ -71,8 +72,8 @@ async def patch(context: RequestContext) -> Response:
     )
     warnings: list[str] = []
 
-    def make(obj: Object) -> Object:
-        return _prune(
+    def make(obj: Object) -> DecodedObject:
+        return _decode_object(
             context,
             _check_patched(apply(obj, body.value), context),
             options.field_validation,
@@ -124,36 +125,37 @@ def _check_patched(result: object, context: RequestContext) -> Object:
     return apply_target(result, context.target)
 
 
-def _prune_sent(context: RequestContext, body: Body, options: WriteOptions) -> tuple[Object, list[str]]:
-    """Prune the object of a request by its schema; returns it with the warnings for the client."""
+def _decode_sent(
+    context: RequestContext, body: Body, options: WriteOptions
+) -> tuple[DecodedObject, list[str]]:
+    """Decode the object of a request by its schema; returns it with the warnings for the client."""
     warnings: list[str] = []
-    return _prune(
+    return _decode_object(
         context, apply_target(body.value, context.target), options.field_validation, body.duplicates, warnings
     ), warnings
 
 
-def _prune(
+def _decode_object(
     context: RequestContext,
     obj: Object,
     validation: FieldValidation,
     duplicates: tuple[str, ...],
     warnings: list[str],
-) -> Object:
+) -> DecodedObject:
     """Drop unknown fields by the schema; depending on `validation`, warn about or refuse them."""
     resource = context.target.resource
-    found = prune(obj, schema_of(resource))
+    decoded = decode_object(resource, obj)
     refused = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-    if found.wrong and not is_shoal_kind(resource):
+    if decoded.wrong:
         # The result of a patch is invalid (422); a whole object is a bad request (400).
         error = InvalidError if context.request.method == "PATCH" else BadRequestError
-        raise error(f"{refused}: {'; '.join(found.wrong)}")
-    problems = [f'unknown field "{path}"' for path in found.unknown]
+        raise error(f"{refused}: {'; '.join(decoded.wrong)}")
+    problems = [f'unknown field "{path}"' for path in decoded.unknown]
     problems += [f'duplicate field "{path}"' for path in duplicates]
     if validation == "Strict" and problems:
         raise BadRequestError(f"{refused}: strict decoding error: {', '.join(problems)}")
     warnings += problems if validation == "Warn" else []
-    result: Object = found.value
-    return result
+    return decoded
 
 
 def _response(

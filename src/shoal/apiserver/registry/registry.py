@@ -14,7 +14,7 @@ from shoal.apiserver.registry.pending import Committer, PendingState
 from shoal.apiserver.registry.records import Change, Journal, MemoryJournal, Record, decode
 from shoal.apiserver.registry.state import Retention, State, list_page
 from shoal.apiserver.registry.watch import BOOKMARK_INTERVAL, Watch, WatchNotifier
-from shoal.apiserver.registry.write import Transform, create, get_record, guaranteed_update, key_of
+from shoal.apiserver.registry.write import Body, Transform, create, get_record, guaranteed_update, key_of
 from shoal.apiserver.strategies import table
 from shoal.apiserver.strategies.core import BUILT_IN_NAMESPACES
 from shoal.apiserver.strategies.strategy import Strategy
@@ -160,14 +160,14 @@ class Registry:
 
     # --- writes -------------------------------------------------------------------------------------------
 
-    async def create(self, resource: Resource[T], body: Object, *, dry_run: bool = False) -> T:
+    async def create(self, resource: Resource[T], body: Body, *, dry_run: bool = False) -> T:
         """Create an object, and return it as stored."""
         strategy = self._strategy_for(resource)
         record = await self._write(lambda: create(self._pending, strategy, body, self._rng), dry_run=dry_run)
         return resource.decode(record.body)
 
     async def update(
-        self, resource: Resource[T], body: Object, *, status: bool = False, dry_run: bool = False
+        self, resource: Resource[T], body: Body, *, status: bool = False, dry_run: bool = False
     ) -> T:
         """Replace an object, or with `status` only its status."""
         strategy = self._strategy_for(resource)

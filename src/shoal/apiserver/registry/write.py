@@ -10,14 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
+from shoal.api.conditions import set_condition
 from shoal.api.core import PodDisruptionBudget
 from shoal.api.decode import decode as decode_view
 from shoal.api.fields import FieldError, InvalidObjectError, described
 from shoal.api.kinds import DEFAULT_NAMESPACE
 from shoal.apiserver.registry.deletion import check_preconditions, delete, deletion_blocked
 from shoal.apiserver.registry.pending import PendingState
-from shoal.apiserver.registry.records import Key, Record, decode, decode_metadata, encode, json_copy
-from shoal.apiserver.strategies.schemas import prune_unknown_fields, prune_unknown_fields_in_json
+from shoal.apiserver.registry.records import Key, Record, decode, decode_metadata, json_copy
+from shoal.apiserver.strategies.schemas import DecodedObject, decode_object
 from shoal.apiserver.strategies.strategy import (
     Strategy,
     generate_name,
@@ -41,7 +42,9 @@ from shoal.cluster.errors import (
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import BUDGETS, NAMESPACES, PODS, Object, Resource
 
-Transform = Callable[[Object], Object]
+Body = Object | DecodedObject
+"""An object to be written; one that was decoded by its schema is not decoded again."""
+Transform = Callable[[Object], Body]
 """Returns the new version of an object, given the current one."""
 
 _NAME_ATTEMPTS: Final = 8
@@ -66,7 +69,7 @@ def get_record(pending: PendingState, strategy: Strategy, key: Key) -> Record:
 # --- create ------------------------------------------------------------------------------------------------
 
 
-def create(pending: PendingState, strategy: Strategy, body: Object, rng: random.Random) -> Record:
+def create(pending: PendingState, strategy: Strategy, body: Body, rng: random.Random) -> Record:
     """Stage the creation of an object."""
     obj = _decode_sent(strategy, body)
     metadata = obj["metadata"]
@@ -84,7 +87,7 @@ def create(pending: PendingState, strategy: Strategy, body: Object, rng: random.
     return pending.put(key, obj)
 
 
-def _decode_sent(strategy: Strategy, body: Object) -> Object:
+def _decode_sent(strategy: Strategy, body: Body) -> Object:
     """Decode an object from a request; BadRequestError if fields have the wrong type."""
     try:
         return _decode_object(strategy, body)
@@ -92,27 +95,25 @@ def _decode_sent(strategy: Strategy, body: Object) -> Object:
         raise BadRequestError(f"{strategy.kind} cannot be read: {problem}", causes=problem.errors) from None
 
 
-def _decode_object(strategy: Strategy, body: Object) -> Object:
+def _decode_object(strategy: Strategy, body: Body) -> Object:
     """Copy an object, pruned to known fields, with apiVersion and kind; BadRequestError for another kind."""
     try:
-        text = encode(body)
-        pruned = None if strategy.custom_resource else prune_unknown_fields_in_json(strategy.resource, text)
-        obj: Any = decode(text) if pruned is None else pruned
+        decoded = body if isinstance(body, DecodedObject) else decode_object(strategy.resource, body)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadRequestError(f"the object is not JSON: {problem}") from None
+    obj = decoded.value
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict | None):
         raise BadRequestError(f"an object with metadata is required, not {described(obj)}")
     _check_kind(strategy, obj)
+    if decoded.errors:
+        raise InvalidObjectError(decoded.errors)
     resource = strategy.resource
     common = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": obj.get("metadata") or {},
     }
-    copied = common | {name: value for name, value in obj.items() if name not in _COMMON_FIELDS}
-    return (
-        copied if strategy.custom_resource or pruned is not None else prune_unknown_fields(resource, copied)
-    )
+    return common | {name: value for name, value in obj.items() if name not in _COMMON_FIELDS}
 
 
 def _check_kind(strategy: Strategy, obj: Object) -> None:
@@ -217,14 +218,14 @@ def guaranteed_update(
     return pending.put(key, obj)
 
 
-def _apply_transform(strategy: Strategy, key: Key, transform: Transform, obj: Object) -> Object:
+def _apply_transform(strategy: Strategy, key: Key, transform: Transform, obj: Object) -> Body:
     try:
         return transform(obj)
     except RecursionError:
         raise InvalidError(f'{strategy.kind} "{key.name}" is invalid: patch: nested too deeply') from None
 
 
-def _decode_transformed(strategy: Strategy, key: Key, body: Object) -> Object:
+def _decode_transformed(strategy: Strategy, key: Key, body: Body) -> Object:
     """Decode the result of a transform; InvalidError if it is not a valid object of the kind."""
     try:
         return _decode_object(strategy, body)
@@ -257,7 +258,7 @@ def _check_identity(strategy: Strategy, key: Key, metadata: Object, old: Object)
         )
 
 
-def update(pending: PendingState, strategy: Strategy, key: Key, body: Object, *, status: bool) -> Record:
+def update(pending: PendingState, strategy: Strategy, key: Key, body: Body, *, status: bool) -> Record:
     """Stage the replacement of an object; ConflictError if the body has another uid."""
     uid, there = (
         required_metadata(body).get("uid"),
@@ -268,7 +269,7 @@ def update(pending: PendingState, strategy: Strategy, key: Key, body: Object, *,
             f"{strategy.conflict_prefix(key.name)}: Precondition failed: UID in precondition: {uid}, "
             f"UID in object meta: {there}"
         )
-    sent = _decode_sent(strategy, body)
+    sent = DecodedObject(_decode_sent(strategy, body))
     return guaranteed_update(pending, strategy, key, lambda _: sent, status=status)
 
 
@@ -299,9 +300,9 @@ def _desired_state(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
 
 
-def required_metadata(body: Object) -> Object:
+def required_metadata(body: Body) -> Object:
     """Return the metadata of an object in an update; BadRequestError without a name."""
-    metadata = body.get("metadata")
+    metadata = _value(body).get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise BadRequestError("metadata.name: the object to be updated must have a name")
     if not isinstance(metadata.get("namespace") or "", str):
@@ -309,9 +310,16 @@ def required_metadata(body: Object) -> Object:
     return metadata
 
 
-def without_resource_version(body: Object) -> Object:
+def without_resource_version(body: Body) -> Body:
     """Return the object without its resource version."""
-    return body | {"metadata": {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}}
+    metadata = {k: v for k, v in _value(body)["metadata"].items() if k != "resourceVersion"}
+    value = _value(body) | {"metadata": metadata}
+    return msgspec.structs.replace(body, value=value) if isinstance(body, DecodedObject) else value
+
+
+def _value(body: Body) -> Object:
+    value: Object = body.value if isinstance(body, DecodedObject) else body
+    return value
 
 
 _POD_STRATEGY: Final = strategies()[PODS.full_name]
@@ -346,8 +354,7 @@ def bind(pending: PendingState, key: Key, node: str, uid: str) -> Record:
         )
     _check_unbound(key, pod)
     pod["spec"]["nodeName"] = node
-    since = timestamp(pending.clock())
-    _set_condition(pod, _SCHEDULED_CONDITION | {"lastTransitionTime": since})
+    _set_condition(pending, pod, _SCHEDULED_CONDITION)
     return pending.put(key, pod)
 
 
@@ -376,18 +383,15 @@ def evict(pending: PendingState, key: Key, deletion: Deletion) -> Record:
     phase = pod.get("status", {}).get("phase", "Pending")
     if not pod["metadata"].get("deletionTimestamp") and phase not in _PHASES_WITHOUT_BUDGET:
         _charge_budget(pending, pod)
-    _set_condition(pod, _EVICTED_CONDITION | {"lastTransitionTime": timestamp(pending.clock())})
+    _set_condition(pending, pod, _EVICTED_CONDITION)
     record = pending.put(key, pod)
     return delete(pending, _POD_STRATEGY, record, msgspec.structs.replace(deletion, version=""))
 
 
-def _set_condition(obj: Object, condition: Object) -> None:
-    conditions = obj.setdefault("status", {}).setdefault("conditions", [])
-    for i, other in enumerate(conditions):
-        if other.get("type") == condition["type"]:
-            conditions[i] = condition
-            return
-    conditions.append(condition)
+def _set_condition(pending: PendingState, obj: Object, condition: Object) -> None:
+    status = obj.setdefault("status", {})
+    conditions = status.get("conditions") or []
+    status["conditions"] = set_condition(conditions, condition, timestamp(pending.clock())) or conditions
 
 
 def _charge_budget(pending: PendingState, pod: Object) -> None:
@@ -460,8 +464,5 @@ def _record_disruption(pending: PendingState, key: Key, budget: Object, pod: str
     status["disruptedPods"] = (status.get("disruptedPods") or {}) | {pod: timestamp(pending.clock())}
     if status["disruptionsAllowed"] == 0:
         observed = {"observedGeneration": status.get("observedGeneration", 0)}
-        _set_condition(
-            budget,
-            _NO_DISRUPTIONS_CONDITION | observed | {"lastTransitionTime": timestamp(pending.clock())},
-        )
+        _set_condition(pending, budget, _NO_DISRUPTIONS_CONDITION | observed)
     pending.put(key, budget)

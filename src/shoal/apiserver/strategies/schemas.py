@@ -1,29 +1,33 @@
-"""Pruning and defaulting by schema.
+"""Decoding of objects by their schemas: once for each write, whether over HTTP or not.
 
 Built-in kinds are decoded into types generated from the published OpenAPI schemas: unknown fields are
 dropped, nulls and empty lists are treated as absent, and values of the wrong type are refused. Strategies can
-therefore rely on the types of what they read.
+therefore rely on the types of what they read. msgspec does this fast, but stops at the first unknown field or
+error; only then is the schema walked in Python, which finds all of them.
 
-Custom resources (our own kinds) are pruned and defaulted by the schemas of the CustomResourceDefinitions that
-`shoal crds` prints, so a stored object is the one that a real API server would store.
+Custom resources (our own kinds) are pruned and defaulted in one walk by the schemas of the
+CustomResourceDefinitions that `shoal crds` prints, so a stored object is the one that a real API server would
+store. Their metadata has the schema of all kinds' metadata.
 """
 
 import functools
 import keyword
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from shoal.api import kinds
-from shoal.api.crds import PRESERVE, Schema, object_schema
+from shoal.api.crds import INT_OR_STRING, PRESERVE, Schema
 from shoal.api.decode import decode
-from shoal.api.fields import FieldError, InvalidObjectError
+from shoal.api.fields import FieldError, InvalidObjectError, child, described
 from shoal.api.kinds import Kind
 from shoal.api.meta import Int32, Time
-from shoal.apiserver.registry.records import json_copy
+from shoal.apiserver.registry.records import decode as decode_json
+from shoal.apiserver.registry.records import encode, json_copy
 from shoal.cluster.resources import Object, Resource
 from shoal.cluster.schemas import core
+from shoal.cluster.schemas.core import resolve_reference
+from shoal.cluster.schemas.kinds import is_shoal_kind, schema_of
 
 _MICRO_TIME_SCHEMA: Final = "MicroTime"
 _MicroTime: Final = Annotated[
@@ -47,19 +51,157 @@ _FORMAT_TYPES: Final[dict[str, Any]] = {
 }
 
 
-def prune_unknown_fields(resource: Resource[Any], obj: Object) -> Object:
-    """Drop unknown fields from an object of a built-in kind; InvalidObjectError for wrong types."""
-    pruned: Object = json_copy(decode(_struct(core.schema_name(resource)), obj))
-    return pruned
+class DecodedObject(msgspec.Struct, frozen=True):
+    """An object without its unknown fields, with the paths of these.
+
+    `wrong` has a message for each value that is not of its field's JSON type; `errors` has those errors and
+    the ones of ranges and formats. Both are empty for our kinds: their validation reports all errors.
+    """
+
+    value: Any
+    unknown: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
 
 
-def prune_unknown_fields_in_json(resource: Resource[Any], text: bytes) -> Object | None:
-    """The same for JSON text, which is faster; None if a value has the wrong type."""
+def decode_object(resource: Resource[Any], obj: object) -> DecodedObject:
+    """Copy an object by its schema; TypeError, ValueError or RecursionError if it is not JSON."""
+    text = encode(obj)
+    if is_shoal_kind(resource):
+        defaulting = _DefaultingSchemaWalk()
+        value = defaulting.copy(decode_json(text), schema_of(resource))
+        return DecodedObject(value, tuple(defaulting.unknown))
     try:
-        pruned: Object = json_copy(_decoder(core.schema_name(resource)).decode(text))
+        return DecodedObject(json_copy(_decoder(core.schema_name(resource)).decode(text)))
     except (msgspec.ValidationError, RecursionError):
-        return None
-    return pruned
+        return _decode_slowly(resource, decode_json(text))
+
+
+def _decode_slowly(resource: Resource[Any], obj: object) -> DecodedObject:
+    """Decode an object of a built-in kind that has unknown fields, nulls in lists or maps, or errors."""
+    walk = _SchemaWalk()
+    value = walk.copy(obj, schema_of(resource))
+    unknown, wrong = tuple(walk.unknown), tuple(walk.wrong)
+    try:
+        typed = decode(_struct(core.schema_name(resource)), value)
+    except InvalidObjectError as problem:
+        return DecodedObject(value, unknown, wrong, tuple(problem.errors))
+    return DecodedObject(json_copy(typed), unknown)
+
+
+_TYPES: Final[dict[str, tuple[str, type | tuple[type, ...]]]] = {
+    "string": ("a string", str),
+    "integer": ("a whole number", int),
+    "number": ("a number", (int, float)),
+    "boolean": ("true or false", bool),
+    "array": ("a list", list),
+    "object": ("an object", dict),
+}
+
+_SCALARS: Final = (str, int, float)
+_Path = tuple[str | int, ...]
+
+
+class _SchemaWalk:
+    """Copies one object by its schema, and collects what is wrong with it.
+
+    `unknown` has the paths of the fields that were dropped, `wrong` messages about values of a wrong type,
+    which are kept. Null is valid for every type.
+    """
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.wrong: list[str] = []
+
+    def copy(self, value: object, schema: Schema, path: _Path = ()) -> object:
+        """Return a value without unknown fields."""
+        schema = resolve_reference(schema)
+        if value is None or not self._has_type(value, schema, path):
+            return value
+        if isinstance(value, dict):
+            return self._copy_object(value, schema, path)
+        if isinstance(value, list) and "items" in schema:
+            items = schema["items"]
+            return [self.copy(member, items, (*path, number)) for number, member in enumerate(value)]
+        return value
+
+    def _copy_object(self, value: Object, schema: Schema, path: _Path) -> Object:
+        if "properties" not in schema and "additionalProperties" not in schema:
+            return value
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        result = {}
+        for name, inside in value.items():
+            inner = properties.get(name, others)
+            if inner is not None:
+                result[name] = self.copy(inside, inner, (*path, name))
+            elif PRESERVE in schema:
+                result[name] = inside
+            else:
+                self.unknown.append(_path_text((*path, name)))
+        return result
+
+    def _has_type(self, value: object, schema: Schema, path: _Path) -> bool:
+        if INT_OR_STRING in schema or "type" not in schema:
+            return True
+        name, types = _TYPES[schema["type"]]
+        if isinstance(value, types) and isinstance(value, bool) == (types is bool):
+            return True
+        self.wrong.append(f"{_path_text(path) or 'the object'} must be {name}, not {described(value)}")
+        return False
+
+
+class _DefaultingSchemaWalk(_SchemaWalk):
+    """The walk for custom resources: drops nulls, and sets omitted fields to their defaults.
+
+    It checks no types, since the validation of the kind does. Metadata is the only reference in a schema. As
+    in Kubernetes it is decoded into the type that all kinds share, in which null is the empty value.
+    """
+
+    def copy(self, value: object, schema: Schema, path: _Path = ()) -> object:
+        if "allOf" in schema:
+            return self._copy_metadata(value, schema, path)
+        if isinstance(value, dict):
+            return self._copy_object(value, schema, path)
+        if isinstance(value, list) and "items" in schema:
+            items = schema["items"]
+            return [self.copy(member, items, (*path, number)) for number, member in enumerate(value)]
+        return value
+
+    def _copy_metadata(self, value: object, schema: Schema, path: _Path) -> object:
+        kind = _reference_type(schema)
+        try:
+            msgspec.convert(value, kind)
+        except (msgspec.ValidationError, RecursionError):
+            walk = _SchemaWalk()
+            known = walk.copy(value, schema, path)
+            self.unknown += walk.unknown
+            try:
+                return json_copy(decode(kind, known))
+            except InvalidObjectError:
+                return known
+        return value
+
+    def _copy_object(self, value: Object, schema: Schema, path: _Path) -> Object:
+        if "properties" not in schema and "additionalProperties" not in schema:
+            return value
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        result = {}
+        for name, inside in value.items():
+            inner = properties.get(name, others)
+            if inner is None and PRESERVE not in schema:
+                self.unknown.append(_path_text((*path, name)))
+            elif inner is None or isinstance(inside, _SCALARS):
+                result[name] = inside
+            elif inside is not None:
+                result[name] = self.copy(inside, inner, (*path, name))
+        for name, inner in properties.items():
+            if "default" in inner and name not in result:
+                result[name] = self.copy(json_copy(inner["default"]), inner, (*path, name))
+        return result
+
+
+def _path_text(path: _Path) -> str:
+    return functools.reduce(child, path, "")
 
 
 @functools.cache
@@ -69,14 +211,21 @@ def _decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 @functools.cache
 def _struct(name: str) -> type[msgspec.Struct]:
-    """Return the type generated from a schema."""
+    """Return the type generated from a schema, which refuses unknown fields."""
     fields = []
     names = {}
     for field, schema in core.schemas()[name].get("properties", {}).items():
         plain = f"{field}_" if keyword.iskeyword(field) else field
         names[plain] = field
         fields.append((plain, *_field_type(schema)))
-    return msgspec.defstruct(name.rpartition(".")[2], fields, rename=names, omit_defaults=True, kw_only=True)
+    return msgspec.defstruct(
+        name.rpartition(".")[2],
+        fields,
+        rename=names,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+        kw_only=True,
+    )
 
 
 def _field_type(schema: Schema) -> tuple[Any, Any]:
@@ -118,13 +267,6 @@ def _scalar_type(schema: Schema) -> Any:  # noqa: ANN401 - a type
     return _SCALAR_TYPES.get(schema.get("type", ""), dict[str, Any])
 
 
-def custom_resource_defaulter(kind: Kind) -> Callable[[Object], None]:
-    """Return the function that prunes and defaults objects of one of our kinds."""
-    schema = object_schema(kind)
-    schema["properties"]["metadata"] |= {PRESERVE: True}
-    return functools.partial(_prune_and_default_object, schema)
-
-
 def custom_resource_errors(kind: Kind, obj: Object) -> list[FieldError]:
     """Return the validation errors of one of our kinds, and those that pruning has hidden."""
     emptied = list(kind.pruned_errors(obj))
@@ -133,31 +275,3 @@ def custom_resource_errors(kind: Kind, obj: Object) -> list[FieldError]:
     except InvalidObjectError as problem:
         return [*problem.errors, *emptied]
     return emptied
-
-
-def _prune_and_default(schema: Schema, value: Any) -> None:  # noqa: ANN401 - any JSON value
-    if isinstance(value, dict):
-        _prune_and_default_object(schema, value)
-    elif isinstance(value, list) and "items" in schema:
-        for item in value:
-            _prune_and_default(schema["items"], item)
-
-
-def _prune_and_default_object(schema: Schema, value: Object) -> None:
-    """Drop unknown and null fields, set defaults, and recurse."""
-    properties = schema.get("properties", {})
-    others = schema.get("additionalProperties")
-    for name in list(value):
-        inner = properties.get(name, others)
-        if inner is None:
-            if PRESERVE not in schema:
-                del value[name]
-        elif value[name] is None and not inner.get("nullable"):
-            del value[name]
-    for name, inner in properties.items():
-        if name not in value and "default" in inner:
-            value[name] = json_copy(inner["default"])
-    for name, inside in value.items():
-        inner = properties.get(name, others)
-        if inner is not None:
-            _prune_and_default(inner, inside)

@@ -143,7 +143,6 @@ def strategies() -> Mapping[str, Strategy]:
     own = (
         Strategy(
             resource=by_kind()[kind.api_version, kind.kind],
-            default=schemas.custom_resource_defaulter(kind),
             validate=partial(schemas.custom_resource_errors, kind),
             custom_resource=True,
             allow_unqualified_finalizers=True,

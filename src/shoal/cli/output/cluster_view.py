@@ -257,7 +257,7 @@ def _more(hidden: int, what: str) -> Text:
 
 def _node_table(nodes: Iterable[NodeRow], colours: JobColours) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("POOL", "NODE", "", "WHO"):
+    for column in ("POOL", "NODE", "", "WORKLOADS"):
         table.add_column(column, no_wrap=True)
     previous_pool = ""
     for node in nodes:

@@ -1,16 +1,28 @@
-"""Descriptions of objects, by kind."""
+"""Descriptions of objects, by kind; those of jobs have their state, why they wait, and their pods."""
 
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from shoal.cli.input.selection import is_owned_by
 from shoal.cli.input.session import Session
-from shoal.cli.output.describe import common, jobs, objects
-from shoal.cli.output.describe.common import DescriptionWriter
+from shoal.cli.output.describe import common, objects
+from shoal.cli.output.describe.common import (
+    NONE,
+    DescriptionWriter,
+    field_title,
+    scalar_text,
+    write_conditions,
+    write_fields,
+)
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import EVENTS, NODES, PODS, SECRETS, Object, Resource, resource_of
+from shoal.cluster.times import format_age
+
+if TYPE_CHECKING:
+    from shoal.kinds.base import JobKind
 
 _Describe = Callable[[DescriptionWriter, Session, Object, float], None]
 
@@ -20,6 +32,16 @@ _KINDS: Final[dict[str, _Describe]] = {
     resource_of("Pool").full_name: objects.describe_pool,
     SECRETS.full_name: objects.describe_secret,
 }
+_SHOWN_APART: Final = (
+    "conditions",
+    "allocation",
+    "allocations",
+    "nominations",
+    "profilings",
+    "workers",
+    "scaleRecords",
+)
+"""Fields of a status that are shown in other ways, or are for programs."""
 
 
 def describe_object(session: Session, resource: Resource[Any], obj: Object, *, events: bool) -> str:
@@ -43,7 +65,7 @@ def _describer(resource: Resource[Any]) -> _Describe | None:
     from shoal.kinds.base import job_kinds
 
     kind = job_kinds().get(resource.kind)
-    return partial(jobs.describe, kind) if kind and kind.group == resource.group else None
+    return partial(_describe_job, kind) if kind and kind.group == resource.group else None
 
 
 def _events(session: Session, resource: Resource[Any], obj: Object) -> list[Object]:
@@ -56,3 +78,58 @@ def _events(session: Session, resource: Resource[Any], obj: Object) -> list[Obje
         return session.client.list(EVENTS, Selector(metadata.get("namespace", ""), fields=",".join(fields)))
     except ForbiddenError:
         return []
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------
+
+
+def _describe_job(
+    kind: "JobKind[Any]", writer: DescriptionWriter, session: Session, job: Object, now: float
+) -> None:
+    """Describe a job: its spec without the pod templates, its state, its pods and their nodes."""
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    writer.heading("Spec")
+    write_fields(writer, {name: value for name, value in spec.items() if name not in kind.role_fields}, 1)
+    roles = [list(role) for role in kind.roles(job)]
+    if roles:
+        writer.table("Roles", [["Role", "Pods"], *roles], 1)
+    writer.heading("Status")
+    write_fields(writer, {name: value for name, value in status.items() if name not in _SHOWN_APART}, 1)
+    _write_scale_records(writer, status)
+    write_conditions(writer, job, now)
+    _write_pods(writer, session, job, now)
+
+
+def _write_scale_records(writer: DescriptionWriter, status: Object) -> None:
+    rows = [[scalar_text(value) for value in record.values()] for record in status.get("scaleRecords") or ()]
+    if rows:
+        titles = [field_title(name) for name in status["scaleRecords"][0]]
+        writer.table("Scaled", [titles, *rows], 1)
+
+
+def _write_pods(writer: DescriptionWriter, session: Session, job: Object, now: float) -> None:
+    """The pods of the job, and the nodes that are allocated to or reserved for pods."""
+    pods = [
+        pod
+        for pod in session.client.list(PODS, Selector(job["metadata"]["namespace"]))
+        if is_owned_by(pod, job)
+    ]
+    rows = [
+        [
+            pod["metadata"]["name"],
+            (pod.get("status") or {}).get("phase", NONE),
+            (pod.get("spec") or {}).get("nodeName", NONE),
+            (pod.get("status") or {}).get("podIP", NONE),
+            sum(
+                each.get("restartCount", 0)
+                for each in (pod.get("status") or {}).get("containerStatuses") or ()
+            ),
+            format_age(pod["metadata"].get("creationTimestamp"), now),
+        ]
+        for pod in pods
+    ]
+    writer.table("Pods", [["Name", "Status", "Node", "IP", "Restarts", "Age"], *rows])
+    status = job.get("status") or {}
+    for title in ("allocations", "nominations"):
+        if status.get(title):
+            writer.pairs(field_title(title), status[title], sign=" on ")

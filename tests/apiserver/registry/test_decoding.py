@@ -1,11 +1,11 @@
-"""Pruning: unknown fields are removed, and values of a wrong type are reported."""
+"""Decoding by schema: unknown fields are removed, and values of a wrong type are reported."""
 
 from typing import Any
 
 import pytest
 
+from shoal.apiserver.strategies.schemas import decode_object
 from shoal.cluster.resources import CONFIG_MAPS, JOBS, PODS, SECRETS, Object, Resource, resource_of
-from shoal.cluster.schemas.kinds import prune, schema_of
 
 POD = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}}
 
@@ -34,10 +34,40 @@ UNKNOWN: dict[str, tuple[Resource[Object], Object, list[str]]] = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_fields_are_removed(name: str) -> None:
     resource, body, paths = UNKNOWN[name]
-    found = prune(body, schema_of(resource))
-    assert list(found.unknown) == paths
-    assert prune(found.value, schema_of(resource)).unknown == ()
-    assert found.value == body or paths
+    found = decode_object(resource, body)
+    assert (list(found.unknown), found.wrong, found.errors) == (paths, (), ())
+    again = decode_object(resource, found.value)
+    assert (again.value, again.unknown) == (found.value, ())
+
+
+NULLS: dict[str, tuple[Resource[Object], Object, Object]] = {
+    "a field": (PODS, {"spec": None, "status": {"conditions": None}}, {"status": {}}),
+    "a value of a map": (CONFIG_MAPS, {"data": {"a": None, "b": "c"}}, {"data": {"a": "", "b": "c"}}),
+    "a label": (PODS, {"metadata": {"labels": {"a": None}}}, {"metadata": {"labels": {"a": ""}}}),
+    "a label of a Shoal kind": (
+        resource_of("Pool"),
+        {"metadata": {"labels": {"a": None}, "nope": 1}},
+        {"metadata": {"labels": {"a": ""}}},
+    ),
+    "fields of a Shoal kind": (
+        resource_of("Pool"),
+        {"spec": {"nodeSelector": {"matchLabels": {"a": None, "b": "c"}}, "disableSharing": None}},
+        {"spec": {"nodeSelector": {"matchLabels": {"b": "c"}}, "disableSharing": False}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_null_is_the_same_as_absent_or_empty(name: str) -> None:
+    resource, body, expected = NULLS[name]
+    value = decode_object(resource, body).value
+    assert {field: _only(value[field], inner) for field, inner in expected.items()} == expected
+    assert set(value) <= {*expected, "spec"}
+
+
+def _only(value: Any, expected: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Leave the defaults out of a value."""
+    return {name: value[name] for name in expected} if isinstance(expected, dict) else value
 
 
 WRONG: dict[str, tuple[Resource[Object], Object, str]] = {
@@ -66,7 +96,9 @@ WRONG: dict[str, tuple[Resource[Object], Object, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_types(name: str) -> None:
     resource, body, message = WRONG[name]
-    assert prune(body, schema_of(resource)).wrong == (message,)
+    found = decode_object(resource, body)
+    assert found.wrong == (message,)
+    assert [error.path for error in found.errors] == [message.partition(" must ")[0]]
 
 
 GOOD: dict[str, tuple[Resource[Object], Any]] = {
@@ -85,5 +117,5 @@ GOOD: dict[str, tuple[Resource[Object], Any]] = {
 @pytest.mark.parametrize("name", GOOD)
 def test_fields_of_several_types(name: str) -> None:
     resource, body = GOOD[name]
-    found = prune(body, schema_of(resource))
+    found = decode_object(resource, body)
     assert (found.value, found.wrong) == (body, ())
