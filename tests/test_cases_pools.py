@@ -338,6 +338,26 @@ BORROWING = {
         placed={"t-w-1": "n2", "t-w-2": "n2"},
         borrowed=["t-w-1", "t-w-2"],
     ),
+    "a borrower whose pods do not exist yet is not moved home": Case(
+        objects=[
+            *(A, B, in_pool("a", "n1"), in_pool("b", "n2")),
+            tyjob(
+                "t",
+                leader=ONE,
+                workers={"w": (2, ONE)},
+                pool="a",
+                status={"allocations": {"t-leader": "n2", "t-w-0": "n2"}},
+            ),
+        ],
+        placed={"t-w-1": "n2"},
+        borrowed=["t-w-1"],
+        jobs={
+            "TYJob/default/t": {
+                "state": "ScheduledSucceed",
+                "allocation": {"t-leader": "n2", "t-w-0": "n2", "t-w-1": "n2"},
+            }
+        },
+    ),
     "the rest of a borrower waits while a workload of the lender waits": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=1), in_pool("b", "n2"), *job("t", 3, pool="a", minimum=1)),
@@ -732,6 +752,41 @@ SCENARIOS = {
             "Pod/default/p": {"nominated": {"p": "n1"}, "position": 1, "reasons": ["WaitingForRoom"]},
             "Pod/default/other": {"position": 2, "reasons": ["Behind"]},
         },
+    ),
+    "a nominated workload is placed where it fits now, before a later one": Case(
+        objects=[
+            *(*CLASSES, node("n1", cpu=4), node("n2", cpu=4)),
+            pod("v", cpu=4, node="n1", priority="low", terminating=True),
+            pod("p", cpu=3, priority="high", nominated="n1"),
+            pod("other", cpu=3, priority="mid"),
+        ],
+        placed={"p": "n2"},
+        jobs={
+            "Pod/default/p": {"state": "ScheduledSucceed", "nominated": {}},
+            "Pod/default/other": {"nominated": {"other": "n1"}, "reasons": ["WaitingForRoom"]},
+        },
+    ),
+    "a nominated workload does not take room that is reserved for another": Case(
+        objects=[
+            *(*CLASSES, node("n1", cpu=4), node("n2", cpu=4)),
+            pod("v", cpu=4, node="n1", priority="low", terminating=True),
+            pod("w", cpu=1, node="n2", priority="low", terminating=True),
+            pod("p", cpu=3, priority="high", nominated="n1"),
+            pod("other", cpu=4, priority="mid", nominated="n2"),
+        ],
+        placed={},
+        jobs={
+            "Pod/default/p": {"nominated": {"p": "n1"}, "reasons": ["WaitingForRoom"]},
+            "Pod/default/other": {"nominated": {"other": "n2"}, "reasons": ["WaitingForRoom"]},
+        },
+    ),
+    "a nominated gang of which only a part fits now keeps its reservations": Case(
+        objects=[
+            *(node("n1", cpu=2), node("n2", cpu=1), pod("v", cpu=2, node="n1", terminating=True)),
+            *(pod(f"g-{i}", cpu=1, gang="g", nominated="n1") for i in range(2)),
+        ],
+        placed={},
+        jobs={"Gang/default/g": {"nominated": {"g-0": "n1", "g-1": "n1"}, "reasons": ["WaitingForRoom"]}},
     ),
     "25: nor over three cycles": Case(
         objects=[

@@ -179,6 +179,22 @@ def test_no_victim_could_have_been_reprieved(world: World) -> None:
 
 
 @over_worlds
+@given(shared_worlds())
+def test_borrowers_are_moved_only_by_reclaim(world: World) -> None:
+    answer = planned(world, 1)
+    pool_of_node = {node: entry["pool"] for entry in answer["pools"] for node in entry["nodes"]}
+    allocations = {job["job"]: job["allocation"] for job in answer["jobs"]}
+    evicted = {one["pod"]: one["reason"] for one in answer["evictions"]}
+    for job in workloads(world):
+        nodes = {f"{task.namespace}/{task.name}": task.node for task in job.placed if task.node}
+        if not nodes or job.pool in {pool_of_node[node] for node in nodes.values()}:
+            continue
+        assert {evicted[pod] for pod in nodes.keys() & evicted} <= {"Reclaimed", "GangLost"}, job.key
+        staying = {pod.partition("/")[2]: node for pod, node in nodes.items() if pod not in evicted}
+        assert staying.items() <= allocations[job.key].items(), job.key
+
+
+@over_worlds
 @given(shared_worlds(), st.sampled_from([1, 4]))
 def test_a_pool_that_does_not_share_is_never_borrowed_from(world: World, cycles: int) -> None:
     specs = {one["metadata"]["name"]: one["spec"] for one in world.objects if one["kind"] == "Pool"}

@@ -100,18 +100,13 @@ class CyclePhases(CycleState):
         self.room.release(job.key)
         later = self.room_after_release
         choice = place_nominated(self.room, nodes, job, reserved_tasks) if reserved_tasks else None
-        if (
-            choice is None
-            and reserved_tasks
-            and covers(job, reserved_tasks)
-            and all_fit(later, reserved_tasks)
-        ):
-            self.nominate(job, reserved_tasks)
-            return
         choice = choice or place_all(self.room, nodes, job)
         if choice is not None:
             self.place(home, job, choice)
             self._explain_rest(home, job)
+            return
+        if reserved_tasks and covers(job, reserved_tasks) and all_fit(later, reserved_tasks):
+            self.nominate(job, reserved_tasks)
             return
         choice_after_release = place_minimum(later, nodes, job)
         if choice_after_release is not None:
