@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from tests.builders import INDEX, Object, owner
 from tests.reference.model import Task, Workload
 from tests.reference.quantities import Resources, allocatable, pod_requests
 from tests.support import plan
-from tests.worlds import World, shared_worlds, worlds
+from tests.worlds import World, puzzles, shared_worlds, worlds
 
 MANY_CYCLES = 20
 NodeUse = tuple[str, Resources]
@@ -97,6 +98,32 @@ def test_positions_count_up_from_one_in_every_pool(world: World) -> None:
     for pool in {job["pool"] for job in answer["jobs"]}:
         positions = [job["position"] for job in answer["jobs"] if job["pool"] == pool and job["position"]]
         assert positions == list(range(1, len(positions) + 1))
+
+
+@over_worlds
+@given(puzzles())
+def test_what_never_fits_has_no_arrangement_on_empty_nodes(world: World) -> None:
+    has = [allocatable(one) for one in world.objects if one["kind"] == "Node"]
+    jobs = {job.key: job for job in workloads(world)}
+    for entry in planned(world, 1)["jobs"]:
+        if entry["state"] == "ScheduledFailed":
+            job = jobs[entry["job"]]
+            fixed = [task.requests for task in job.tasks if task.fixed]
+            for chosen in combinations([task.requests for task in job.varying], job.minimum):
+                assert not can_be_arranged([*fixed, *chosen], has), entry["job"]
+
+
+def can_be_arranged(requests: list[Resources], room: list[Resources]) -> bool:
+    """Whether pods fit nodes in some arrangement; tries all of them."""
+    if not requests:
+        return True
+    for number, node in enumerate(room):
+        left = {name: amount - requests[0].get(name, 0) for name, amount in node.items()}
+        if min(left.values()) >= 0 and can_be_arranged(
+            requests[1:], [*room[:number], left, *room[number + 1 :]]
+        ):
+            return True
+    return False
 
 
 # --- worlds in which pools share ----------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from tests.reference.elastic import (
     surplus_of,
     use_growth_reservations,
 )
+from tests.reference.impossible import never_fits
 from tests.reference.model import Workload
 from tests.reference.placement import (
     Choice,
     all_fit,
     covers,
-    fits_empty,
     place_all,
     place_minimum,
     place_nominated,
@@ -131,7 +131,7 @@ class CyclePhases(CycleState):
         if len(job.varying) < job.minimum:
             return False  # pods of the gang do not exist yet
         pools = [self.pools[name] for name in (job.pool, *lenders(self.world, job))]
-        return any(pools) and not any(fits_empty(self.room, nodes, job) for nodes in pools)
+        return any(pools) and all(never_fits(self.room, nodes, job) for nodes in pools if nodes)
 
     # --- preemption ---
 

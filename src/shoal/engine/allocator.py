@@ -1,8 +1,8 @@
 """Allocator: serves one workload after another from the ledger.
 
 A workload gets the room that was reserved for it, else room that is free now, else it keeps its reservation,
-else it gets a reservation of room that is about to become free, or of room from which victims are evicted. It gets its minimum whole
-or nothing at all.
+else it gets a reservation of room that is about to become free, or of room from which victims are evicted.
+It gets its minimum whole or nothing at all.
 """
 
 from collections.abc import Mapping, Sequence
