@@ -807,6 +807,60 @@ SCENARIOS = {
     ),
 }
 
+PUTTING_BACK = {
+    "a home job keeps a part, before a lower class and a borrower are put back": Case(
+        # all of t does not fit back, but its minimum and one worker more do
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=6)),
+            *job("t", 3, on="n1", pool="a", minimum=1),
+            pod("low", cpu=1, pool="a", node="n1", priority="low"),
+            pod("f", cpu=1, pool="b", node="n1"),
+            pod("p", cpu=3, pool="a", priority="high"),
+        ],
+        placed={},
+        evicted={"t-w-2": "Preempted", "low": "Preempted", "f": "Reclaimed"},
+        jobs={"TYJob/default/t": {"state": "ScheduledPartly", "target": 2}},
+    ),
+    "a job gets nothing back if what fits is not its minimum; others then do": Case(
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=6)),
+            *job("t", 3, on="n1", pool="a", minimum=3),
+            pod("low", cpu=1, pool="a", node="n1", priority="low"),
+            pod("f", cpu=1, pool="b", node="n1"),
+            pod("p", cpu=3, pool="a", priority="high"),
+        ],
+        placed={},
+        evicted={"t-leader": "Preempted", **{f"t-w-{i}": "Preempted" for i in range(3)}},
+    ),
+    "a gang: a home job keeps a part, before a lower class and a borrower are put back": Case(
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=3), in_pool("a", "n2", cpu=3)),
+            *job("t", 3, pool="a", minimum=1)[:1],
+            *(
+                pod_of(f"t-{name}", ONE, node="n1", of=owner("TYJob", "t"))
+                for name in ("leader", "w-0", "w-1")
+            ),
+            pod_of("t-w-2", ONE, node="n2", of=owner("TYJob", "t")),
+            pod("low", cpu=1, pool="a", node="n2", priority="low"),
+            pod("f", cpu=1, pool="b", node="n2"),
+            *(pod(f"g-{i}", cpu=1, pool="a", priority="high", gang="g") for i in range(3)),
+        ],
+        placed={},
+        evicted={"t-w-2": "Preempted", "low": "Preempted", "f": "Reclaimed"},
+        jobs={"Gang/default/g": {"nominated": {"g-0": "n2", "g-1": "n2", "g-2": "n2"}}},
+    ),
+    "a borrower keeps a part, before a younger one is put back": Case(
+        objects=[
+            *(A, B, in_pool("a", "n1", cpu=5)),
+            *job("t", 2, on="n1", pool="b", minimum=1),
+            *(pod(f"f{i}", cpu=1, pool="b", node="n1", created=LATE) for i in range(2)),
+            pod("p", cpu=3, pool="a"),
+        ],
+        placed={},
+        evicted={"t-w-1": "Reclaimed", "f0": "Reclaimed", "f1": "Reclaimed"},
+    ),
+}
+
 GANGS = {
     "a gang preempts on several nodes at once": Case(
         objects=[
@@ -878,7 +932,7 @@ GANGS = {
     ),
 }
 
-CASES = RECLAIM | BORROWING | VICTIM_CHOICE | SCENARIOS | GANGS
+CASES = RECLAIM | BORROWING | VICTIM_CHOICE | SCENARIOS | PUTTING_BACK | GANGS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

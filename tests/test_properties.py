@@ -207,6 +207,38 @@ def test_no_victim_could_have_been_reprieved(world: World) -> None:
 
 @over_worlds
 @given(shared_worlds())
+def test_no_home_job_is_evicted_whole_to_spare_a_lower_class_or_a_borrower(world: World) -> None:
+    objects = [without_nominations(one) for one in world.objects if one["kind"] != "PodDisruptionBudget"]
+    fresh = World(objects, world.config, world.now)
+    answer = planned(fresh, 1)
+    preemptors = [job for job in answer["jobs"] if job["nominated"]]
+    if answer["placements"] or len(preemptors) != 1 or len(preemptors[0]["nominated"]) == 1:
+        return  # a single pod clears one node only
+    pool_of_node = {node: entry["pool"] for entry in answer["pools"] for node in entry["nodes"]}
+    home, evicted = preemptors[0]["pool"], {one["pod"] for one in answer["evictions"]}
+    jobs = workloads(fresh)
+    for victim in jobs:
+        pods = {f"{task.namespace}/{task.name}" for task in victim.placed}
+        if victim.pool != home or not pods or not pods <= evicted:
+            continue
+        later = [job for job in jobs if job.preemptible and is_put_back_later(job, victim)]
+        there = {
+            f"{task.namespace}/{task.name}"
+            for job in later
+            for task in job.placed
+            if task.node and pool_of_node[task.node] == home
+        }
+        gone = (evicted | there) - pods
+        assert not reference.fits_without(objects, fresh.config, fresh.now, preemptors[0]["job"], gone)
+
+
+def is_put_back_later(job: Workload, victim: Workload) -> bool:
+    """Whether a workload stands after a victim at home in the order of putting back."""
+    return job.pool != victim.pool or job.priority < victim.priority
+
+
+@over_worlds
+@given(shared_worlds())
 def test_borrowers_are_moved_only_by_reclaim(world: World) -> None:
     answer = planned(world, 1)
     pool_of_node = {node: entry["pool"] for entry in answer["pools"] for node in entry["nodes"]}

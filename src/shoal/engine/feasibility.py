@@ -176,10 +176,12 @@ class Feasibility:
 class FitTest(ABC):
     """Whether the preempting workload still fits, as victims are put back one by one.
 
-    `last_fit` is the placement that was last seen to fit, if the test keeps it.
+    `last_fit` is the placement that was last seen to fit, if the test keeps it. `is_monotone`: what does not
+    fit now does not fit either after more victims have been put back.
     """
 
     last_fit: Placed = []
+    is_monotone: bool
 
     @abstractmethod
     def fits(self) -> bool:
@@ -198,6 +200,7 @@ class NodeFitTest(FitTest):
 
     def __init__(self, filters: Filters, span: NodeSpan, task: Task, column: int) -> None:
         self._filters, self._span, self._task, self._column = filters, span, task, column
+        self.is_monotone = not (task.shape.pod_affinity or task.shape.spread)
 
     def fits(self) -> bool:
         return self._filters.fits_on(self._task, self._column, self._span)
@@ -216,7 +219,7 @@ class GangFitTest(FitTest):
         self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
         self._bound = CapacityBound(filters, span, workload)
         self._has_inter_pod_rules = any(filters.has_inter_pod_rules(task) for task in workload.minimum_tasks)
-        self._bound_is_exact = is_uniform(workload) and not self._has_inter_pod_rules
+        self.is_monotone = self._bound_is_exact = is_uniform(workload) and not self._has_inter_pod_rules
         self._amounts_at: tuple[Placed, dict[int, Amounts]] = ([], {})
         self._changed: Sequence[int] = ()
 
