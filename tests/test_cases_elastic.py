@@ -1108,6 +1108,38 @@ SURPLUS = {
         jobs={"Gang/default/g": {"reasons": ["NoRoom"]}},
         config=NO_REBALANCING | {"cooldown": "0s"},
     ),
+    "of a lower class a lower instance goes only with those above it": Case(
+        objects=[
+            *(LOW, HIGH, node("n1", cpu=2), node("n2", cpu=2), foreign_pod("x", on="n1")),
+            *trainers("a", (1, 3), ["n2", "n1", "n2"], priority="low"),
+            pod("p", cpu=1, priority="high", spec=PINNED),
+        ],
+        placed={},
+        evicted=shrunk_trainers("a", [1, 2]),
+        jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 1}},
+    ),
+    "of a lower class an instance of the minimum is a home pod, of any index": Case(
+        objects=[
+            *(LOW, HIGH, node("n1", cpu=2), node("n2", cpu=3), foreign_pod("x", on="n1")),
+            *trainers("a", (1, 3), ["n1", "n2", "n2"], priority="low"),
+            pod("p", cpu=1, priority="high", spec=PINNED),
+        ],
+        placed={},
+        evicted={"a-trainer-0": "Preempted"},
+        jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed", "target": 2}},
+        config=NO_REBALANCING,
+    ),
+    "a job of a lower class that keeps a part gives its highest instances": Case(
+        # trainer 1 does not fit back, so trainer 2 leaves as well
+        objects=[
+            *(LOW, HIGH, node("n1", cpu=3), node("n2", cpu=1)),
+            *trainers("a", (1, 4), ["n1", "n1", "n2", "n1"], priority="low"),
+            *(pod(f"g{i}", cpu=1, gang="g", priority="high", spec=PINNED) for i in range(2)),
+        ],
+        placed={},
+        evicted=shrunk_trainers("a", [1, 2, 3]),
+        config=NO_REBALANCING,
+    ),
     "never below its minimum": Case(
         objects=[node("n1", cpu=3), *trainers("a", (2, 3), ["n1"] * 3), pod("p", cpu=2)],
         placed={},
@@ -1208,6 +1240,15 @@ SURPLUS = {
         ],
         placed={},
         jobs={"Pod/default/p": {"reasons": ["NoRoom"]}},
+    ),
+    "a lower instance of a borrower is reclaimed only with those above it": Case(
+        objects=[
+            *(A, B, in_pool("b", "n2", 1), in_pool("b", "n3", 2)),
+            *trainers("e", (1, 3), ["n3", "n2", "n3"], pool="a"),
+            pod("p", cpu=1, pool="b", spec=PINNED_TO_2),
+        ],
+        placed={},
+        evicted={"e-trainer-1": "Reclaimed", "e-trainer-2": "Reclaimed"},
     ),
     "an elastic borrower is reclaimed down to its minimum": Case(
         objects=[

@@ -338,6 +338,26 @@ BORROWING = {
         placed={"t-w-1": "n2", "t-w-2": "n2"},
         borrowed=["t-w-1", "t-w-2"],
     ),
+    "a borrower whose pods do not exist yet is not moved home": Case(
+        objects=[
+            *(A, B, in_pool("a", "n1"), in_pool("b", "n2")),
+            tyjob(
+                "t",
+                leader=ONE,
+                workers={"w": (2, ONE)},
+                pool="a",
+                status={"allocations": {"t-leader": "n2", "t-w-0": "n2"}},
+            ),
+        ],
+        placed={"t-w-1": "n2"},
+        borrowed=["t-w-1"],
+        jobs={
+            "TYJob/default/t": {
+                "state": "ScheduledSucceed",
+                "allocation": {"t-leader": "n2", "t-w-0": "n2", "t-w-1": "n2"},
+            }
+        },
+    ),
     "the rest of a borrower waits while a workload of the lender waits": Case(
         objects=[
             *(A, B, in_pool("a", "n1", cpu=1), in_pool("b", "n2"), *job("t", 3, pool="a", minimum=1)),
@@ -733,6 +753,41 @@ SCENARIOS = {
             "Pod/default/other": {"position": 2, "reasons": ["Behind"]},
         },
     ),
+    "a nominated workload is placed where it fits now, before a later one": Case(
+        objects=[
+            *(*CLASSES, node("n1", cpu=4), node("n2", cpu=4)),
+            pod("v", cpu=4, node="n1", priority="low", terminating=True),
+            pod("p", cpu=3, priority="high", nominated="n1"),
+            pod("other", cpu=3, priority="mid"),
+        ],
+        placed={"p": "n2"},
+        jobs={
+            "Pod/default/p": {"state": "ScheduledSucceed", "nominated": {}},
+            "Pod/default/other": {"nominated": {"other": "n1"}, "reasons": ["WaitingForRoom"]},
+        },
+    ),
+    "a nominated workload does not take room that is reserved for another": Case(
+        objects=[
+            *(*CLASSES, node("n1", cpu=4), node("n2", cpu=4)),
+            pod("v", cpu=4, node="n1", priority="low", terminating=True),
+            pod("w", cpu=1, node="n2", priority="low", terminating=True),
+            pod("p", cpu=3, priority="high", nominated="n1"),
+            pod("other", cpu=4, priority="mid", nominated="n2"),
+        ],
+        placed={},
+        jobs={
+            "Pod/default/p": {"nominated": {"p": "n1"}, "reasons": ["WaitingForRoom"]},
+            "Pod/default/other": {"nominated": {"other": "n2"}, "reasons": ["WaitingForRoom"]},
+        },
+    ),
+    "a nominated gang of which only a part fits now keeps its reservations": Case(
+        objects=[
+            *(node("n1", cpu=2), node("n2", cpu=1), pod("v", cpu=2, node="n1", terminating=True)),
+            *(pod(f"g-{i}", cpu=1, gang="g", nominated="n1") for i in range(2)),
+        ],
+        placed={},
+        jobs={"Gang/default/g": {"nominated": {"g-0": "n1", "g-1": "n1"}, "reasons": ["WaitingForRoom"]}},
+    ),
     "25: nor over three cycles": Case(
         objects=[
             *(*CLASSES, node("n1", cpu=4)),
@@ -749,6 +804,60 @@ SCENARIOS = {
             "Pod/default/other": {"position": 1, "reasons": ["NoRoom"]},
             "Pod/default/v": {"position": 2, "reasons": ["NoRoom"]},
         },
+    ),
+}
+
+PUTTING_BACK = {
+    "a home job keeps a part, before a lower class and a borrower are put back": Case(
+        # all of t does not fit back, but its minimum and one worker more do
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=6)),
+            *job("t", 3, on="n1", pool="a", minimum=1),
+            pod("low", cpu=1, pool="a", node="n1", priority="low"),
+            pod("f", cpu=1, pool="b", node="n1"),
+            pod("p", cpu=3, pool="a", priority="high"),
+        ],
+        placed={},
+        evicted={"t-w-2": "Preempted", "low": "Preempted", "f": "Reclaimed"},
+        jobs={"TYJob/default/t": {"state": "ScheduledPartly", "target": 2}},
+    ),
+    "a job gets nothing back if what fits is not its minimum; others then do": Case(
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=6)),
+            *job("t", 3, on="n1", pool="a", minimum=3),
+            pod("low", cpu=1, pool="a", node="n1", priority="low"),
+            pod("f", cpu=1, pool="b", node="n1"),
+            pod("p", cpu=3, pool="a", priority="high"),
+        ],
+        placed={},
+        evicted={"t-leader": "Preempted", **{f"t-w-{i}": "Preempted" for i in range(3)}},
+    ),
+    "a gang: a home job keeps a part, before a lower class and a borrower are put back": Case(
+        objects=[
+            *(A, B, *CLASSES, in_pool("a", "n1", cpu=3), in_pool("a", "n2", cpu=3)),
+            *job("t", 3, pool="a", minimum=1)[:1],
+            *(
+                pod_of(f"t-{name}", ONE, node="n1", of=owner("TYJob", "t"))
+                for name in ("leader", "w-0", "w-1")
+            ),
+            pod_of("t-w-2", ONE, node="n2", of=owner("TYJob", "t")),
+            pod("low", cpu=1, pool="a", node="n2", priority="low"),
+            pod("f", cpu=1, pool="b", node="n2"),
+            *(pod(f"g-{i}", cpu=1, pool="a", priority="high", gang="g") for i in range(3)),
+        ],
+        placed={},
+        evicted={"t-w-2": "Preempted", "low": "Preempted", "f": "Reclaimed"},
+        jobs={"Gang/default/g": {"nominated": {"g-0": "n2", "g-1": "n2", "g-2": "n2"}}},
+    ),
+    "a borrower keeps a part, before a younger one is put back": Case(
+        objects=[
+            *(A, B, in_pool("a", "n1", cpu=5)),
+            *job("t", 2, on="n1", pool="b", minimum=1),
+            *(pod(f"f{i}", cpu=1, pool="b", node="n1", created=LATE) for i in range(2)),
+            pod("p", cpu=3, pool="a"),
+        ],
+        placed={},
+        evicted={"t-w-1": "Reclaimed", "f0": "Reclaimed", "f1": "Reclaimed"},
     ),
 }
 
@@ -823,7 +932,7 @@ GANGS = {
     ),
 }
 
-CASES = RECLAIM | BORROWING | VICTIM_CHOICE | SCENARIOS | GANGS
+CASES = RECLAIM | BORROWING | VICTIM_CHOICE | SCENARIOS | PUTTING_BACK | GANGS
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())

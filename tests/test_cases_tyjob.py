@@ -377,6 +377,43 @@ FAILURES = {
         },
         says={"TYJob/default/j": ["n1", GPU]},
     ),
+    "a minimum that the placer cannot arrange, although it fits, has no room; it is not failed": Case(
+        objects=[
+            node("n1", cpu=4, gpu=2),
+            node("n2", cpu=2, gpu=4),
+            tyjob("j", leader=ONE, workers={"w": (4, template(cpu=1, gpu=1))}, min_workers=4),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "Unscheduled", "position": None, "reasons": ["NoRoom"]}},
+    ),
+    "tasks that request more together than the only nodes for them have never fit": Case(
+        objects=[
+            *(node("n1", cpu=4, gpu=1), node("n2", cpu=8)),
+            tyjob(
+                "j",
+                leader=template(cpu=3, spec={"nodeSelector": {"kubernetes.io/hostname": "n1"}}),
+                workers={"w": (1, template(cpu=2, gpu=1))},
+            ),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
+    ),
+    "more large tasks than the nodes take one by one never fit": Case(
+        objects=[
+            *(node("n1", cpu=5), node("n2", cpu=5)),
+            tyjob("j", leader=template(cpu=4), workers={"w": (2, template(cpu=3))}, min_workers=2),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
+    ),
+    "more tasks with one host port than nodes never fit": Case(
+        objects=[
+            *(node("n1"), node("n2")),
+            tyjob("j", leader=ONE, workers={"w": (3, template(cpu=1, host_port=80))}, min_workers=3),
+        ],
+        placed={},
+        jobs={"TYJob/default/j": {"state": "ScheduledFailed", "reasons": ["NeverFits"]}},
+    ),
     "never-fits is evaluated as if all nodes were ready and schedulable": Case(
         objects=[node("n1", cpu=1), node("n2", cpu=2, ready="False"), job("j")],
         placed={},

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from tests.builders import INDEX, Object, owner
 from tests.reference.model import Task, Workload
 from tests.reference.quantities import Resources, allocatable, pod_requests
 from tests.support import plan
-from tests.worlds import World, shared_worlds, worlds
+from tests.worlds import World, puzzles, shared_worlds, worlds
 
 MANY_CYCLES = 20
 NodeUse = tuple[str, Resources]
@@ -99,6 +100,32 @@ def test_positions_count_up_from_one_in_every_pool(world: World) -> None:
         assert positions == list(range(1, len(positions) + 1))
 
 
+@over_worlds
+@given(puzzles())
+def test_what_never_fits_has_no_arrangement_on_empty_nodes(world: World) -> None:
+    has = [allocatable(one) for one in world.objects if one["kind"] == "Node"]
+    jobs = {job.key: job for job in workloads(world)}
+    for entry in planned(world, 1)["jobs"]:
+        if entry["state"] == "ScheduledFailed":
+            job = jobs[entry["job"]]
+            fixed = [task.requests for task in job.tasks if task.fixed]
+            for chosen in combinations([task.requests for task in job.varying], job.minimum):
+                assert not can_be_arranged([*fixed, *chosen], has), entry["job"]
+
+
+def can_be_arranged(requests: list[Resources], room: list[Resources]) -> bool:
+    """Whether pods fit nodes in some arrangement; tries all of them."""
+    if not requests:
+        return True
+    for number, node in enumerate(room):
+        left = {name: amount - requests[0].get(name, 0) for name, amount in node.items()}
+        if min(left.values()) >= 0 and can_be_arranged(
+            requests[1:], [*room[:number], left, *room[number + 1 :]]
+        ):
+            return True
+    return False
+
+
 # --- worlds in which pools share ----------------------------------------------------------------------------
 
 
@@ -176,6 +203,54 @@ def test_no_victim_could_have_been_reprieved(world: World) -> None:
             assert not reference.fits_without(fresh.objects, fresh.config, fresh.now, preemptor, evicted), (
                 spared
             )
+
+
+@over_worlds
+@given(shared_worlds())
+def test_no_home_job_is_evicted_whole_to_spare_a_lower_class_or_a_borrower(world: World) -> None:
+    objects = [without_nominations(one) for one in world.objects if one["kind"] != "PodDisruptionBudget"]
+    fresh = World(objects, world.config, world.now)
+    answer = planned(fresh, 1)
+    preemptors = [job for job in answer["jobs"] if job["nominated"]]
+    if answer["placements"] or len(preemptors) != 1 or len(preemptors[0]["nominated"]) == 1:
+        return  # a single pod clears one node only
+    pool_of_node = {node: entry["pool"] for entry in answer["pools"] for node in entry["nodes"]}
+    home, evicted = preemptors[0]["pool"], {one["pod"] for one in answer["evictions"]}
+    jobs = workloads(fresh)
+    for victim in jobs:
+        pods = {f"{task.namespace}/{task.name}" for task in victim.placed}
+        if victim.pool != home or not pods or not pods <= evicted:
+            continue
+        later = [job for job in jobs if job.preemptible and is_put_back_later(job, victim)]
+        there = {
+            f"{task.namespace}/{task.name}"
+            for job in later
+            for task in job.placed
+            if task.node and pool_of_node[task.node] == home
+        }
+        gone = (evicted | there) - pods
+        assert not reference.fits_without(objects, fresh.config, fresh.now, preemptors[0]["job"], gone)
+
+
+def is_put_back_later(job: Workload, victim: Workload) -> bool:
+    """Whether a workload stands after a victim at home in the order of putting back."""
+    return job.pool != victim.pool or job.priority < victim.priority
+
+
+@over_worlds
+@given(shared_worlds())
+def test_borrowers_are_moved_only_by_reclaim(world: World) -> None:
+    answer = planned(world, 1)
+    pool_of_node = {node: entry["pool"] for entry in answer["pools"] for node in entry["nodes"]}
+    allocations = {job["job"]: job["allocation"] for job in answer["jobs"]}
+    evicted = {one["pod"]: one["reason"] for one in answer["evictions"]}
+    for job in workloads(world):
+        nodes = {f"{task.namespace}/{task.name}": task.node for task in job.placed if task.node}
+        if not nodes or job.pool in {pool_of_node[node] for node in nodes.values()}:
+            continue
+        assert {evicted[pod] for pod in nodes.keys() & evicted} <= {"Reclaimed", "GangLost"}, job.key
+        staying = {pod.partition("/")[2]: node for pod, node in nodes.items() if pod not in evicted}
+        assert staying.items() <= allocations[job.key].items(), job.key
 
 
 @over_worlds

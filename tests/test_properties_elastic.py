@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests import reference
 from tests.builders import Object
 from tests.reference.quantities import Resources, pod_requests
+from tests.reference.victims import extra_instances
 from tests.test_properties import (
     apply_plan,
     decided_since,
@@ -79,6 +80,18 @@ def test_growing_never_goes_beyond_the_maximum(world: World, cycles: int) -> Non
     grown = {p["job"] for p in answer["placements"]}
     for job in answer["jobs"]:
         assert job["job"] not in grown or job["target"] <= job["max"]
+
+
+@over_worlds
+@given(elastic_worlds())
+def test_no_extra_instance_goes_while_a_higher_one_stays(world: World) -> None:
+    answer = planned(world, 1)
+    evicted = {e["pod"].partition("/")[2]: e["for"] for e in answer["evictions"]}
+    for job in workloads(world):
+        extras = extra_instances(job)
+        if len({evicted[task.name] for task in job.placed if task.name in evicted}) == 1:
+            leaving = [task.name in evicted for task in extras]
+            assert leaving == sorted(leaving), job.key
 
 
 @over_worlds

@@ -12,12 +12,12 @@ from tests.reference.elastic import (
     surplus_of,
     use_growth_reservations,
 )
+from tests.reference.impossible import never_fits
 from tests.reference.model import Workload
 from tests.reference.placement import (
     Choice,
     all_fit,
     covers,
-    fits_empty,
     place_all,
     place_minimum,
     place_nominated,
@@ -100,18 +100,13 @@ class CyclePhases(CycleState):
         self.room.release(job.key)
         later = self.room_after_release
         choice = place_nominated(self.room, nodes, job, reserved_tasks) if reserved_tasks else None
-        if (
-            choice is None
-            and reserved_tasks
-            and covers(job, reserved_tasks)
-            and all_fit(later, reserved_tasks)
-        ):
-            self.nominate(job, reserved_tasks)
-            return
         choice = choice or place_all(self.room, nodes, job)
         if choice is not None:
             self.place(home, job, choice)
             self._explain_rest(home, job)
+            return
+        if reserved_tasks and covers(job, reserved_tasks) and all_fit(later, reserved_tasks):
+            self.nominate(job, reserved_tasks)
             return
         choice_after_release = place_minimum(later, nodes, job)
         if choice_after_release is not None:
@@ -136,7 +131,7 @@ class CyclePhases(CycleState):
         if len(job.varying) < job.minimum:
             return False  # pods of the gang do not exist yet
         pools = [self.pools[name] for name in (job.pool, *lenders(self.world, job))]
-        return any(pools) and not any(fits_empty(self.room, nodes, job) for nodes in pools)
+        return any(pools) and all(never_fits(self.room, nodes, job) for nodes in pools if nodes)
 
     # --- preemption ---
 

@@ -32,6 +32,15 @@ def _fits_in_principle(room: Room, node: Object, task: Task, *, ignore_transient
     )
 
 
+def fits_beside_equals(room: Room, node: Object, task: Task) -> bool:
+    """Whether a node has room for a task beside the pods on it, which its ports and anti-affinity allow."""
+    return (
+        _has_room(room, node, task)
+        and _ports_free(room, node, task)
+        and _anti_affinity_holds(room, node, task)
+    )
+
+
 def is_ready(node: Object) -> bool:
     """Whether the Ready condition is true or absent."""
     conditions = node.get("status", {}).get("conditions") or ()
@@ -62,11 +71,11 @@ def _has_room(room: Room, node: Object, task: Task) -> bool:
 def _ports_free(room: Room, node: Object, task: Task) -> bool:
     name = node["metadata"]["name"]
     specs = [*(pod.spec for pod in room.on(name)), *(one.spec for one in room.kept(name))]
-    taken = [port for spec in specs for port in _host_ports(spec)]
-    return not any(_ports_conflict(one, other) for one in _host_ports(task.spec) for other in taken)
+    taken = [port for spec in specs for port in host_ports(spec)]
+    return not any(_ports_conflict(one, other) for one in host_ports(task.spec) for other in taken)
 
 
-def _host_ports(spec: Object) -> list[tuple[str, str, int]]:
+def host_ports(spec: Object) -> list[tuple[str, str, int]]:
     return [
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104
         for container in spec.get("containers") or ()
@@ -85,6 +94,10 @@ def _ports_conflict(one: tuple[str, str, int], other: tuple[str, str, int]) -> b
 def _terms(spec: Object, kind: str) -> list[Object]:
     affinity = (spec.get("affinity") or {}).get(kind) or {}
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+
+
+def anti_affinity_terms(spec: Object) -> list[Object]:
+    return _terms(spec, "podAntiAffinity")
 
 
 def _term_matches(room: Room, term: Object, home: str, other: Task | PodOnNode | Reservation) -> bool:

@@ -1,6 +1,6 @@
 """Preemption for one workload: the candidates for eviction, and which of them are reprieved."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -71,13 +71,13 @@ class Preemption:
         return min(possible, key=lambda one: one[:2])[2] if possible else None
 
     def _find_on(self, nodes: list[Object]) -> PreemptionResult | None:
-        """Repeat until no workload loses a surplus instance below one that it keeps."""
+        """Repeat until no workload that gives only surplus loses an instance below one that it keeps."""
         most = {holder.job.key: len(holder.surplus) for holder in self.surplus_holders}
         while True:
             attempt = _Attempt(self, nodes, most)
             if not attempt.fits():
                 return None
-            attempt.reprieve()
+            attempt.put_back()
             kept = attempt.misordered_surplus()
             if not kept:
                 return PreemptionResult(attempt.victims(), attempt.placed(attempt.removed) or [])
@@ -113,15 +113,50 @@ class _Attempt:
     preemption: Preemption
     nodes: list[Object]
     most: dict[str, int]
-    """How many surplus instances of each workload may be evicted."""
-    lost_whole: list[Workload] = field(default_factory=list)
-    """Whole workloads that were not reprieved."""
+    """How many surplus instances may be evicted of a workload that may lose nothing else."""
 
     def __post_init__(self) -> None:
         self.names = {node["metadata"]["name"] for node in self.nodes}
-        self.runs = {holder.job.key: self._run(holder) for holder in self.preemption.surplus_holders}
-        self.units = [*self._pods_on_nodes(HOME), *self._surplus(), *self._pods_on_nodes(BORROWER)]
+        self.reclaimed: dict[Task, Workload] = {}
+        """Surplus instances that are units of their own."""
+        self.units: list[EvictionUnit] = []
+        for job in self.preemption.others:
+            self._remove(job)
+        self.runs = {
+            holder.job.key: self._run(holder)
+            for holder in self.preemption.surplus_holders
+            if holder.job not in self.preemption.others
+        }
+        for holder in self.preemption.surplus_holders:
+            self.reclaimed |= dict.fromkeys(self.runs.get(holder.job.key, []), holder.job)
+        last_first = [task for task, _ in reversed(self.preemption.reclaim_order())]
+        surplus = [
+            EvictionUnit(SURPLUS, self.reclaimed[task], [task])
+            for task in last_first
+            if task in self.reclaimed
+        ]
+        at_home = [unit for unit in self.units if unit.kind == HOME]
+        self.units = [*at_home, *surplus, *(unit for unit in self.units if unit.kind == BORROWER)]
         self.removed = {task for unit in self.units for task in unit.tasks}
+
+    def _remove(self, job: Workload) -> None:
+        """The tasks on these nodes, and extra instances above them; all tasks, if it would be broken."""
+        here = [task for task in job.placed if task.node in self.names]
+        extras = extra_instances(job)
+        rest = [task for task in here if task not in extras]
+        leaving = [task for task in extras if any(one in extras and one.index <= task.index for one in here)]
+        whole = bool(rest) and not job.whole_without({*rest, *leaving})
+        if whole:
+            rest, leaving = [task for task in job.placed if task not in extras], extras
+        kind = HOME if job.pool == self.preemption.job.pool else BORROWER
+        if kind == HOME and any(holder.job is job for holder in self.preemption.surplus_holders):
+            self.reclaimed |= dict.fromkeys(leaving, job)
+        else:
+            rest = rest + leaving
+        if whole:
+            self.units.append(EvictionUnit(kind, job, rest, whole=True))
+        else:
+            self.units += [EvictionUnit(kind, job, [task]) for task in rest]
 
     def _run(self, holder: SurplusHolder) -> list[Task]:
         """Surplus instances from the highest down, as long as they are on these nodes."""
@@ -129,50 +164,56 @@ class _Attempt:
         away = [number for number, task in enumerate(surplus) if task.node not in self.names]
         return surplus[: min(away, default=len(surplus))]
 
-    def _surplus(self) -> list[EvictionUnit]:
-        """The instance that is evicted last is reprieved first."""
-        jobs = {
-            task: holder.job
-            for holder in self.preemption.surplus_holders
-            for task in self.runs[holder.job.key]
-        }
-        last_first = [task for task, _ in reversed(self.preemption.reclaim_order()) if task in jobs]
-        return [EvictionUnit(SURPLUS, jobs[task], [task]) for task in last_first]
-
-    def _pods_on_nodes(self, kind: str) -> list[EvictionUnit]:
-        """Other tasks on these nodes; a workload that would lose its minimum is one unit, on all nodes."""
-        units = []
-        for job in self.preemption.others:
-            run = self.runs.get(job.key, [])
-            here = [task for task in job.placed if task.node in self.names and task not in run]
-            if (kind == HOME) != (job.pool == self.preemption.job.pool) or not here:
-                continue
-            if job.whole_without({*here, *run}):
-                units += [EvictionUnit(kind, job, [task]) for task in here]
-            else:
-                units.append(
-                    EvictionUnit(kind, job, [task for task in job.placed if task not in run], whole=True)
-                )
-        return units
-
     def placed(self, removed: set[Task]) -> Choice | None:
         return place_minimum(self.preemption.room.without(removed), self.nodes, self.preemption.job)
 
     def fits(self) -> bool:
         return self.placed(self.removed) is not None
 
-    def reprieve(self) -> None:
+    def put_back(self) -> None:
+        """Repeat until nothing more can be put back."""
         first = self._violating()
-        for unit in first + [unit for unit in self.units if unit not in first]:
-            if unit.job in self.lost_whole:
-                continue
-            if self.placed(self.removed - set(unit.tasks)) is not None:
-                self.removed -= set(unit.tasks)
-            elif unit.whole:
-                self.lost_whole.append(unit.job)
-        for unit in self.units:
-            if unit.whole and unit.job in self.lost_whole:
-                self._reprieve_tasks(unit.job)
+        order = first + [unit for unit in self.units if unit not in first]
+        before: set[Task] = set()
+        while before != self.removed:
+            before = set(self.removed)
+            for unit in order:
+                self._put_back_unit(unit)
+
+    def _put_back_unit(self, unit: EvictionUnit) -> None:
+        """All tasks of a workload if they fit, else as many as fit if these make its minimum."""
+        tasks = [task for task in unit.tasks if task in self.removed]
+        if unit.job.whole_without(self.removed):
+            self.removed = self._put_back_each(unit.job, tasks, self.removed)
+        elif not unit.whole:
+            return  # an extra instance of a workload that lost its minimum
+        elif self.placed(self.removed - set(tasks)) is not None:
+            self.removed -= set(tasks)
+        else:
+            removed = self._put_back_each(unit.job, tasks, self.removed)
+            for task in extra_instances(unit.job):
+                if task in self.reclaimed and not unit.job.whole_without(removed):
+                    removed = self._put_back_each(unit.job, [task], removed)
+            if unit.job.whole_without(removed):
+                self.removed = removed
+
+    def _put_back_each(self, job: Workload, tasks: list[Task], removed: set[Task]) -> set[Task]:
+        """What is still removed after putting back tasks one by one; no extra instance before a lower one."""
+        extras = self._ordered_extras(job)
+        for task in tasks:
+            below = {other for other in extras if task in extras and other.index < task.index}
+            if not below & removed and self.placed(removed - {task}) is not None:
+                removed = removed - {task}
+        return removed
+
+    def _ordered_extras(self, job: Workload) -> list[Task]:
+        """Extra instances of a workload that may lose any task: none goes while a higher one stays."""
+        return [] if job.key in self.runs else extra_instances(job)
+
+    def misordered_surplus(self) -> dict[str, int]:
+        """Workloads that would lose a surplus instance below one that stays, and how many they may lose."""
+        stays = {key: [task not in self.removed for task in run] for key, run in self.runs.items()}
+        return {key: kept.index(True) for key, kept in stays.items() if kept != sorted(kept)}
 
     def _violating(self) -> list[EvictionUnit]:
         violating_tasks = violating(
@@ -180,35 +221,23 @@ class _Attempt:
         )
 
         def violates(unit: EvictionUnit) -> bool:
-            run = self.runs.get(unit.job.key, []) if unit.whole else []
-            return bool(violating_tasks & {*unit.tasks, *run})
+            extras = self._ordered_extras(unit.job)
+            if unit.whole:
+                return bool(violating_tasks & {*unit.tasks, *extras})
+            above = {t for t in extras if unit.tasks[0] in extras and t.index > unit.tasks[0].index}
+            return bool(violating_tasks & {*unit.tasks, *above})
 
         return [unit for unit in self.units if violates(unit)]
 
-    def _reprieve_tasks(self, job: Workload) -> None:
-        """Reprieve as many tasks of a workload as possible, if that is its minimum."""
-        remaining_victims = self.removed
-        for task in job.placed:
-            if self.placed(remaining_victims - {task}) is not None:
-                remaining_victims = remaining_victims - {task}
-        if job.whole_without(remaining_victims):
-            self.removed = remaining_victims
-
-    def misordered_surplus(self) -> dict[str, int]:
-        """Workloads that would lose a surplus instance below one that stays, and how many they may lose."""
-        found = {}
-        for holder in self.preemption.surplus_holders:
-            stays = [task not in self.removed for task in self.runs[holder.job.key]]
-            if holder.job not in self.lost_whole and stays != sorted(stays):
-                found[holder.job.key] = stays.index(True)
-        return found
-
     def victims(self) -> list[tuple[Workload, list[Task], str]]:
         """Workloads at home, then surplus instances in reclaim order, then borrowers."""
+        lost_whole = [
+            unit.job for unit in self.units if unit.whole and not unit.job.whole_without(self.removed)
+        ]
         surplus = [
             unit
-            for unit in self._surplus()
-            if unit.job not in self.lost_whole and unit.tasks[0] in self.removed
+            for unit in self.units
+            if unit.kind == SURPLUS and unit.job not in lost_whole and unit.tasks[0] in self.removed
         ]
         taken = {task for unit in surplus for task in unit.tasks}
         whole = [
@@ -221,6 +250,15 @@ class _Attempt:
             *((unit.job, unit.tasks, SURPLUS) for unit in reversed(surplus)),
             *((job, tasks, BORROWER) for job, tasks in whole if tasks and job.pool != home),
         ]
+
+
+def extra_instances(job: Workload) -> list[Task]:
+    """The instances of an elastic workload above its minimum: those of the highest indices, in order."""
+    if job.elastic is None or not job.minimum_met:
+        return []
+    bound = sorted((task for task in job.varying if task.node), key=lambda task: task.index)
+    count = min(len(bound), max(0, job.size - job.minimum))
+    return bound[len(bound) - count :]
 
 
 def by_importance(jobs: list[Workload], pool: str) -> list[Workload]:

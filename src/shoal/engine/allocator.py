@@ -1,8 +1,8 @@
 """Allocator: serves one workload after another from the ledger.
 
-A workload gets the room that was reserved for it, else room that is free now, else a reservation of room that
-is about to become free, else a reservation of room from which victims are evicted. It gets its minimum whole
-or nothing at all.
+A workload gets the room that was reserved for it, else room that is free now, else it keeps its reservation,
+else it gets a reservation of room that is about to become free, or of room from which victims are evicted.
+It gets its minimum whole or nothing at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -199,7 +199,7 @@ class Allocator:
         return self._snapshot.pools[workload.pool].order or self._config.order
 
     def _use_reservations(self, workload: Workload, reserved: Placed) -> ServeResult | None:
-        """Use the reservations of its minimum; or keep them, while the room can still become free."""
+        """Use the reservations of its minimum, else free room; else keep them while they can be fulfilled."""
         if not reserved:
             return None
         with self.ledger.attempt() as attempt:
@@ -211,6 +211,9 @@ class Allocator:
                 return self._placed_result(
                     workload, PlaceOutcome([*reserved, *(more.placed or ())], more.misfit)
                 )
+        outcome = self._place_in_free_room(workload)
+        if outcome.placed is not None:
+            return self._placed_result(workload, outcome)
         return self._nominate(workload, reserved) if self._fits_after_release(workload, reserved) else None
 
     def _follow_policy(self, workload: Workload) -> ServeResult | None:
@@ -234,7 +237,7 @@ class Allocator:
 
     def _place_now(self, workload: Workload) -> ServeResult:
         """Place it in free room; if there is too little, reserve room that is about to become free."""
-        outcome = self._place(workload, workload.missing, workload.lacking, minimum_only=workload.elastic)
+        outcome = self._place_in_free_room(workload)
         if outcome.placed is not None:
             return self._placed_result(workload, outcome)
         nominated = self._nominate_released_room(workload)
@@ -288,6 +291,10 @@ class Allocator:
         if not self.releasing.release(self._span(workload)):
             return None
         return self._place(workload, workload.missing, workload.lacking, minimum_only=True).placed
+
+    def _place_in_free_room(self, workload: Workload) -> PlaceOutcome:
+        """Place its minimum at least in room that is neither used nor reserved for others."""
+        return self._place(workload, workload.missing, workload.lacking, minimum_only=workload.elastic)
 
     def _place(
         self,

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from shoal.engine.filters import Filters
+from shoal.engine.impossibility import is_impossible
 from shoal.engine.layout import Amounts, exact_sums
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Misfit, Placed, Placer, equivalence_runs
@@ -87,7 +88,12 @@ def _needs(tasks: Sequence[Task], weights: Sequence[Amounts], lacking: int) -> l
 
 
 class Feasibility:
-    """Evaluates workloads against pools as if these were empty and all their nodes healthy."""
+    """Evaluates workloads against pools as if these were empty and all their nodes healthy.
+
+    A minimum fits a pool if it can be placed there, and never fits if there is proof that it cannot. Between
+    the two are minimums that the placer fails to arrange: they wait, and neither lending nor rebalancing
+    waits for them.
+    """
 
     def __init__(self, snapshot: Snapshot, filters: Filters) -> None:
         """`filters` should ignore transient conditions."""
@@ -95,7 +101,7 @@ class Feasibility:
         self._evaluated: set[Workload] = set()
         self._fitting: set[tuple[Workload, int]] = set()
         self._misfits: dict[tuple[Workload, int], Misfit] = {}
-        self._known: dict[tuple[object, ...], tuple[int, str] | None] = {}
+        self._known: dict[tuple[object, ...], tuple[bool, tuple[int, str] | None]] = {}
 
     def evaluate(self, workloads: Collection[Workload]) -> None:
         """Evaluate workloads in their home pools, and those that do not fit there in the pools of lenders."""
@@ -114,12 +120,13 @@ class Feasibility:
         return (workload, workload.pool) in self._fitting
 
     def never_fits(self, workload: Workload) -> Misfit | None:
-        """A task that no pool open to the workload could ever take; None if its minimum fits some pool."""
+        """A task that finds no node, if there is proof that no pool open to the workload fits its minimum."""
         pools = (workload.pool, *self._lenders(workload))
-        if any((workload, pool) in self._fitting for pool in pools):
-            return None
-        found = (self._misfits.get((workload, pool)) for pool in pools)
-        return next((misfit for misfit in found if misfit), None)
+        found = [self._misfits.get((workload, pool)) for pool in pools if len(self._span(pool))]
+        return found[0] if found and all(found) else None
+
+    def _span(self, pool: int) -> NodeSpan:
+        return self._snapshot.pools[pool].span
 
     def _lenders(self, workload: Workload) -> tuple[int, ...]:
         return self._snapshot.pools[workload.pool].lenders if workload.may_borrow else ()
@@ -128,10 +135,10 @@ class Feasibility:
         """Evaluate workloads by pool number; each pool is emptied once for all its workloads."""
         ledger = self._filters.ledger
         for number, workloads in pools.items():
-            pool = self._snapshot.pools[number]
+            span = self._span(number)
             with ledger.attempt():
-                ledger.clear(pool.span)
-                for workload in workloads if len(pool.span) else ():
+                ledger.clear(span)
+                for workload in workloads if len(span) else ():
                     self._evaluate_one(workload, number)
 
     def _evaluate_one(self, workload: Workload, pool: int) -> None:
@@ -139,36 +146,42 @@ class Feasibility:
         least = max(workload.minimum - workload.done, 0)
         if sum(task.varying for task in workload.tasks) < least:
             return
-        misfit = self._misfit_of(workload, pool, least)
-        if misfit:
-            self._misfits[workload, pool] = misfit
-        else:
+        fits, misfit = self._judge(workload, pool, least)
+        if fits:
             self._fitting.add((workload, pool))
+        elif misfit:
+            self._misfits[workload, pool] = misfit
 
-    def _misfit_of(self, workload: Workload, pool: int, least: int) -> Misfit | None:
-        """The misfit of a workload in a pool; equivalent workloads are evaluated once."""
+    def _judge(self, workload: Workload, pool: int, least: int) -> tuple[bool, Misfit | None]:
+        """Whether a workload fits a pool, and its misfit if it never does; equal ones are judged once."""
         tasks = [task for task in workload.tasks if not task.follows]
         key = (pool, workload.placement, least, equivalence_runs(tasks, self._filters))
         if key not in self._known:
-            misfit = self._misfit(tasks, least, workload.placement, pool)
-            self._known[key] = (tasks.index(misfit.task), misfit.message) if misfit else None
-        known = self._known[key]
-        return Misfit(tasks[known[0]], known[1]) if known else None
+            fits, misfit = self._judge_tasks(tasks, least, workload.placement, pool)
+            self._known[key] = fits, (tasks.index(misfit.task), misfit.message) if misfit else None
+        fits, known = self._known[key]
+        return fits, Misfit(tasks[known[0]], known[1]) if known else None
 
-    def _misfit(self, tasks: list[Task], least: int, policy: PlacementPolicy, pool: int) -> Misfit | None:
-        placer = Placer(self._filters, self._snapshot.pools[pool].span, policy)
+    def _judge_tasks(
+        self, tasks: list[Task], least: int, policy: PlacementPolicy, pool: int
+    ) -> tuple[bool, Misfit | None]:
+        span = self._span(pool)
         with self._filters.ledger.attempt():
-            outcome = placer.place(tasks, least, minimum_only=True)
-        return outcome.misfit if outcome.placed is None else None
+            outcome = Placer(self._filters, span, policy).place(tasks, least, minimum_only=True)
+        if outcome.placed is not None:
+            return True, None
+        return False, outcome.misfit if is_impossible(tasks, least, self._filters, span) else None
 
 
 class FitTest(ABC):
     """Whether the preempting workload still fits, as victims are put back one by one.
 
-    `last_fit` is the placement that was last seen to fit, if the test keeps it.
+    `last_fit` is the placement that was last seen to fit, if the test keeps it. `is_monotone`: what does not
+    fit now does not fit either after more victims have been put back.
     """
 
     last_fit: Placed = []
+    is_monotone: bool
 
     @abstractmethod
     def fits(self) -> bool:
@@ -187,6 +200,7 @@ class NodeFitTest(FitTest):
 
     def __init__(self, filters: Filters, span: NodeSpan, task: Task, column: int) -> None:
         self._filters, self._span, self._task, self._column = filters, span, task, column
+        self.is_monotone = not (task.shape.pod_affinity or task.shape.spread)
 
     def fits(self) -> bool:
         return self._filters.fits_on(self._task, self._column, self._span)
@@ -205,7 +219,7 @@ class GangFitTest(FitTest):
         self._filters, self._ledger, self._span, self._workload = filters, filters.ledger, span, workload
         self._bound = CapacityBound(filters, span, workload)
         self._has_inter_pod_rules = any(filters.has_inter_pod_rules(task) for task in workload.minimum_tasks)
-        self._bound_is_exact = is_uniform(workload) and not self._has_inter_pod_rules
+        self.is_monotone = self._bound_is_exact = is_uniform(workload) and not self._has_inter_pod_rules
         self._amounts_at: tuple[Placed, dict[int, Amounts]] = ([], {})
         self._changed: Sequence[int] = ()
 

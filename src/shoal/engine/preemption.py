@@ -7,20 +7,20 @@ taking the room away again.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain, count, takewhile
 
 import msgspec
 from msgspec.structs import replace
 
-from shoal.engine.affinity import Occupant
 from shoal.engine.elastic import growth_ranks
 from shoal.engine.feasibility import FitTest, GangFitTest, NodeFitTest, is_uniform
 from shoal.engine.filters import Filters
 from shoal.engine.nodes import NodeSpan
 from shoal.engine.placement import Placed
 from shoal.engine.releasing import Releasing
+from shoal.engine.reprieve import Reprieve
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.victims import (
     NO_RECLAIM_ORDER,
@@ -30,10 +30,11 @@ from shoal.engine.victims import (
     EvictionUnit,
     NodeCandidates,
     ReclaimOrder,
+    Surplus,
     VictimCandidate,
     VictimLevel,
     eviction_units,
-    keeps_minimum,
+    extra_instances,
     reprieve_order,
     surplus_of,
 )
@@ -115,21 +116,22 @@ class Preemption:
         if victim in protected:
             return None
         free = not surplus_only and (candidate.borrower or victim.priority < priority)
-        gives_surplus = victim.elastic and not candidate.borrower and victim.priority <= priority
-        surplus = self._surplus(victim) if gives_surplus else ()
-        if free and not surplus and victim not in self._releasing:
+        extras = extra_instances(victim, self._releasing) if victim.elastic else ()
+        surplus = () if candidate.borrower or victim.priority > priority else self._surplus(victim, extras)
+        if not free:
+            surplus = self._surplus_at_home(victim, surplus)
+            return replace(candidate, tasks=(), surplus=surplus, extras=extras) if surplus else None
+        if not extras and victim not in self._releasing:
             return candidate
-        tasks = (
-            tuple(task for task in candidate.tasks if task not in self._releasing.evicted_tasks)
-            if free
-            else ()
-        )
-        return replace(candidate, tasks=tasks, surplus=surplus) if tasks or surplus else None
+        tasks = tuple(task for task in candidate.tasks if task not in self._releasing.evicted_tasks)
+        return replace(candidate, tasks=tasks, surplus=surplus, extras=extras) if tasks else None
 
-    def _surplus(self, victim: Workload) -> tuple[tuple[ReclaimOrder, Task], ...]:
-        """The surplus instances of a workload at home, from the highest to the last in its pool."""
+    def _surplus(self, victim: Workload, extras: Sequence[Task]) -> Surplus:
+        return surplus_of(victim, extras, self._releasing, self._ranks[victim]) if extras else ()
+
+    def _surplus_at_home(self, victim: Workload, surplus: Surplus) -> Surplus:
+        """The surplus of a workload, from the highest instance to the last in its pool."""
         span = self._snapshot.pools[victim.pool].span
-        surplus = surplus_of(victim, self._releasing, self._ranks[victim])
         return tuple(takewhile(lambda instance: instance[1].column in span, surplus))
 
     @cached_property
@@ -206,14 +208,15 @@ class Preemption:
     ) -> PreemptionResult | None:
         """The victims among some candidates, within a span.
 
-        An elastic workload loses its highest instances first. So if one of them stays, those below it are no
-        longer candidates, and the search is repeated.
+        A workload that can only lose surplus loses its highest instances first, and nothing more if one of
+        them does not help. So if one of them stays, those below it are no longer candidates, and the search
+        is repeated.
         """
         surplus_limits: dict[Workload, int] = {}
         while True:
             units, test = self._units(candidates, span, surplus_limits), make_test()
             with self._ledger.attempt():
-                victims = self._reprieve(units, test)
+                victims = Reprieve(self._ledger, self._releasing, units, test).victims()
                 if victims is None:
                     return None
                 misordered = _misordered_surplus(units, victims)
@@ -228,17 +231,29 @@ class Preemption:
         units: list[EvictionUnit] = []
         for candidate, tasks in candidates:
             most = surplus_limits.get(candidate.workload, len(candidate.surplus))
-            surplus = list(takewhile(lambda instance: instance[1].column in span, candidate.surplus[:most]))
-            units += eviction_units(candidate, tasks, surplus, self._releasing)
+            surplus = takewhile(lambda instance: instance[1].column in span, candidate.surplus[:most])
+            units += eviction_units(candidate, tasks, tuple(surplus), self._releasing)
         return reprieve_order(units)
 
     def _cost_key(self, node_candidates: NodeCandidates, column: int) -> CostKey:
         """What the cost of clearing a node depends on; unique if it depends on more than this node."""
         units = self._units(node_candidates.at(column), NodeSpan(column, column + 1), {})
         is_unique = self._budgets or self._ledger.inter_pod is not None
-        if is_unique or any(len(unit.tasks) > 1 for unit in units):
+        if is_unique or any(unit.whole and len(unit.tasks) > 1 for unit in units):
             return (next(self._unique_keys),)
-        victims = ((u.level, u.order, u.workload.priority, u.tasks[0].shape) for u in units)
+        if any(unit.tasks[0].column != column for unit in units):
+            return (next(self._unique_keys),)
+        jobs: dict[Workload, int] = {}
+        victims = (
+            (
+                unit.level,
+                unit.order,
+                unit.workload.priority,
+                unit.tasks[0].shape,
+                unit.extra and jobs.setdefault(unit.workload, len(jobs)),
+            )
+            for unit in units
+        )
         return (self._ledger.room[:, column].tobytes(), *victims)
 
     def _node_test(self, workload: Workload, column: int) -> FitTest:
@@ -257,98 +272,6 @@ class Preemption:
         enough = all(room[row] >= n for row, n in zip(demand.rows, demand.amounts, strict=True))
         return enough and bool(self._filters.suitable(task)[column])
 
-    def _reprieve(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit] | None:
-        """Remove all units and put back as many as possible; returns the victims, None if all is in vain."""
-        tasks = [task for unit in units for task in unit.tasks]
-        self._ledger.remove_all(_occupants(tasks))
-        test.refresh([task.column for task in tasks])
-        if not test.fits():
-            return None
-        evicted = set(self._reprieve_in_order(self._budget_violations_first(units), test))
-        losing_minimum = {unit.workload: unit for unit in units if unit.whole and unit in evicted}
-        surplus = [unit for unit in units if unit.workload in losing_minimum and not unit.whole]
-        victims = []
-        for unit in units:
-            if unit in evicted and losing_minimum.get(unit.workload, unit) is unit:
-                victims += self._reprieve_tasks(_with_surplus(unit, surplus), test) if unit.whole else [unit]
-        return sorted(victims, key=lambda unit: (-unit.level, unit.order))
-
-    def _budget_violations_first(self, units: list[EvictionUnit]) -> list[EvictionUnit]:
-        """Units whose eviction would violate a budget, then the others.
-
-        A whole workload counts as violating if any of its units does, so that it precedes its surplus.
-        """
-        violating = self._budgets.violating(task for unit in units for task in unit.tasks)
-        violating_workloads = {unit.workload for unit in units if not violating.isdisjoint(unit.tasks)}
-
-        def is_free(unit: EvictionUnit) -> bool:
-            return (
-                unit.workload not in violating_workloads if unit.whole else violating.isdisjoint(unit.tasks)
-            )
-
-        return sorted(units, key=is_free)
-
-    def _reprieve_in_order(self, units: list[EvictionUnit], test: FitTest) -> list[EvictionUnit]:
-        """Put units back one after another; returns those that cannot be.
-
-        Most can, so they are tried in batches: if a whole batch fits, each of its units would have. If a
-        number of equal tasks found no room on a node, as many or more find none later. A workload that loses
-        its minimum keeps no surplus.
-        """
-        victims: list[EvictionUnit] = []
-        losing_minimum: set[Workload] = set()
-        failed_counts: dict[tuple[int, Shape], int] = {}
-        start, batch_size = 0, 1
-        while start < len(units):
-            batch = list(
-                takewhile(lambda u: u.workload not in losing_minimum, units[start : start + batch_size])
-            )
-            first = units[start]
-            spots = {(task.column, task.shape) for task in first.tasks}
-            spot = spots.pop() if len(spots) == 1 else None
-            if not batch or (spot in failed_counts and len(first.tasks) >= failed_counts[spot]):
-                victims.append(first)
-                start += 1
-            elif self._put_back([task for unit in batch for task in unit.tasks], test):
-                start += len(batch)
-                batch_size *= 2
-                continue
-            elif len(batch) > 1:
-                batch_size = len(batch) // 2
-                continue
-            else:
-                victims.append(first)
-                if spot:
-                    failed_counts[spot] = len(first.tasks)
-                start += 1
-            if first.whole:
-                losing_minimum.add(first.workload)
-        return victims
-
-    def _reprieve_tasks(self, victim: EvictionUnit, test: FitTest) -> list[EvictionUnit]:
-        """The tasks of a whole workload that must really be evicted, if it keeps its minimum without them."""
-        before = test.last_fit
-        with self._ledger.attempt() as attempt:
-            reprieved = [task for task in victim.tasks if self._put_back((task,), test)]
-            leaving = [task for task in victim.tasks if task not in set(reprieved)]
-            if reprieved and keeps_minimum(victim.workload, self._releasing, without=leaving):
-                attempt.keep()
-                return [replace(victim, tasks=(task,), whole=False) for task in leaving]
-        test.last_fit = before
-        test.refresh([task.column for task in victim.tasks])
-        return [victim]
-
-    def _put_back(self, tasks: Sequence[Task], test: FitTest) -> bool:
-        columns = [task.column for task in tasks]
-        with self._ledger.attempt() as attempt:
-            self._ledger.add_all(_occupants(tasks))
-            test.refresh(columns)
-            if test.fits():
-                attempt.keep()
-                return True
-        test.refresh(columns)
-        return False
-
     def _cost(self, victims: list[EvictionUnit], column: int) -> Cost:
         tasks = [task for unit in victims for task in unit.tasks]
         home = [unit for unit in victims if unit.level is VictimLevel.HOME]
@@ -364,29 +287,18 @@ class Preemption:
         )
 
 
-def _occupants(tasks: Iterable[Task]) -> list[Occupant]:
-    return [Occupant(task.column, task.shape, task.identity) for task in tasks]
-
-
-def _with_surplus(whole: EvictionUnit, surplus: Iterable[EvictionUnit]) -> EvictionUnit:
-    """A unit of a whole workload, extended by its surplus instances."""
-    leaving = {*whole.tasks, *(task for u in surplus if u.workload is whole.workload for task in u.tasks)}
-    tasks = tuple(task for task in whole.workload.placed if task in leaving)
-    return replace(whole, tasks=tasks)
-
-
 def _misordered_surplus(units: list[EvictionUnit], victims: list[EvictionUnit]) -> dict[Workload, int]:
     """Workloads that would lose a surplus instance below one that stays.
 
     The value is the number of surplus instances above the one that stays.
     """
     leaving = {task for unit in victims for task in unit.tasks}
-    losing_minimum = {unit.workload for unit in victims if unit.level is VictimLevel.HOME}
+    surplus = [unit for unit in units if unit.level is VictimLevel.SURPLUS and not unit.extra]
     leaving_by_order: defaultdict[Workload, list[bool]] = defaultdict(list)
-    for unit in sorted((u for u in units if u.level is VictimLevel.SURPLUS), key=lambda unit: unit.order):
+    for unit in sorted(surplus, key=lambda unit: unit.order):
         leaving_by_order[unit.workload].append(unit.tasks[0] in leaving)
     return {
         workload: in_order.index(False)
         for workload, in_order in leaving_by_order.items()
-        if workload not in losing_minimum and False in in_order and True in in_order[in_order.index(False) :]
+        if False in in_order and True in in_order[in_order.index(False) :]
     }

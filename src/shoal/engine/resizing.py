@@ -102,7 +102,8 @@ class Resizing:
             return False
         span = self._snapshot.pools[workload.pool].span
         fresh = result.placed if result else []
-        columns = [task.column for task in workload.placed] + [column for _, column in fresh]
+        columns = [task.column for task in self._releasing.remaining(workload)]
+        columns += [column for _, column in fresh]
         return span.has_all(columns)
 
     def _is_cooling_down(self, workload: Workload) -> bool:

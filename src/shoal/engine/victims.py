@@ -10,7 +10,7 @@ cost is computed for one node of each group.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -26,6 +26,9 @@ from shoal.engine.workload import Task, Workload
 ReclaimOrder = tuple[float, int]
 """When a surplus instance is reclaimed, smallest first: its workload's negated fulfilment and rank."""
 
+Surplus = tuple[tuple[ReclaimOrder, Task], ...]
+"""Extra instances that others may reclaim, the highest number first."""
+
 NO_RECLAIM_ORDER: ReclaimOrder = (-2.0, 0)
 """The order of units that are no surplus instances."""
 
@@ -39,22 +42,37 @@ class VictimLevel(IntEnum):
 
 
 class EvictionUnit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What is evicted together: one task, or all of a workload that would lose its minimum."""
+    """What is evicted together: one task, or all of a workload that would lose its minimum.
+
+    `extra`: the task is an extra instance that must leave if a lower one does. A `whole` workload has all its
+    extra instances in `extras`, the lowest first; those that may be reclaimed as surplus are units of their
+    own, and not among its tasks.
+    """
 
     workload: Workload
     level: VictimLevel
     tasks: tuple[Task, ...]
     whole: bool = False
+    extra: bool = False
+    extras: tuple[Task, ...] = ()
     order: ReclaimOrder = NO_RECLAIM_ORDER
 
 
 class VictimCandidate(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A workload that may lose tasks of a pool: any of `tasks`, and `surplus` in its order."""
+    """A workload that may lose tasks of a pool: any of `tasks`, and `surplus` in its order.
+
+    `extras` are all its extra instances, the lowest first, wherever they are.
+    """
 
     workload: Workload
     borrower: bool
     tasks: tuple[Task, ...]
-    surplus: tuple[tuple[ReclaimOrder, Task], ...] = ()
+    surplus: Surplus = ()
+    extras: tuple[Task, ...] = ()
+
+    def is_extra(self, task: Task) -> bool:
+        """Whether one of its tasks is an extra instance."""
+        return bool(self.extras) and task.varying and task.number >= self.extras[0].number
 
     @property
     def importance(self) -> tuple[bool, int, float, str, str, str]:
@@ -97,48 +115,75 @@ class CandidateIndex:
         return self._candidates[pool]
 
 
-def surplus_of(workload: Workload, releasing: Releasing, rank: int) -> tuple[tuple[ReclaimOrder, Task], ...]:
-    """Instances above the minimum, the highest number first, with their reclaim order.
+def extra_instances(workload: Workload, releasing: Releasing) -> tuple[Task, ...]:
+    """The instances of an elastic workload above its minimum: those of the highest numbers, in order."""
+    if workload.growth is None or not keeps_minimum(workload, releasing, without=()):
+        return ()
+    bound = varying_tasks(releasing.remaining(workload))
+    count = min(max(workload.done + len(bound) - workload.minimum, 0), len(bound))
+    return tuple(bound[len(bound) - count :])
+
+
+def surplus_of(workload: Workload, extras: Sequence[Task], releasing: Releasing, rank: int) -> Surplus:
+    """The extra instances that others may reclaim, the highest number first, with their reclaim order.
 
     Only the highest instance is ever reclaimed, so each has the fulfilment that the workload has with it and
     without those above it. Among equally fulfilled workloads the one that grows last gives first.
     """
-    if workload.growth is None or workload.held or not keeps_minimum(workload, releasing, without=()):
+    if workload.held or not extras:
         return ()
-    bound = varying_tasks(releasing.remaining(workload))
-    size = workload.done + len(bound)
-    count = min(max(size - workload.minimum, 0), len(bound))
-    return (
-        tuple(
-            ((-fulfilment(workload, size - k), -rank), task)
-            for k, task in enumerate(reversed(bound[-count:]))
-        )
-        if count
-        else ()
-    )
+    size = workload.done + sum(task.varying for task in releasing.remaining(workload))
+    return tuple(((-fulfilment(workload, size - k), -rank), task) for k, task in enumerate(reversed(extras)))
 
 
 def eviction_units(
-    candidate: VictimCandidate,
-    tasks: Iterable[Task],
-    surplus: Collection[tuple[ReclaimOrder, Task]],
-    releasing: Releasing,
+    candidate: VictimCandidate, tasks: Sequence[Task], surplus: Surplus, releasing: Releasing
 ) -> list[EvictionUnit]:
-    """What is evicted if these tasks are: each alone, or all of a workload that would lose its minimum."""
+    """What is evicted if these tasks are: each alone, or all of a workload that would lose its minimum.
+
+    With an extra instance go those above it, wherever they are. Without `tasks` only `surplus` is evicted.
+    """
     workload = candidate.workload
-    surplus_tasks = {task for _, task in surplus}
-    rest = tuple(task for task in tasks if task not in surplus_tasks)
+    if not tasks:
+        return [_surplus_unit(workload, order, task) for order, task in surplus]
+    extras = _leaving_extras(candidate, tasks)
+    rest = tuple(task for task in tasks if not candidate.is_extra(task))
+    whole = bool(rest) and not keeps_minimum(workload, releasing, without=(*rest, *extras))
+    if whole:
+        extras = candidate.extras
+        rest = tuple(task for task in releasing.remaining(workload) if not candidate.is_extra(task))
     level = VictimLevel.BORROWER if candidate.borrower else VictimLevel.HOME
-    units = [
-        EvictionUnit(workload=workload, level=VictimLevel.SURPLUS, tasks=(task,), order=order)
-        for order, task in surplus
+    reclaimed = candidate.surplus[: len(extras)]
+    units = [_surplus_unit(workload, order, task, extra=True) for order, task in reclaimed]
+    if reclaimed:
+        extras = ()
+    if whole:
+        tasks = (*rest, *extras)
+        return [
+            EvictionUnit(workload=workload, level=level, tasks=tasks, whole=True, extras=candidate.extras),
+            *units,
+        ]
+    return [
+        *(EvictionUnit(workload=workload, level=level, tasks=(task,)) for task in rest),
+        *(EvictionUnit(workload=workload, level=level, tasks=(task,), extra=True) for task in extras),
+        *units,
     ]
-    if not rest:
-        return units
-    if keeps_minimum(workload, releasing, without=(*surplus_tasks, *rest)):
-        return units + [EvictionUnit(workload=workload, level=level, tasks=(task,)) for task in rest]
-    rest = tuple(task for task in releasing.remaining(workload) if task not in surplus_tasks)
-    return [*units, EvictionUnit(workload=workload, level=level, tasks=rest, whole=True)]
+
+
+def _surplus_unit(
+    workload: Workload, order: ReclaimOrder, task: Task, *, extra: bool = False
+) -> EvictionUnit:
+    return EvictionUnit(workload=workload, level=VictimLevel.SURPLUS, tasks=(task,), order=order, extra=extra)
+
+
+def _leaving_extras(candidate: VictimCandidate, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """The extra instances that leave with some tasks: from the lowest of these upwards."""
+    numbers = [task.number for task in tasks if candidate.is_extra(task)]
+    return candidate.extras[bisect_left(candidate.extras, min(numbers), key=_number) :] if numbers else ()
+
+
+def _number(task: Task) -> int:
+    return task.number
 
 
 def reprieve_order(units: list[EvictionUnit]) -> list[EvictionUnit]:
@@ -246,10 +291,10 @@ class NodeCandidates:
 def _tasks_by_column(candidate: VictimCandidate | None) -> dict[int, list[Task]]:
     """The nodes that a candidate could leave, with its tasks there.
 
-    The node of its highest surplus instance is included, without a task.
+    Of a candidate that could lose only surplus it is the node of the highest instance, without a task.
     """
     tasks: defaultdict[int, list[Task]] = defaultdict(list)
-    if candidate and candidate.surplus:
+    if candidate and not candidate.tasks:
         tasks[candidate.surplus[0][1].column] = []
     for task in candidate.tasks if candidate else ():
         tasks[task.column].append(task)
