@@ -21,6 +21,7 @@ from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError
 from shoal.api.kinds import Kind
 from shoal.api.meta import Int32, Time
+from shoal.api.mutability import change_errors
 from shoal.apiserver.registry.records import json_copy
 from shoal.cluster.resources import Object, Resource
 from shoal.cluster.schemas import core
@@ -133,6 +134,15 @@ def custom_resource_errors(kind: Kind, obj: Object) -> list[FieldError]:
     except InvalidObjectError as problem:
         return [*problem.errors, *emptied]
     return emptied
+
+
+def custom_resource_update_errors(kind: Kind, obj: Object, old: Object) -> list[FieldError]:
+    """Return the errors of a change of one of our kinds: fields that are immutable."""
+    if kind.mutability is None or obj.get("spec") == old.get("spec"):
+        return []
+    was: Object = json_copy(old)  # it may have been stored before a field with a default was added
+    custom_resource_defaulter(kind)(was)
+    return list(change_errors(kind.mutability, obj, was))
 
 
 def _prune_and_default(schema: Schema, value: Any) -> None:  # noqa: ANN401 - any JSON value
