@@ -62,8 +62,8 @@ class Manager:
         """Put the parts together; `run` starts them.
 
         `record`: a directory to which the last `keep` cycles are written. `native`: run controllers for
-        Kubernetes' own kinds too (Jobs, disruption budgets, lost nodes), as is needed wherever Kubernetes'
-        own controllers do not run.
+        Kubernetes' own kinds too (Jobs, disruption budgets) and judge nodes by their heartbeats, as is
+        needed wherever Kubernetes' own controllers do not run.
         """
         self.metrics: Final = Metrics()
         world, texts = World(clock()), Texts()

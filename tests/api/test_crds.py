@@ -47,6 +47,7 @@ ALLOWED = {
     "minimum",
     "maximum",
     "minItems",
+    "maxItems",
     "minLength",
     "maxLength",
     "pattern",
@@ -208,6 +209,7 @@ def test_defaults_are_those_of_the_specifications() -> None:
         "schedulerPolicy.jobQueuePolicy": "Priority",
         "schedulerPolicy.basicPolicy": "BinPack",
         "workerSets[].counts": 1,
+        "suspend": False,
     }
     assert defaults_of(DIJOB) == {
         "priority": "normal",
@@ -230,6 +232,7 @@ def test_defaults_are_those_of_the_specifications() -> None:
         "fault_tolerant": False,
         "passes": 1,
         "pserver.scaleWithTrainers": False,
+        "suspend": False,
     }
     assert defaults_of(POOL) == dict.fromkeys(
         ("disablePreemption", "disableBorrowing", "disableSharing"), False

@@ -46,6 +46,9 @@ VALID: dict[str, tuple[Kind, dict[str, Any]]] = {
 DNS = "must be a DNS label (a-z, 0-9 and -, at most 63 characters), not "
 NAME = "must be a DNS name (a-z, 0-9, - and ., at most 253 characters), not "
 COUNT = "must be a whole number from 1 to 100000, not "
+RANKS = "must be a whole number from 1 to 5000, not "
+LONG = "a" * 171
+LONG_NAME = ["metadata.name: must have at most 170 characters in a job, not 171"]
 LABEL = "must be letters, digits, -, _ and . (at most 63 characters), not "
 QUALIFIED = "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . (at most 63), not "
 CPU = "spec.containers[0].resources.requests.cpu: "
@@ -66,6 +69,10 @@ ROWS: list[Row] = [
     ("an empty name", "pod", {"metadata.name": ""}, [f"metadata.name: {NAME}''"]),
     ("capitals in the name", "pod", {"metadata.name": "Aa"}, [f"metadata.name: {NAME}'Aa'"]),
     ("an invalid namespace", "pod", {"metadata.namespace": "a.b"}, [f"metadata.namespace: {DNS}'a.b'"]),
+    ("a job with a long name", "dijob", {"metadata.name": LONG[1:]}, []),
+    ("a DIJob with too long a name", "dijob", {"metadata.name": LONG}, LONG_NAME),
+    ("a TYJob with too long a name", "tyjob", {"metadata.name": LONG}, LONG_NAME),
+    ("a TrainingJob with too long a name", "trainingjob", {"metadata.name": LONG}, LONG_NAME),
     (
         "a number as a label",
         "pod",
@@ -394,9 +401,36 @@ ROWS: list[Row] = [
         "max is not compared with an invalid min",
         "dijob",
         {"spec.minReplicas": "x", "spec.maxReplicas": 2},
-        ["spec.minReplicas: must be a whole number from 0 to 100000, not 'x'"],
+        ["spec.minReplicas: must be a whole number from 0 to 5000, not 'x'"],
     ),
-    ("maxReplicas of 0", "dijob", {"spec.maxReplicas": 0}, [f"spec.maxReplicas: {COUNT}0"]),
+    ("maxReplicas of 0", "dijob", {"spec.maxReplicas": 0}, [f"spec.maxReplicas: {RANKS}0"]),
+    (
+        "as many ranks as possible",
+        "dijob",
+        {"spec.minReplicas": 5000, "spec.maxReplicas": 5000},
+        [],
+    ),
+    (
+        "too many ranks",
+        "dijob",
+        {"spec.minReplicas": 5001, "spec.maxReplicas": 5001},
+        [
+            f"spec.maxReplicas: {RANKS}5001",
+            "spec.minReplicas: must be a whole number from 0 to 5000, not 5001",
+        ],
+    ),
+    (
+        "too many ranks of one task",
+        "tasks",
+        {"spec.tasks.1.replicas": 5001},
+        [f"spec.tasks[1].replicas: {RANKS}5001"],
+    ),
+    (
+        "too many ranks of all tasks",
+        "tasks",
+        {"spec.tasks.0.replicas": 1, "spec.tasks.1.replicas": 5000},
+        ["spec.tasks: must have at most 5000 replicas in all, not 5001"],
+    ),
     ("minReplicas of 0", "dijob", {"spec.minReplicas": 0}, []),
     (
         "an unknown topology",

@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.cluster.port import Cluster, Deletion, Propagation, Selector
-from shoal.cluster.resources import CONFIG_MAPS, JOBS, Object, Resource, resource_of
+from shoal.cluster.resources import CONFIG_MAPS, JOBS, SECRETS, SERVICES, Object, Resource, resource_of
 from tests.conformance.objects import config_map, make, name_of, owned_by, uid_of, unique
 from tests.conformance.waiting import exists, until, until_gone
 
@@ -30,6 +30,36 @@ async def test_dependents_are_deleted_after_their_owner(
         is None
     )
     await until_gone(managed_cluster, CONFIG_MAPS, "owned", managed_namespace)
+
+
+HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"shoal.io/job-uid": "1"}}
+
+
+@pytest.mark.parametrize(
+    "resource, more",
+    [(SERVICES, {"spec": HEADLESS}), (SECRETS, {"stringData": {"token": "hush"}})],
+    ids=["service", "secret"],
+)
+async def test_the_service_and_the_secret_of_a_job_are_deleted_with_it(
+    managed_cluster: Cluster, managed_namespace: str, resource: Resource[Object], more: Object
+) -> None:
+    owner, _ = await create_owner_and_dependent(managed_cluster, managed_namespace)
+    reference = owned_by(owner, controller=True, blockOwnerDeletion=True)
+    metadata = {"name": "of-job", "namespace": managed_namespace, **reference}
+    await managed_cluster.create(resource, {"metadata": metadata, **more})
+    found = await managed_cluster.get(resource, "of-job", managed_namespace)
+    if resource == SERVICES:
+        assert found["spec"].items() >= HEADLESS.items()
+    else:
+        assert found["data"] == {"token": "aHVzaA=="}
+    await managed_cluster.delete(TYJOBS, "owner", managed_namespace)
+    await until_gone(managed_cluster, resource, "of-job", managed_namespace)
+
+
+async def test_a_headless_service_is_deleted(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(SERVICES, make(SERVICES, "a", namespace, spec=HEADLESS))
+    await cluster.delete(SERVICES, "a", namespace)
+    assert not await exists(cluster, SERVICES, "a", namespace)
 
 
 async def test_dependents_of_dependents_are_deleted(managed_cluster: Cluster, managed_namespace: str) -> None:

@@ -8,19 +8,28 @@ import msgspec
 import pytest
 
 from shoal.api.managed import Lease, ManagedMeta, ManagedNode, ManagedPod
+from shoal.api.names import TRACKING_FINALIZER
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import ReflectorOptions
 from shoal.cluster.resources import EVENTS, JOBS, LEASES, NODES, PODS, Object
 from shoal.cluster.times import format_time, to_datetime
 from shoal.controllers.changes import Changes, Delete, Patch, PatchStatus
-from shoal.controllers.nodes import HeartbeatTracker, NodeView, last_heartbeat, node_controller, reconcile
+from shoal.controllers.nodes import (
+    HeartbeatTracker,
+    NodeView,
+    last_heartbeat,
+    node_controller,
+    reconcile,
+    reconcile_in_kubernetes,
+    unknown_since,
+)
 from shoal.controllers.resources import reader
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
 from shoal.kinds.batchjob.controller import job_controller
 from shoal.simulator import BreakWatch, Connection, FaultInjector, Schedule, SimulatedCluster, Simulation, run
 from shoal.simulator.kubelet import LoopClock, simulated_kubelet
-from tests.controllers.harness import registry, run_runtime
+from tests.controllers.harness import Make, registry, run_runtime
 from tests.controllers.virtual_time import START_TIME, clock, run_virtual
 
 LOST_AFTER = 60.0
@@ -61,6 +70,8 @@ def _describe(write: object) -> str:
         case PatchStatus(resource=resource, name=name, patch=patch):
             conditions = [f"{c['type']}={c['status']}" for c in patch["status"]["conditions"]]
             return f"{resource.kind} {name} has {' '.join(conditions)}"
+        case Patch(resource=resource, name=name, patch=patch, version=version) if not patch:
+            return f"if {resource.kind} {name} still has version {version}"
         case Patch(resource=resource, name=name, patch=patch):
             taints = [f"{taint['key']}:{taint['effect']}" for taint in patch["spec"]["taints"] or ()]
             return f"{resource.kind} {name} has {' '.join(taints) or 'no taints'}"
@@ -147,6 +158,47 @@ CASES: dict[str, tuple[NodeView, list[str]]] = {
         NodeView(node=node(ready("False"), taints=BOTH), silent_for=1.0, lost_after=LOST_AFTER),
         ["Node n1 has no taints"],
     ),
+    "a node that has just been deleted": (
+        NodeView(node=None, silent_for=59.0, lost_after=LOST_AFTER, pods=(pod("a"),)),
+        [],
+    ),
+    "a node that is gone": (
+        NodeView(node=None, silent_for=60.0, lost_after=LOST_AFTER, pods=(pod("a"), pod("b", "Failed"))),
+        ["Pod a has DisruptionTarget=True", "a is deleted in 0s if its uid is uid-a"],
+    ),
+}
+
+CASES_IN_KUBERNETES: dict[str, tuple[NodeView, list[str]]] = {
+    "a node that is not silent": (
+        NodeView(node=node(ready("False")), silent_for=None, lost_after=LOST_AFTER, pods=(pod("a"),)),
+        [],
+    ),
+    "a node that is silent, but not for long enough": (
+        NodeView(node=node(ready("Unknown")), silent_for=59.0, lost_after=LOST_AFTER, pods=(pod("a"),)),
+        [],
+    ),
+    "a lost node: neither conditions nor taints are written": (
+        NodeView(node=node(ready("Unknown"), PRESSED), silent_for=60.0, lost_after=LOST_AFTER),
+        [],
+    ),
+    "the pods of a lost node": (
+        NodeView(
+            node=node(ready("Unknown")),
+            silent_for=60.0,
+            lost_after=LOST_AFTER,
+            pods=(pod("a", "Running", DISRUPTED), pod("b"), pod("c", "Succeeded")),
+        ),
+        [
+            "if Node n1 still has version 7",
+            "Pod b has DisruptionTarget=True",
+            "a is deleted in 0s if its uid is uid-a",
+            "b is deleted in 0s if its uid is uid-b",
+        ],
+    ),
+    "the pods of a node that is gone": (
+        NodeView(node=None, silent_for=60.0, lost_after=LOST_AFTER, pods=(pod("a"),)),
+        ["Pod a has DisruptionTarget=True", "a is deleted in 0s if its uid is uid-a"],
+    ),
 }
 
 
@@ -154,6 +206,21 @@ CASES: dict[str, tuple[NodeView, list[str]]] = {
 def test_reconcile(name: str) -> None:
     view, expected = CASES[name]
     assert describe(reconcile(view, START_TIME)) == expected
+
+
+@pytest.mark.parametrize("name", CASES_IN_KUBERNETES)
+def test_reconcile_in_kubernetes(name: str) -> None:
+    view, expected = CASES_IN_KUBERNETES[name]
+    changes = reconcile_in_kubernetes(view, START_TIME)
+    assert describe(changes) == expected
+    assert changes.requeue_at == (START_TIME + 1 if view.silent_for == 59.0 else None)
+
+
+@pytest.mark.parametrize("status", ["True", "False", "Unknown"])
+def test_a_node_is_silent_in_kubernetes_while_it_is_unknown(status: str) -> None:
+    found = unknown_since(node(PRESSED, ready(status, lastTransitionTime=format_time(START_TIME))))
+    assert found == (to_datetime(START_TIME) if status == "Unknown" else None)
+    assert unknown_since(node()) is None
 
 
 def test_a_node_is_reconciled_again_when_it_would_be_lost() -> None:
@@ -230,6 +297,10 @@ async def node_state(store: Cluster) -> tuple[str, list[str]]:
     found = await store.get(NODES, "n1")
     taints = sorted(taint["effect"] for taint in found["spec"].get("taints") or ())
     return found["status"]["conditions"][0]["status"], taints
+
+
+def nodes_in_kubernetes(stores: Stores) -> Controller[NodeView]:
+    return node_controller(stores, LOST_AFTER, native=False)
 
 
 LOST = ("Unknown", ["NoExecute", "NoSchedule"])
@@ -334,3 +405,83 @@ def test_a_node_without_a_kubelet_is_ignored() -> None:
             return made
 
     assert run_virtual(scenario)["spec"].get("taints") is None
+
+
+def tracked(name: str, *finalizers: str) -> Object:
+    return {"metadata": {"name": name, "finalizers": list(finalizers)}, "spec": TEMPLATE["spec"]}
+
+
+async def create_bound(store: Cluster, *pods: Object) -> None:
+    for body in pods:
+        made = await store.create(PODS, body)
+        await store.bind(made["metadata"]["name"], "default", "n1")
+        await store.patch_status(
+            PODS, made["metadata"]["name"], "default", patch={"status": {"phase": "Running"}}
+        )
+
+
+async def deletions(store: Cluster) -> dict[str, tuple[int | None, bool]]:
+    """The grace period in which each pod is being deleted, and whether it was disrupted."""
+    found = (await store.list(PODS, Selector("default"))).items
+    return {
+        pod["metadata"]["name"]: (
+            pod["metadata"].get("deletionGracePeriodSeconds"),
+            any(one["type"] == "DisruptionTarget" for one in pod["status"].get("conditions", ())),
+        )
+        for pod in found
+    }
+
+
+def test_in_kubernetes_tracked_pods_of_unknown_nodes_are_deleted() -> None:
+    async def scenario() -> list[dict[str, tuple[int | None, bool]]]:
+        async with registry() as store, run_runtime(store, [nodes_in_kubernetes]):
+            await HeartbeatSender(store, lease=False).join()
+            await create_bound(store, tracked("ours", TRACKING_FINALIZER), tracked("other", "example.com/x"))
+            found = []
+            for status, seconds in (("True", 600), ("Unknown", 50), ("True", 50), ("Unknown", 50), ("", 20)):
+                if status:
+                    conditions = [ready(status, lastTransitionTime=format_time(clock()))]
+                    await store.patch_status(NODES, "n1", patch={"status": {"conditions": conditions}})
+                await asyncio.sleep(seconds)
+                found.append(await deletions(store))
+            assert await node_state(store) == ("Unknown", [])
+            return found
+
+    unchanged = {"ours": (None, False), "other": (None, False)}
+    assert run_virtual(scenario) == [*[unchanged] * 4, {"ours": (0, True), "other": (None, False)}]
+
+
+@pytest.mark.parametrize("make", [nodes, nodes_in_kubernetes], ids=["embedded", "kubernetes"])
+def test_pods_of_a_deleted_node_are_deleted(make: Make) -> None:
+    async def scenario() -> list[dict[str, tuple[int | None, bool]]]:
+        async with registry() as store, run_runtime(store, [make]):
+            await HeartbeatSender(store, lease=False).join()
+            await create_bound(store, tracked("ours", TRACKING_FINALIZER))
+            await store.delete(NODES, "n1")
+            found = []
+            for seconds in (50, 20):
+                await asyncio.sleep(seconds)
+                found.append(await deletions(store))
+            return found
+
+    assert run_virtual(scenario) == [{"ours": (None, False)}, {"ours": (0, True)}]
+
+
+def test_in_kubernetes_a_partitioned_controller_deletes_nothing() -> None:
+    """Its view of the node is stale: the node has come back meanwhile."""
+
+    async def main(simulation: Simulation) -> dict[str, tuple[int | None, bool]]:
+        cut = BreakWatch(at=30.0, seconds=5 * LOST_AFTER)
+        async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
+            port = Connection(store, FaultInjector(Schedule((cut,)), simulation.clock))
+            await HeartbeatSender(store, lease=False).join()
+            await create_bound(store, tracked("ours", TRACKING_FINALIZER))
+            async with run_runtime(port, [nodes_in_kubernetes]):
+                for status in ("Unknown", "True"):
+                    conditions = [ready(status, lastTransitionTime=format_time(simulation.clock()))]
+                    await store.patch_status(NODES, "n1", patch={"status": {"conditions": conditions}})
+                    await asyncio.sleep(40)
+                await asyncio.sleep(3 * LOST_AFTER)
+                return await deletions(store)
+
+    assert run(main) == {"ours": (None, False)}

@@ -12,6 +12,7 @@ import yaml
 from shoal.api import registry
 from shoal.api.kinds import Kind, by_name
 from shoal.kinds.dijob.kind import KIND as DIJOB
+from shoal.kinds.dijob.types import MAX_RANKS
 from shoal.kinds.pool.kind import KIND as POOL
 from shoal.kinds.tyjob.kind import KIND as TYJOB
 from tests.api import test_crds, test_validation
@@ -41,8 +42,9 @@ MORE: list[tuple[str, str, Object]] = [
     ("a spec that is null", "pool", {"spec": None}),
     ("an empty default pool", "pool", {"metadata.name": "default", "spec": {"nodeResources": []}}),
     ("a namespace where there is none", "pool", {"metadata.namespace": "default"}),
-    ("a name of 253 letters", "tyjob", {"metadata.name": "a" * 253}),
-    ("a name of 254 letters", "tyjob", {"metadata.name": "a" * 254}),
+    ("a name of 170 letters", "tyjob", {"metadata.name": "a" * 170}),
+    ("a name of 253 letters", "pool", {"metadata.name": "a" * 253}),
+    ("a name of 254 letters", "pool", {"metadata.name": "a" * 254}),
     # --- numbers -------------------------------------------------------------------------------------------
     ("a whole number", "trainingjob", {CPU: {"cpu": 1}}),
     ("a whole number with a point", "trainingjob", {CPU: {"cpu": 1.0}}),
@@ -203,12 +205,29 @@ def test_labels_in_the_wrong_place_never_select_everything(k8s: ControlPlane) ->
         assert cause["message"].endswith("must have matchLabels or matchExpressions; " + EVERYTHING)
 
 
-def test_large_jobs_are_within_the_cost_budget_of_rules(k8s: ControlPlane) -> None:
-    """The API server limits the cost of CEL rules; the largest objects must be within the limit."""
+def large_jobs() -> list[tuple[Kind, Object]]:
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     sets = [{"name": f"w{i}", "template": template, "counts": 10} for i in range(10_000)]
-    job = patched(VALID["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})
-    tasks = [{"name": f"t{i}", "template": template} for i in range(10_000)]
-    for kind, raw in ((TYJOB, job), (DIJOB, patched(VALID["tasks"][1], {"spec.tasks": tasks}))):
-        code, answer = post_dry_run(k8s, kind, raw)
-        assert (code, errors_of(kind, raw)) == (201, []), answer.get("message")
+    tasks = [{"name": f"t{i}", "template": template} for i in range(MAX_RANKS)]
+    return [
+        (TYJOB, patched(VALID["tyjob"][1], {"spec.workerSets": sets, "spec.minWorkersNum": 100_000})),
+        (DIJOB, patched(VALID["tasks"][1], {"spec.tasks": tasks})),
+    ]
+
+
+@pytest.mark.parametrize("kind, raw", large_jobs(), ids=["TYJob", "DIJob"])
+def test_large_jobs_are_within_the_cost_budget_of_rules(
+    k8s: ControlPlane, namespace: str, kind: Kind, raw: Object
+) -> None:
+    """The API server limits the cost of CEL rules; the largest objects must be within the limit."""
+    code, answer = post_dry_run(k8s, kind, raw)
+    assert (code, errors_of(kind, raw)) == (201, []), answer.get("message")
+    jobs = f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.plural}"
+    named = {"metadata": {"name": "a"}, "apiVersion": kind.api_version, "kind": kind.kind}
+    made = k8s.client().create(jobs, raw | named)
+    made["spec"]["suspend"] = True
+    code, answer = k8s.client().call("PUT", f"{jobs}/a", made)
+    assert code == 200, answer.get("message")
+    made = answer | {"status": {"stage" if kind is TYJOB else "phase": "Failed"}}
+    assert k8s.client().call("PUT", f"{jobs}/a/status", made)[0] == 200
+    k8s.client().call("DELETE", f"{jobs}/a")

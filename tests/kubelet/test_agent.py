@@ -11,8 +11,19 @@ from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.registry.write import Body
 from shoal.cluster.errors import StorageError
 from shoal.cluster.port import Deletion
-from shoal.cluster.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Object, Resource
+from shoal.cluster.resources import (
+    CONFIG_MAPS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Object,
+    Resource,
+)
 from shoal.kubelet.lifecycle import KEPT_RUNS
+from shoal.kubelet.runtime import RuntimeFeatures, runtime
 from tests.kubelet.harness import (
     NODE,
     OTHER_NODE,
@@ -156,6 +167,21 @@ async def test_a_container_waits_for_a_missing_config_map(tmp_path: Path) -> Non
         await harness.wait_for_phase("a", "Succeeded")
 
 
+async def test_a_container_starts_when_its_secret_appears(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        token = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "late", "key": "token"}}}
+        absent = {"name": "none", "key": "token", "optional": True}
+        other = {"name": "OTHER", "valueFrom": {"secretKeyRef": absent}}
+        main = container('test "$TOKEN" = hush && test -z "${OTHER+x}"', env=[token, other])
+        await harness.submit(pod("a", main))
+        waiting = await harness.wait_for_pod("a", lambda obj: obj["status"].get("containerStatuses"))
+        state = waiting["status"]["containerStatuses"][0]["state"]["waiting"]
+        assert state == {"reason": "CreateContainerConfigError", "message": 'secret "late" not found'}
+        late = {"metadata": {"name": "late", "namespace": "default"}, "stringData": {"token": "hush"}}
+        await harness.registry.create(SECRETS, late)
+        await harness.wait_for_phase("a", "Succeeded")
+
+
 async def test_volumes_are_mounted(tmp_path: Path) -> None:
     async with agent_harness(tmp_path / "home") as harness:
         data = {"metadata": {"name": "words", "namespace": "default"}, "data": {"a": "hello"}}
@@ -249,6 +275,52 @@ async def test_names_of_a_service_resolve_before_their_pods_start(tmp_path: Path
         await harness.wait_until_gone("w0")
         await harness.submit(pod("w0", container("true"), hostname="w0", subdomain="peers"))
         assert (await harness.wait_for_phase("w0", "Succeeded"))["status"]["podIP"] == first
+
+
+def indexed_job(name: str, completions: int, subdomain: str) -> Object:
+    template = pod("", container("true"), subdomain=subdomain)["spec"]
+    size = {"completionMode": "Indexed", "completions": completions, "parallelism": completions}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": template}, **size},
+    }
+
+
+async def test_names_of_a_job_resolve_before_its_pods_exist(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.registry.create(JOBS, indexed_job("train", 3, "peers"))
+        names = [f"train-{i}.peers.default.svc.cluster.local" for i in range(3)]
+        look = container(" && ".join(f"getent hosts {name}" for name in names))
+        await harness.submit(pod("train-0", look, subdomain="peers"))
+        await harness.wait_for_phase("train-0", "Succeeded")
+
+
+async def test_without_mounts_names_in_variables_are_replaced_by_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = RuntimeFeatures(mounts=False, cgroups="", users=False, notes=[])
+    monkeypatch.setattr(runtime, "detect_features", lambda *_: none)
+    names = [f"train-{i}.peers.default.svc.cluster.local" for i in range(11)]
+    variables = {
+        "NODES": ",".join(names),
+        "ATTACH": f"--attach-to=tcp://{names[1]}:22270,tcp://{names[10]}:22270",
+        "TWICE": "$(NODES)",
+        "ELSEWHERE": "train-1.peers.other.svc.cluster.local",
+    }
+    env = [{"name": name, "value": value} for name, value in variables.items()]
+    command = "echo $NODES; echo $ATTACH; echo $TWICE; echo $ELSEWHERE"
+    async with agent_harness(tmp_path / "home") as harness:
+        await harness.registry.create(JOBS, indexed_job("train", 11, "peers"))
+        listing = container(f"({command}) > {tmp_path}/seen", env=env)
+        await harness.submit(pod("train-0", listing, subdomain="peers"))
+        ip = (await harness.wait_for_phase("train-0", "Succeeded"))["status"]["podIP"]
+        await harness.submit(pod("train-10", container("true"), subdomain="peers"))
+        last = (await harness.wait_for_phase("train-10", "Succeeded"))["status"]["podIP"]
+    nodes, attach, twice, elsewhere = (tmp_path / "seen").read_text().splitlines()
+    addresses = nodes.split(",")
+    assert (len(set(addresses)), addresses[0], addresses[10]) == (11, ip, last)
+    assert attach == f"--attach-to=tcp://{addresses[1]}:22270,tcp://{last}:22270"
+    assert (twice, elsewhere) == (nodes, variables["ELSEWHERE"])
 
 
 # --- restarts of the agent ---------------------------------------------------------------------------------

@@ -1,13 +1,20 @@
 """Addresses of host names, and hosts files."""
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.cluster.node_status import HOST_IP
 from shoal.cluster.object_store import Change, Deleted, Put
 from shoal.cluster.resources import Object
+from shoal.kinds.base import JobKind
+from shoal.kinds.batchjob.kind import KIND as JOB
+from shoal.kinds.dijob.kind import KIND as DIJOB
 from shoal.kubelet import name_service
 from shoal.kubelet.name_service import (
     AddressAllocator,
@@ -118,13 +125,15 @@ def pod(name: str, **spec: object) -> Put[Object]:
     return Put(("ns", name), "1", {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
 
 
-def job(name: str, completions: int) -> Change[Object]:
+def job(name: str, completions: int, *conditions: Object) -> Change[Object]:
     spec = {
         "completionMode": "Indexed",
         "completions": completions,
         "template": {"spec": {"subdomain": "svc"}},
     }
-    return Put(("ns", name), "1", {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+    status = {"conditions": list(conditions)}
+    metadata = {"name": name, "namespace": "ns"}
+    return Put(("ns", name), "1", {"metadata": metadata, "spec": spec, "status": status})
 
 
 SERVICE: Change[Object] = Put(("ns", "svc"), "1", {})
@@ -167,15 +176,107 @@ async def test_names_without_owner_are_released(tmp_path: Path) -> None:
 
 async def test_names_of_expected_pods_of_a_job_resolve(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
-    service.on_job_changes([job("train", 2)])
+    service.on_job_changes(JOB, [job("train", 2)])
     assert {"train-0.svc", "train-1.svc.ns.svc.cluster.local"} <= await resolvable_names(service)
-    service.on_job_changes([job("train", 3)])
+    service.on_job_changes(JOB, [job("train", 3)])
     assert "train-2.svc" in await resolvable_names(service)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [job("train", 2, {"type": "Complete", "status": "True"}), Deleted(("ns", "train"))],
+    ids=["finished", "deleted"],
+)
+async def test_names_of_a_job_are_released_at_its_end(tmp_path: Path, end: Change[Object]) -> None:
+    service = NameService(tmp_path, "")
+    service.on_job_changes(JOB, [job("train", 2, {"type": "Suspended", "status": "True"})])
+    service.on_pod_changes([pod("train-0", subdomain="svc")])
+    service.on_job_changes(JOB, [end])
+    await service.flush()
+    assert AddressAllocator(tmp_path / "addresses.json").names() == [HostName("ns", "train-0", "svc")]
+
+
+async def test_jobs_of_different_kinds_may_have_the_same_name(tmp_path: Path) -> None:
+    class Ranks(JobKind[Any], frozen=True, eq=False, kw_only=True):
+        def host_names(self, manifest: Object) -> Iterator[tuple[str, str]]:
+            yield f"{manifest['metadata']['name']}-0", "di-svc"
+
+    service = NameService(tmp_path, "")
+    ranks = Ranks(**{field: getattr(DIJOB, field) for field in DIJOB.__struct_fields__})
+    for kind in (ranks, JOB):
+        service.on_job_changes(kind, [job("train", 1)])
+    service.on_job_changes(JOB, [Deleted(("ns", "train"))])
+    assert await resolvable_names(service) >= {"train-0.di-svc"}
+    assert "train-0.svc" not in await resolvable_names(service)
+
+
+# --- names in values ---------------------------------------------------------------------------------------
+
+
+def qualified(host: str) -> str:
+    return f"{host}.svc.ns.svc.cluster.local"
+
+
+VALUES = {
+    "a name": (qualified("train-1"), "<1>"),
+    "the pod's own name": (qualified("train-0"), "<0>"),
+    "a list": (",".join(qualified(f"train-{i}") for i in (0, 1, 10)), "<0>,<1>,<10>"),
+    "urls": (
+        f"--attach-to=tcp://{qualified('train-1')}:22270,tcp://{qualified('train-10')}:22270",
+        "--attach-to=tcp://<1>:22270,tcp://<10>:22270",
+    ),
+    "a user and a path": (
+        f"http://me@{qualified('train-1')}/x?y={qualified('train-1')}#z",
+        "http://me@<1>/x?y=<1>#z",
+    ),
+    "a name with a final dot": (f"{qualified('train-1')}.:80", "<1>:80"),
+    "a longer host": (qualified("x-train-1"), None),
+    "a host of two labels": (qualified("x.train-1"), None),
+    "a longer domain": (f"{qualified('train-1')}.example.com {qualified('train-1')}-x", None),
+    "another namespace": ("train-1.svc.other.svc.cluster.local", None),
+    "another service": ("train-1.else.ns.svc.cluster.local", None),
+    "a name without a host": (qualified("train-11"), None),
+    "a short name": ("train-1.svc train-1.svc.ns.svc", None),
+    "no name": ("", None),
+}
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_fully_qualified_names_are_replaced_by_addresses(tmp_path: Path, case: str) -> None:
+    service = NameService(tmp_path, "")
+    me = pod("train-0", subdomain="svc")
+    service.on_job_changes(JOB, [job("train", 11)])
+    service.on_pod_changes([me])
+    addresses = {f"<{i}>": service.address(pod(f"train-{i}", subdomain="svc").item) for i in (0, 1, 10)}
+    text, template = VALUES[case]
+    expected = text if template is None else template
+    for placeholder, address in addresses.items():
+        expected = expected.replace(placeholder, address)
+    assert service.replace_names(me.item, text) == expected
+
+
+def test_the_name_of_a_pod_in_the_network_of_the_host_is_replaced_by_its_address(tmp_path: Path) -> None:
+    service = NameService(tmp_path, "")
+    me = pod("a", subdomain="svc", hostNetwork=True)
+    service.on_pod_changes([me])
+    assert service.replace_names(me.item, qualified("a")) == service.address(me.item) == HOST_IP
+
+
+def test_many_names_are_replaced_quickly(tmp_path: Path) -> None:
+    """500 values of 500 names; 0.3 s on one core."""
+    service = NameService(tmp_path, "")
+    service.on_job_changes(JOB, [job("train", 500)])
+    value = ",".join(qualified(f"train-{i}") for i in range(500))
+    pods = [pod(f"train-{i}", subdomain="svc").item for i in range(500)]
+    start = time.process_time()
+    for one in pods:
+        assert "svc" not in service.replace_names(one, value)
+    assert time.process_time() - start < 5
 
 
 def test_peers_are_the_hosts_of_the_same_service(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
-    service.on_job_changes([job("train", 2)])
+    service.on_job_changes(JOB, [job("train", 2)])
     service.on_pod_changes([pod("w", subdomain="svc"), pod("other", subdomain="else"), pod("loose")])
     peers = service.peers(pod("w", subdomain="svc").item)
     assert list(peers) == ["train-0", "train-1", "w"]
@@ -185,7 +286,7 @@ def test_peers_are_the_hosts_of_the_same_service(tmp_path: Path) -> None:
 
 async def test_expected_names_leave_addresses_for_existing_pods(tmp_path: Path) -> None:
     service = NameService(tmp_path, "")
-    service.on_job_changes([job(f"train-{i}", 10_000) for i in range(20)])
+    service.on_job_changes(JOB, [job(f"train-{i}", 10_000) for i in range(20)])
     service.on_pod_changes([pod(f"p-{i}") for i in range(10_000)])
     assert len({service.address(pod(f"p-{i}").item) for i in range(10_000)}) == 10_000
 

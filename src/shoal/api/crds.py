@@ -13,6 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from shoal.api.kinds import Kind
+from shoal.api.mutability import object_rules, spec_rules
 
 Schema = dict[str, Any]
 
@@ -173,8 +174,8 @@ def object_schema(kind: Kind) -> Schema:
             "status": _status_schema(kind),
         },
     }
-    rules = kind.rules
-    return schema | ({"required": ["spec"]} if required else {}) | ({_RULES: list(rules)} if rules else {})
+    rules = [*kind.rules, *(object_rules(kind.mutability) if kind.mutability else ())]
+    return schema | ({"required": ["spec"]} if required else {}) | ({_RULES: rules} if rules else {})
 
 
 def _spec_schema(kind: Kind) -> tuple[Schema, bool]:
@@ -183,6 +184,8 @@ def _spec_schema(kind: Kind) -> tuple[Schema, bool]:
     if kind.other_spellings:
         properties = schema["properties"]
         properties |= {other: properties[plain] for other, plain in kind.other_spellings.items()}
+    if kind.mutability:
+        schema[_RULES] = [*schema.get(_RULES, ()), *spec_rules(kind.mutability, schema)]
     return schema, field.required
 
 

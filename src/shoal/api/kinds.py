@@ -9,6 +9,7 @@ from shoal.api import batch, core, registry
 from shoal.api.decode import decode, unknown_fields
 from shoal.api.fields import FieldError
 from shoal.api.meta import Object, View
+from shoal.api.mutability import Mutability
 from shoal.api.types import Type
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -38,6 +39,7 @@ class Kind(Type, frozen=True, eq=False, kw_only=True):
     fields before decoding; `other_spellings` maps them to the usual ones, for the schema. `selectable` are
     paths for field selectors, `rules` CEL rules about whole objects. `status` is the type of a status that
     Shoal writes and does not read back. `pruned_errors` checks a manifest after unknown fields were dropped.
+    `mutability` says which fields of the spec may be changed later; without it all may.
     """
 
     view: type[Object]
@@ -49,6 +51,7 @@ class Kind(Type, frozen=True, eq=False, kw_only=True):
     rules: tuple[dict[str, str], ...] = ()
     status: type[View] | None = None
     pruned_errors: Callable[[Mapping[str, Any]], Iterable[FieldError]] = lambda _: ()
+    mutability: Mutability | None = None
 
 
 def _core(group: str, kind: str, view: type[Object], errors: Callable[[Any], Iterable[FieldError]]) -> Kind:

@@ -112,6 +112,22 @@ Conditions = Annotated[
 ]
 
 
+MAX_JOB_NAME: Final = 170
+"""Maximum length of a job's name: the names of its pods, which begin with it, must fit too."""
+
+JOB_NAME_RULE: Final = cel_rule(
+    f"self.metadata.name.size() <= {MAX_JOB_NAME}", f"name must have at most {MAX_JOB_NAME} characters"
+)
+
+
+def job_metadata_errors(metadata: ObjectMeta) -> Iterator[FieldError]:
+    """Yield errors for the metadata of one of our job kinds."""
+    yield from metadata_errors(metadata)
+    if len(metadata.name) > MAX_JOB_NAME:
+        message = f"must have at most {MAX_JOB_NAME} characters in a job, not {len(metadata.name)}"
+        yield FieldError("metadata.name", message)
+
+
 def metadata_errors(metadata: ObjectMeta) -> Iterator[FieldError]:
     """Yield errors for names and labels that Kubernetes rejects."""
     yield from dns_subdomain_errors(metadata.name, "metadata.name")

@@ -1,4 +1,4 @@
-"""Kubernetes' rules for names, label keys and label values; numbers in names."""
+"""Kubernetes' rules for names, label keys and label values; numbers in names; names of our own."""
 
 import functools
 import re
@@ -14,6 +14,9 @@ _MAX_LABEL: Final = 63
 _MAX_SUBDOMAIN: Final = 253
 _MAX_QUALIFIED: Final = _MAX_SUBDOMAIN + 1 + _MAX_LABEL
 _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
+
+TRACKING_FINALIZER: Final = "shoal.io/tracking"
+"""Keeps the pods of our job kinds until their end is recorded in the status of their job."""
 
 DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
 """Schema of a DNS label in a CRD."""

@@ -1,7 +1,8 @@
 """The controller manager: all controllers of one cluster, with their stores.
 
-Pools are Shoal's own kind, and always have a controller. Jobs, disruption budgets and lost nodes belong to
-Kubernetes: a Kubernetes cluster has controllers for them, any other cluster needs ours.
+Pools are Shoal's own kind, and always have a controller. Jobs and disruption budgets belong to Kubernetes: a
+Kubernetes cluster has controllers for them, any other cluster needs ours. The controller of lost nodes runs
+everywhere; on Kubernetes it only deletes pods of our job kinds.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ class ControllerManager:
         rng: random.Random | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        """Run the controllers of job kinds; with `native`, also those of budgets and lost nodes.
+        """Run the controllers of job kinds; with `native`, also that of budgets, and judge nodes.
 
         The caller runs the reflectors. Metrics go into the `registry`.
         """
@@ -54,11 +55,9 @@ class ControllerManager:
         """Where the scheduler publishes its cycles."""
         controllers: list[Controller[Any]] = [pool_controller(stores, self.pool_statuses)]
         controllers += [made for factory in job_controllers if (made := factory(stores, config)) is not None]
+        controllers.append(node_controller(stores, config.node_lost_seconds, native=native))
         if native:
-            controllers += [
-                budget_controller(stores),
-                node_controller(stores, config.node_lost_seconds),
-            ]
+            controllers.append(budget_controller(stores))
         self._runtime: Final = ControllerRuntime(
             cluster, stores, controllers, clock=clock, rng=rng, metrics=ControllerMetrics(registry)
         )

@@ -164,6 +164,13 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         """The roles of a job and the number of pods of each, for people."""
         yield from ()
 
+    def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - a kind may have none
+        """(host, subdomain) of the pods that a job has or is going to have; none once it has finished.
+
+        In the embedded home these names resolve before there are pods.
+        """
+        yield from ()
+
     def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any] | None":  # noqa: ARG002 - until a kind has one
         """The controller that creates the pods of these jobs; None if there is none."""
         return None

@@ -10,6 +10,7 @@ simulated by the agent: it does not manage the pods of that node.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -23,7 +24,8 @@ from shoal.cluster.node_status import HEARTBEAT_SECONDS
 from shoal.cluster.object_store import Change, Key, Put
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import Reflectors
-from shoal.cluster.resources import JOBS, NODES, PODS, SERVICES, Object
+from shoal.cluster.resources import NODES, PODS, SERVICES, Object, resource_of
+from shoal.kinds.base import job_kinds
 from shoal.kubelet.container_spec import NODE_NAME
 from shoal.kubelet.context import COMPONENT, AgentContext
 from shoal.kubelet.lifecycle import RestartOptions
@@ -97,7 +99,8 @@ class Agent:
         """Work until cancelled; containers continue to run."""
         reflectors = Reflectors(self._cluster)
         reflectors.follow(SERVICES, self._context.names.on_service_changes)
-        reflectors.follow(JOBS, self._context.names.on_job_changes)
+        for name, kind in job_kinds().items():
+            reflectors.follow(resource_of(name), functools.partial(self._context.names.on_job_changes, kind))
         reflectors.follow(NODES, self._on_node_changes)
         reflectors.follow(PODS, self._on_pod_changes)
         try:

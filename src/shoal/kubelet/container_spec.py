@@ -7,7 +7,7 @@ SHOAL_HOME, tokens) are in none of them. All functions are pure, except that vol
 
 import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +56,8 @@ class EnvironmentContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the container runs as another user than the daemon."""
     peers: Mapping[str, str] = {}
     """Addresses of the hosts of the pod's service, where hosts files cannot be mounted."""
+    replace_names: Callable[[str], str] = lambda text: text
+    """Replaces host names in a value by addresses, where hosts files cannot be mounted."""
 
 
 def build_environment(pod: Object, container: Object, context: EnvironmentContext) -> dict[str, str]:
@@ -67,7 +69,7 @@ def build_environment(pod: Object, container: Object, context: EnvironmentContex
         value = _value(pod, container, variable, variables, context)
         if value is not None:
             variables[variable["name"]] = value
-    return variables
+    return {name: context.replace_names(value) for name, value in variables.items()}
 
 
 # --- variables that every container has --------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -178,8 +179,13 @@ class PodContainers:
             sources=sources,
             host_env=os.environ,
             gpus=context.devices.allocate(self._node, self._uid, container, self._running_names()),
-            peers={} if context.runtime.features.mounts else context.names.peers(pod),
         )
+        if not sandbox.mounts:
+            env_context = replace(
+                env_context,
+                peers=context.names.peers(pod),
+                replace_names=partial(context.names.replace_names, pod),
+            )
         await context.runtime.start(build_container_spec(pod, container, attempt, env_context, sandbox))
         await self._prune_runs(name, attempt + 1 - KEPT_RUNS)
 

@@ -5,27 +5,35 @@ that no other home uses. It keeps the network as long as any name has an address
 preferred address, also by a hash, or the next free one. Allocations are on disk before they are used, and
 survive restarts.
 
-A name exists as long as a pod has it, an Indexed Job is going to have a pod of that name, or the service of
-the name exists. So a recreated pod keeps its address, and its name resolves before the pod has started.
+A name exists as long as a pod has it, a job is going to have a pod of that name (`JobKind.host_names`), or
+the service of the name exists. So a recreated pod keeps its address, and its name resolves before the pod has
+started.
+
+Names resolve by a hosts file that is mounted in every container. Where that is not possible, fully qualified
+names in the environment of a container are replaced by their addresses.
 """
 
 import asyncio
 import contextlib
+import functools
 import hashlib
+import itertools
 import logging
 import os
+import re
 import socket
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from shoal.cluster.node_status import HOST_IP
 from shoal.cluster.object_store import Change, Key, Put
 from shoal.cluster.resources import Object
+from shoal.kinds.base import JobKind
 from shoal.kubelet.shim.records import write_atomically
 
 _DOMAIN: Final = "svc.cluster.local"
@@ -36,8 +44,8 @@ _LAST_HOST: Final = 0xFFFE
 _RESERVED_OCTETS: Final = (0, 255)
 """Last octets that some programs treat as network or broadcast addresses."""
 _LOG: Final = logging.getLogger(__name__)
-_MAX_EXPECTED: Final = 4096
-"""Indices of a Job whose names are allocated before there are pods."""
+_MAX_EXPECTED: Final = 5000
+"""Names of one job that are allocated before there are pods: those of the largest DIJob."""
 _MAX_PEERS: Final = 1024
 """Hosts whose addresses fit into one environment variable."""
 
@@ -174,10 +182,13 @@ class AddressAllocator:
 
     def allocate(self, name: HostName) -> str:
         """The address of a name, allocated if it has none; AddressesExhaustedError if none is free."""
-        number = self._numbers.get(name)
-        if number is None:
+        if name not in self._numbers:
             number = self._numbers[name] = self._choose_number(name)
             self._taken.add(number)
+        return self[name]
+
+    def __getitem__(self, name: HostName) -> str:
+        number = self._numbers[name]
         return f"127.{self._network}.{number >> 8}.{number & 0xFF}"
 
     @property
@@ -239,13 +250,12 @@ def pod_aliases(pod: Object) -> tuple[str, ...]:
     return tuple(one for one in dict.fromkeys(names) if one and one != pod_host_name(pod).host)
 
 
-def expected_job_names(job: Object) -> Iterator[HostName]:
-    """The names of the pods that an Indexed Job has or is going to have."""
-    spec, metadata = job["spec"], job["metadata"]
-    subdomain = spec["template"]["spec"].get("subdomain")
-    if spec.get("completionMode") == "Indexed" and subdomain:
-        for index in range(min(spec.get("completions") or 0, _MAX_EXPECTED)):
-            yield HostName(metadata["namespace"], f"{metadata['name']}-{index}", subdomain)
+@functools.lru_cache(maxsize=64)
+def _qualified_names(namespace: str) -> re.Pattern[str]:
+    """Finds whole fully qualified host names of a namespace; a final dot is part of the name."""
+    label = "([-a-z0-9]+)"
+    suffix = re.escape(f".{namespace}.{_DOMAIN}")
+    return re.compile(rf"(?<![-.\w]){label}\.{label}{suffix}\.?(?![-.\w])", re.ASCII)
 
 
 class NameService:
@@ -267,13 +277,14 @@ class NameService:
         """Update the names of changed pods."""
         for change in changes:
             names = {pod_host_name(change.item): pod_aliases(change.item)} if isinstance(change, Put) else {}
-            self._set_names(("pod", change.key), names)
+            self._set_names(("Pod", change.key), names)
 
-    def on_job_changes(self, changes: Sequence[Change[Object]]) -> None:
-        """Update the expected names of changed Jobs."""
+    def on_job_changes(self, kind: JobKind[Any], changes: Sequence[Change[Object]]) -> None:
+        """Update the names of the pods that changed jobs of a kind have or are going to have."""
         for change in changes:
-            names = expected_job_names(change.item) if isinstance(change, Put) else ()
-            self._set_names(("job", change.key), {name: () for name in names if self._may_reserve(name)})
+            hosts = kind.host_names(change.item) if isinstance(change, Put) else iter(())
+            names = (HostName(change.key[0], *host) for host in itertools.islice(hosts, _MAX_EXPECTED))
+            self._set_names((kind.kind, change.key), {name: () for name in names if self._may_reserve(name)})
 
     def _may_reserve(self, name: HostName) -> bool:
         """Whether a name may have an address before it has a pod: enough must stay free for existing pods."""
@@ -336,6 +347,18 @@ class NameService:
         service = me.namespace, me.subdomain
         names = [name for name in self._addresses.names() if (name.namespace, name.subdomain) == service]
         return {name.host: self._addresses.allocate(name) for name in sorted(names)[:_MAX_PEERS]}
+
+    def replace_names(self, pod: Object, text: str) -> str:
+        """Replace fully qualified host names of the pod's namespace in a text by their addresses."""
+        me, namespace = pod_host_name(pod), pod["metadata"]["namespace"]
+
+        def address(match: re.Match[str]) -> str:
+            name = HostName(namespace, match[1], match[2])
+            if name == me:
+                return self.address(pod)
+            return self._addresses[name] if name in self._addresses else match[0]
+
+        return _qualified_names(namespace).sub(address, text) if _DOMAIN in text else text
 
     def hosts_file(self, namespace: str) -> Path:
         """The hosts file of a namespace; it exists after `flush`."""

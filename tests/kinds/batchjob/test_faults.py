@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.cluster.port import Cluster
-from shoal.cluster.resources import JOBS, Object
+from shoal.cluster.resources import JOBS, NODES, Object
 from shoal.kinds.batchjob.controller import job_controller
 from shoal.simulator.chaos import ChaosOptions, random_schedule
 from shoal.simulator.faults import FaultInjector
@@ -37,7 +37,8 @@ class Lagging:
 
 
 async def start(store: Cluster, case: JobCase) -> tuple[PodRunner, asyncio.Task[None]]:
-    """Create the Job of a case, and run its pods."""
+    """Create the Job of a case, and run its pods. Pods of a node that does not exist would be deleted."""
+    await store.create(NODES, {"metadata": {"name": "n1"}})
     await store.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": TEMPLATE} | case.spec})
     runner = PodRunner(store, case.fates)
     return runner, asyncio.create_task(runner.run())

@@ -22,9 +22,10 @@ from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError, child, described
 from shoal.api.kinds import Kind
 from shoal.api.meta import Int32, Time
+from shoal.api.mutability import change_errors
 from shoal.apiserver.registry.records import decode as decode_json
 from shoal.apiserver.registry.records import encode, json_copy
-from shoal.cluster.resources import Object, Resource
+from shoal.cluster.resources import Object, Resource, resource_of
 from shoal.cluster.schemas import core
 from shoal.cluster.schemas.core import resolve_reference
 from shoal.cluster.schemas.kinds import is_shoal_kind, schema_of
@@ -275,3 +276,12 @@ def custom_resource_errors(kind: Kind, obj: Object) -> list[FieldError]:
     except InvalidObjectError as problem:
         return [*problem.errors, *emptied]
     return emptied
+
+
+def custom_resource_update_errors(kind: Kind, obj: Object, old: Object) -> list[FieldError]:
+    """Return the errors of a change of one of our kinds: fields that are immutable."""
+    if kind.mutability is None or obj.get("spec") == old.get("spec"):
+        return []
+    resource = resource_of(kind.kind)
+    was = decode_object(resource, old).value  # a field with a default may be newer than the object
+    return list(change_errors(kind.mutability, obj, was))

@@ -10,6 +10,7 @@ import msgspec
 from shoal.api.decode import decode
 from shoal.api.fields import FieldError, InvalidObjectError, child, shown
 from shoal.api.meta import View
+from shoal.api.mutability import IMMUTABLE
 from shoal.api.names import dns_label_errors, dns_subdomain_errors, labels_errors, qualified_name_errors
 from shoal.apiserver.registry.records import Record
 from shoal.cluster.errors import InvalidError
@@ -109,9 +110,6 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
         return InvalidError(
             f'{self.kind} "{name}" is invalid: {text if len(errors) == 1 else f"[{text}]"}', causes=errors
         )
-
-
-IMMUTABLE: Final = "field is immutable"
 
 
 def immutable_errors(new: Object, old: Object, *fields: str) -> Iterator[FieldError]:

@@ -144,6 +144,7 @@ def strategies() -> Mapping[str, Strategy]:
         Strategy(
             resource=by_kind()[kind.api_version, kind.kind],
             validate=partial(schemas.custom_resource_errors, kind),
+            validate_update=partial(schemas.custom_resource_update_errors, kind),
             custom_resource=True,
             allow_unqualified_finalizers=True,
             allow_unconditional_update=False,

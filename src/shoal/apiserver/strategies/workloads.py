@@ -6,9 +6,10 @@ from typing import Final
 
 from shoal.api.core import BUILT_IN_PRIORITIES
 from shoal.api.fields import FieldError
+from shoal.api.mutability import IMMUTABLE
 from shoal.apiserver.registry.records import decode, json_copy
 from shoal.apiserver.strategies.pods import default_spec, restore_fields, spec_errors
-from shoal.apiserver.strategies.strategy import IMMUTABLE, ObjectReader, immutable_errors
+from shoal.apiserver.strategies.strategy import ObjectReader, immutable_errors
 from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.resources import PRIORITY_CLASSES, Object
 

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from shoal.api.managed import ManagedPod
+from shoal.api.names import TRACKING_FINALIZER as FINALIZER
 from shoal.cluster.resources import PODS
 from shoal.controllers.changes import Patch, patch_object
 from shoal.controllers.jobs.ends import has_stopped
 
-FINALIZER: Final = "shoal.io/tracking"
 MAX_COUNTED: Final = 500
 """Uids in `status.counted`: so that the status stays small."""
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from shoal.controllers.runtime import Controller
     from shoal.controllers.stores import Stores
 
+_FINISHED: Final = ("Complete", "Failed")
+
 
 class BatchJobKind(JobKind[Job], frozen=True, eq=False, kw_only=True):
     """Jobs of Kubernetes: pods that run to completion."""
@@ -45,6 +47,15 @@ class BatchJobKind(JobKind[Job], frozen=True, eq=False, kw_only=True):
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:  # noqa: ARG002 - it has one role
         return ScalePatch({"spec": {"parallelism": replicas}})
+
+    def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
+        """Pods of an Indexed Job have predictable names, if its template has a subdomain."""
+        spec, conditions = manifest["spec"], manifest.get("status", {}).get("conditions") or ()
+        finished = any(one["type"] in _FINISHED and one["status"] == "True" for one in conditions)
+        subdomain = spec["template"]["spec"].get("subdomain")
+        if spec.get("completionMode") == "Indexed" and subdomain and not finished:
+            for index in range(spec.get("completions") or 0):
+                yield f"{manifest['metadata']['name']}-{index}", subdomain
 
     def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any] | None":  # noqa: ARG002 - it creates pods as their templates say
         return controller.job_controller(stores)

@@ -7,6 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.api.kinds import AGE, Column
+from shoal.api.meta import JOB_NAME_RULE
+from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import (
@@ -127,4 +129,19 @@ KIND: Final = DIJobKind(
     ),
     selectable=(".status.phase",),
     role_fields=("template", "tasks", "volumes"),
+    rules=(JOB_NAME_RULE,),
+    mutability=Mutability(
+        mutable=(
+            "minReplicas",
+            "maxReplicas",
+            "tasks[].replicas",
+            "backoffLimit",
+            "startingDeadlineSeconds",
+            "activeDeadlineSeconds",
+            "ttlSecondsAfterFinished",
+            "cleanPodPolicy",
+            "priority",
+            "suspend",
+        )
+    ),
 )

@@ -8,7 +8,6 @@ import msgspec
 from shoal.api.fields import FieldError, shown
 from shoal.api.managed import ManagedMeta
 from shoal.api.meta import (
-    MAX_PODS,
     Conditions,
     Count,
     Deadline,
@@ -21,13 +20,19 @@ from shoal.api.meta import (
     View,
     cel_rule,
     description,
-    metadata_errors,
+    job_metadata_errors,
 )
 from shoal.api.names import LABEL_VALUE, OPTIONAL_DNS_LABEL, dns_label_errors, label_value_errors
 from shoal.api.podspec import Template, template_errors
 
 _TASKS_BACKOFF_LIMIT: Final = 3
 PRIORITIES: Final = {"normal": 5, "high": 10}
+
+MAX_RANKS: Final = 5000
+"""Maximum number of ranks: the status has an entry for each, and must fit into one object."""
+
+_MaybeRanks = Annotated[int, msgspec.Meta(ge=0, le=MAX_RANKS)]
+_Ranks = Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)]
 
 
 class EngineFields(View, frozen=True, kw_only=True):
@@ -47,7 +52,7 @@ class Task(View, frozen=True, kw_only=True):
     name: Annotated[
         str, description("Name of the task; a typed task without one takes its type.", OPTIONAL_DNS_LABEL)
     ] = ""
-    replicas: Annotated[Positive, description("Number of pods.")] = 1
+    replicas: Annotated[_Ranks, description("Number of pods.")] = 1
 
     @property
     def title(self) -> str:
@@ -66,7 +71,7 @@ class DIJobSpec(View, frozen=True, kw_only=True):
     template: Annotated[Template | None, description("Pod template of all replicas; or give tasks.")] = None
     tasks: Annotated[
         tuple[Annotated[Task, msgspec.Meta(extra_json_schema={"x-kubernetes-validations": [_NAMED]})], ...],
-        description("Tasks with templates of their own; or give a template."),
+        description("Tasks with templates of their own; or give a template.", {"maxItems": MAX_RANKS}),
     ] = ()
     group: Annotated[str, description("Jobs of one group are shown and counted together.", LABEL_VALUE)] = ""
     priority: Annotated[
@@ -77,8 +82,8 @@ class DIJobSpec(View, frozen=True, kw_only=True):
         Literal["Running", "All", "None"], description("Which pods are deleted when the job has finished.")
     ] = "Running"
     preemptible: Annotated[bool, description("May be resized, moved and evicted.")] = False
-    min_replicas: Annotated[Count, description("Replicas needed to start.")] = 1
-    max_replicas: Annotated[Positive | None, description("Replicas at the most; by default minReplicas.")] = (
+    min_replicas: Annotated[_MaybeRanks, description("Replicas needed to start.")] = 1
+    max_replicas: Annotated[_Ranks | None, description("Replicas at the most; by default minReplicas.")] = (
         None
     )
     backoff_limit: Annotated[Count | None, description("Failures before the job fails; 0, with tasks 3.")] = (
@@ -168,6 +173,10 @@ _RULES: Final = [
         ".all(type, self.tasks.filter(task, task.type == type).size() <= 1)",
         "must have at most one learner, one collector and one evaluator",
     ),
+    cel_rule(
+        f"!has(self.tasks) || self.tasks.map(task, task.replicas).sum() <= {MAX_RANKS}",
+        f"tasks must have at most {MAX_RANKS} replicas in all",
+    ),
 ]
 
 
@@ -188,7 +197,7 @@ class ManagedDIJob(View, frozen=True, kw_only=True):
 
 def dijob_errors(job: DIJob) -> Iterator[FieldError]:
     """Everything that is wrong with a DIJob."""
-    yield from metadata_errors(job.metadata)
+    yield from job_metadata_errors(job.metadata)
     spec = job.spec
     if (spec.template is None) == (not spec.tasks):
         yield FieldError("spec", "must have exactly one of template and tasks", ("spec.tasks",))
@@ -199,8 +208,8 @@ def dijob_errors(job: DIJob) -> Iterator[FieldError]:
         yield FieldError("spec.maxReplicas", f"must be at least minReplicas, {spec.min_replicas}", needs)
     yield from label_value_errors(spec.group, "spec.group")
     pods = sum(task.replicas for task in spec.tasks)
-    if pods > MAX_PODS:
-        yield FieldError("spec.tasks", f"must have at most {MAX_PODS} replicas in all, not {pods}")
+    if pods > MAX_RANKS:
+        yield FieldError("spec.tasks", f"must have at most {MAX_RANKS} replicas in all, not {pods}")
     for i, task in enumerate(spec.tasks):
         yield from _task_errors(task, f"spec.tasks[{i}]")
     yield from _repetition_errors(spec.tasks)

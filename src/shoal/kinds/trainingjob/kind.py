@@ -7,6 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.api.kinds import AGE, Column
+from shoal.api.meta import JOB_NAME_RULE
+from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
 from shoal.kinds.base import (
     CannotScaleError,
@@ -87,4 +89,8 @@ KIND: Final = TrainingJobKind(
     ),
     selectable=(".status.phase",),
     role_fields=(*_ROLES, "volumes"),
+    rules=(JOB_NAME_RULE,),
+    mutability=Mutability(
+        mutable=("trainer.min-instance", "trainer.max-instance", "suspend", "ttlSecondsAfterFinished")
+    ),
 )

@@ -12,11 +12,12 @@ from shoal.api.meta import (
     Object,
     Positive,
     ScaleRecord,
+    Seconds,
     Time,
     View,
     cel_rule,
     description,
-    metadata_errors,
+    job_metadata_errors,
 )
 from shoal.api.names import labels_errors
 from shoal.api.podspec import ResourceRequirements, resource_errors
@@ -112,6 +113,10 @@ class TrainingJobSpec(Snake, frozen=True, kw_only=True):
     priority_class_name: Annotated[str, description("PriorityClass of all pods.")] = msgspec.field(
         default="", name="priorityClassName"
     )
+    suspend: Annotated[bool, description("Stop all pods until set to false.")] = False
+    ttl_seconds_after_finished: Annotated[
+        Seconds | None, description("Seconds until a finished job is deleted.")
+    ] = msgspec.field(default=None, name="ttlSecondsAfterFinished")
 
 
 class RoleStatus(View, frozen=True, kw_only=True):
@@ -156,7 +161,7 @@ def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def trainingjob_errors(job: TrainingJob) -> Iterator[FieldError]:
     """Everything that is wrong with a TrainingJob."""
-    yield from metadata_errors(job.metadata)
+    yield from job_metadata_errors(job.metadata)
     spec = job.spec
     yield from labels_errors(spec.node_selector, "spec.nodeSelector")
     for name, role in (("trainer", spec.trainer), ("pserver", spec.pserver), ("master", spec.master)):

@@ -7,6 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.api.kinds import AGE, Column
+from shoal.api.meta import JOB_NAME_RULE
+from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
 from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
 from shoal.kinds.manifests import scale_member, template_pod_spec
@@ -102,4 +104,20 @@ KIND: Final = TYJobKind(
     ),
     selectable=(".status.stage", ".status.scheduleState"),
     role_fields=("leader", "workerSets", "volumes"),
+    rules=(JOB_NAME_RULE,),
+    mutability=Mutability(
+        mutable=(
+            "workerSets[].counts",
+            "minWorkersNum",
+            "restartLimit",
+            "ttlSecondsAfterFinished",
+            "cleanPodPolicy",
+            "priority",
+            "schedulerPolicy",
+            "suspend",
+            "terminating",
+        ),
+        only_to_true=("terminating",),
+        phase="stage",
+    ),
 )

@@ -13,11 +13,12 @@ from shoal.api.meta import (
     Int32,
     Object,
     Positive,
+    Seconds,
     Time,
     View,
     cel_rule,
     description,
-    metadata_errors,
+    job_metadata_errors,
 )
 from shoal.api.names import DNS_LABEL, dns_label_errors, parse_small_int
 from shoal.api.podspec import Template, template_errors
@@ -66,6 +67,10 @@ class TYJobSpec(View, frozen=True, kw_only=True):
         int, msgspec.Meta(ge=1, le=10), description("Place in the queue, larger first; causes no evictions.")
     ] = 5
     scheduler_policy: Annotated[SchedulerPolicy, description("How the job is scheduled.")] = SchedulerPolicy()
+    suspend: Annotated[bool, description("Stop all pods until set to false.")] = False
+    ttl_seconds_after_finished: Annotated[
+        Seconds | None, description("Seconds until a finished job is deleted.")
+    ] = None
 
 
 class TYJobStatus(View, frozen=True, kw_only=True):
@@ -115,7 +120,7 @@ class TYJob(Object, frozen=True, kw_only=True):
 
 def tyjob_errors(job: TYJob) -> Iterator[FieldError]:
     """Everything that is wrong with a TYJob."""
-    yield from metadata_errors(job.metadata)
+    yield from job_metadata_errors(job.metadata)
     yield from _member_errors(job.spec.leader, "spec.leader")
     names = {job.spec.leader.name: "spec.leader"}
     for i, workers in enumerate(job.spec.worker_sets):
