@@ -6,12 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api.managed import ManagedMeta
+from shoal.api.names import TRACKING_FINALIZER
 from shoal.api.podspec import Template
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.cluster.resources import PODS, SERVICES, Object, Resource
 from shoal.controllers.changes import Create
 from shoal.controllers.jobs.ends import ATTEMPT
-from shoal.controllers.jobs.tracking import FINALIZER
 from shoal.engine.config import SchedulerConfig
 
 JOB_UID: Final = "shoal.io/job-uid"
@@ -43,13 +43,13 @@ def create_pod(resource: Resource[Any], job: ManagedMeta, pod: NewPod, config: S
     annotations = dict(template.get("annotations") or {})
     if POOL_ANNOTATION in job.annotations:
         annotations.setdefault(POOL_ANNOTATION, job.annotations[POOL_ANNOTATION])
-    others = [one for one in template.get("finalizers") or () if one != FINALIZER]
+    others = [one for one in template.get("finalizers") or () if one != TRACKING_FINALIZER]
     metadata = {
         "name": pod.name,
         "namespace": job.namespace,
         "labels": {**(template.get("labels") or {}), **pod.labels, JOB_UID: job.uid},
         "annotations": annotations | dict(pod.annotations) | {ATTEMPT: str(pod.attempt)},
-        "finalizers": [*others, FINALIZER],
+        "finalizers": [*others, TRACKING_FINALIZER],
         "ownerReferences": [owner_reference(resource, job)],
     }
     return Create(resource=PODS, body={"metadata": metadata, "spec": _spec(pod, config)}, owner=job.uid)

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from shoal.api.managed import ManagedPod
-from shoal.api.names import TRACKING_FINALIZER as FINALIZER
+from shoal.api.names import TRACKING_FINALIZER
 from shoal.cluster.resources import PODS
 from shoal.controllers.changes import Patch, patch_object
 from shoal.controllers.jobs.ends import has_stopped
@@ -30,7 +30,7 @@ class CountedEnds(msgspec.Struct, frozen=True):
 
 def is_tracked(pod: ManagedPod) -> bool:
     """Return whether a pod has the finalizer: its end may still have to be counted."""
-    return FINALIZER in pod.metadata.finalizers
+    return TRACKING_FINALIZER in pod.metadata.finalizers
 
 
 def count_ends(counted: tuple[str, ...], pods: Iterable[ManagedPod]) -> CountedEnds:
@@ -48,5 +48,5 @@ def count_ends(counted: tuple[str, ...], pods: Iterable[ManagedPod]) -> CountedE
 
 def release(pod: ManagedPod) -> Patch:
     """Return the patch that removes the finalizer of a pod."""
-    left = [one for one in pod.metadata.finalizers if one != FINALIZER]
+    left = [one for one in pod.metadata.finalizers if one != TRACKING_FINALIZER]
     return patch_object(PODS, pod.metadata, {"metadata": {"finalizers": left or None}})

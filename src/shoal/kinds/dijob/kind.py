@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
+from shoal.controllers.jobs.names import dns_label
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import (
     CannotScaleError,
@@ -20,7 +22,7 @@ from shoal.kinds.base import (
     Relaxation,
     ScalePatch,
 )
-from shoal.kinds.dijob import TYPE, workload
+from shoal.kinds.dijob import SERVICE_PREFIX, TYPE, workload
 from shoal.kinds.dijob.types import DIJob, dijob_errors
 from shoal.kinds.manifests import scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
@@ -103,6 +105,18 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
                 "and `shoal apply` it"
             )
         return ScalePatch({"status": {"requestedReplicas": replicas}}, "status")
+
+    def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
+        """Every rank, and every pod of a task, has a host in the headless service of the job."""
+        meta, spec, status = manifest["metadata"], manifest["spec"], manifest.get("status") or {}
+        if status.get("phase") in FINISHED_PHASES:
+            return
+        size = max(status.get("replicas") or 0, spec.get("minReplicas", 1), spec.get("maxReplicas") or 1)
+        suffixes = [f"-{rank}" for rank in range(0 if spec.get("tasks") else size)]
+        suffixes += [f"-{task}-{i}" for task, replicas in self.roles(manifest) for i in range(int(replicas))]
+        service = dns_label(meta["name"], meta["uid"], prefix=SERVICE_PREFIX)
+        for suffix in suffixes:
+            yield dns_label(meta["name"], meta["uid"], suffix=suffix), service
 
     def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any]":
         from shoal.kinds.dijob.controller import dijob_controller  # noqa: PLC0415 - commands do not need it

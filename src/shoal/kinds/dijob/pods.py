@@ -10,7 +10,7 @@ from shoal.controllers.changes import Create
 from shoal.controllers.jobs.names import dns_label, label_value, qualified_host
 from shoal.controllers.jobs.pods import NewPod, create_pod
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.dijob import RANK_LABEL, TYPE
+from shoal.kinds.dijob import RANK_LABEL, SERVICE_PREFIX, TYPE
 from shoal.kinds.dijob.ranks import GENERATION, Ranks
 from shoal.kinds.dijob.types import DIJobSpec, ManagedDIJob
 
@@ -19,7 +19,7 @@ _FIRST_PORT: Final = 22270
 
 def service_name(job: ManagedMeta) -> str:
     """Return the name of a job's headless service."""
-    return dns_label(job.name, job.uid, prefix="di-")
+    return dns_label(job.name, job.uid, prefix=SERVICE_PREFIX)
 
 
 class PodBuilder:
