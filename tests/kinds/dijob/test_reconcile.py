@@ -1,0 +1,515 @@
+"""The DIJob controller as a pure function: a job and its pods go in, changes come out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.api.managed import ManagedPod, ManagedService
+from shoal.cluster.times import format_time
+from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus
+from shoal.controllers.jobs.ends import next_attempt, pod_end, retry_time
+from shoal.controllers.jobs.names import dns_label, label_value
+from shoal.engine.config import SchedulerConfig
+from shoal.kinds.dijob.controller import DIJobView, reconcile
+from shoal.kinds.dijob.types import ManagedDIJob
+
+NOW = 1_800_000_000.0
+UID = "0123abcd-0000-0000-0000-000000000000"
+TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "w", "image": "x"}]}}
+FINALIZER = "shoal.io/tracking"
+
+
+def make_job(name: str = "job", *, status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    spec = spec if "tasks" in spec else {"template": TEMPLATE} | spec
+    meta = {"name": name, "namespace": "default", "uid": UID, "generation": 1, "resourceVersion": "1"}
+    return {"metadata": meta, "spec": spec, "status": status or {}}
+
+
+def task(kind: str, replicas: int = 1) -> dict[str, Any]:
+    return {"type": kind, "replicas": replicas, "template": TEMPLATE}
+
+
+class Cluster:
+    """One job and its pods: applies changes, and plays the kubelet."""
+
+    def __init__(self, job: dict[str, Any], config: SchedulerConfig | None = None) -> None:
+        self.job, self.now, self.config = job, NOW, config or SchedulerConfig()
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.created: list[str] = []
+        self.service: dict[str, Any] | None = None
+        self.events: list[str] = []
+        self._uids = 0
+
+    def view(self) -> DIJobView:
+        pods = {name: msgspec.convert(pod, ManagedPod) for name, pod in self.pods.items()}
+        service = msgspec.convert(self.service, ManagedService) if self.service else None
+        return DIJobView(
+            job=msgspec.convert(self.job, ManagedDIJob),
+            pods=tuple(pods.values()),
+            service=service,
+            holder=pods.get,
+        )
+
+    def step(self) -> Changes:
+        """Reconcile once, and apply the changes."""
+        changes = reconcile(self.view(), self.now, self.config)
+        self.events += [event.reason for event in changes.events]
+        for write in (write for stage in changes.stages for write in stage):
+            match write:
+                case PatchStatus():
+                    merge(self.job["status"], write.patch["status"])
+                case Create(resource=resource) if resource.plural == "services":
+                    self.service = write.body
+                case Create():
+                    self.create(write.body)
+                case Patch():
+                    self.pods[write.name]["metadata"]["finalizers"] = (
+                        write.patch["metadata"]["finalizers"] or []
+                    )
+                case Delete(resource=resource) if resource.plural == "services":
+                    self.service = None
+                case Delete():
+                    self.delete(write.name)
+        self.collect()
+        return changes
+
+    def settle(self, steps: int = 40) -> None:
+        """Reconcile until nothing changes any more."""
+        for _ in range(steps):
+            if not any(self.step().stages):
+                return
+        raise AssertionError("it does not settle")
+
+    def create(self, body: dict[str, Any]) -> None:
+        name = body["metadata"]["name"]
+        assert name not in self.pods, f"{name} exists"
+        self._uids += 1
+        stamp = {
+            "uid": f"pod-{self._uids}",
+            "creationTimestamp": format_time(self.now),
+            "resourceVersion": "1",
+        }
+        self.pods[name] = {"metadata": body["metadata"] | stamp, "spec": body["spec"], "status": {}}
+        self.created.append(name)
+
+    def delete(self, name: str) -> None:
+        pod = self.pods[name]
+        ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+        grace = 0 if ended or not pod["spec"].get("nodeName") else 30
+        pod["metadata"]["deletionTimestamp"] = format_time(self.now + grace)
+        pod["metadata"]["deletionGracePeriodSeconds"] = grace
+        self.collect()
+
+    def collect(self) -> None:
+        """Remove pods whose deletion nothing holds up."""
+        for name, pod in list(self.pods.items()):
+            meta = pod["metadata"]
+            if meta.get("deletionTimestamp") and not meta["finalizers"]:
+                if meta["deletionGracePeriodSeconds"] == 0 or pod["status"].get("phase") in (
+                    "Succeeded",
+                    "Failed",
+                ):
+                    del self.pods[name]
+
+    def run(self, *names: str) -> None:
+        """Bind pods, and let them be Ready."""
+        for name in names or self.pods:
+            pod = self.pods[name]
+            if not pod["status"]:
+                pod["spec"]["nodeName"] = "n"
+                pod["status"] = {
+                    "phase": "Running",
+                    "podIP": "10.0.0.1",
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                }
+
+    def run_all(self) -> None:
+        """Let the job start all its workers."""
+        for _ in range(20):
+            self.settle()
+            self.run()
+        self.settle()
+
+    def end(self, name: str, code: int = 0) -> None:
+        terminated = {"exitCode": code, "finishedAt": format_time(self.now)}
+        self.pods[name]["status"] |= {
+            "phase": "Failed" if code else "Succeeded",
+            "conditions": [],
+            "containerStatuses": [{"name": "w", "state": {"terminated": terminated}}],
+        }
+
+    @property
+    def phase(self) -> str:
+        return str(self.job["status"].get("phase"))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.job["status"]
+        return status
+
+    def env(self, pod: str) -> dict[str, str]:
+        return {one["name"]: one["value"] for one in self.pods[pod]["spec"]["containers"][0]["env"]}
+
+
+def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(target.get(key), dict):
+            merge(target[key], value)
+        else:
+            target[key] = value
+
+
+# --- phases ------------------------------------------------------------------------------------------------
+
+
+def test_a_job_runs_from_pending_to_succeeded() -> None:
+    cluster = Cluster(make_job())
+    cluster.settle()
+    assert (cluster.phase, list(cluster.pods)) == ("Starting", ["job-0-0"])
+    assert cluster.service is not None
+    cluster.run()
+    cluster.settle()
+    assert (cluster.phase, cluster.status["readyReplicas"]) == ("Running", 1)
+    cluster.end("job-0-0")
+    cluster.settle()
+    assert (cluster.phase, cluster.status["readyReplicas"], cluster.service) == ("Succeeded", 0, None)
+    assert cluster.events == ["JobPending", "JobStarting", "SuccessfulCreate", "JobRunning", "JobSucceeded"]
+    true = [c["type"] for c in cluster.status["conditions"] if c["status"] == "True"]
+    assert true == ["Succeeded"]
+
+
+def test_all_succeed_straight_from_starting() -> None:
+    cluster = Cluster(make_job(minReplicas=2, engineFields={"topology": "alone"}))
+    cluster.settle()
+    for pod in list(cluster.pods):
+        cluster.end(pod)
+    cluster.settle()
+    assert cluster.phase == "Succeeded"
+
+
+@pytest.mark.parametrize(("limit", "phase"), [(0, "Failed"), (1, "Restarting")])
+def test_a_failure_restarts_within_the_limit(limit: int, phase: str) -> None:
+    cluster = Cluster(make_job(minReplicas=2, backoffLimit=limit))
+    cluster.run_all()
+    cluster.end("job-0-1", 3)
+    cluster.step()
+    assert (cluster.phase, cluster.status["failures"]) == (phase, 1)
+    worker = cluster.status["workers"][1]
+    assert (worker["phase"], worker["reason"], worker["restarts"]) == ("Failed", "exit 3", 1)
+
+
+def test_a_replaced_rank_keeps_its_rank_and_waits() -> None:
+    cluster = Cluster(make_job(minReplicas=4, backoffLimit=9))
+    cluster.run_all()
+    others = {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items() if name != "job-0-1"}
+    cluster.end("job-0-1", 1)
+    cluster.settle()
+    assert "job-0-1" in cluster.pods, "the ended pod stays during back-off"
+    assert cluster.status["generation"] == 0
+    cluster.now += 1
+    cluster.settle()
+    assert cluster.pods["job-1-1"]["metadata"]["annotations"]["shoal.io/attempt"] == "2"
+    assert "job-0-1" not in cluster.pods
+    cluster.run_all()
+    assert (cluster.phase, cluster.status["generation"]) == ("Running", 1)
+    assert others.items() <= {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items()}.items()
+    assert cluster.env("job-1-1")["DI_RANK"] == "1"
+
+
+def test_workers_that_fail_together_cost_one() -> None:
+    cluster = Cluster(make_job(minReplicas=3, backoffLimit=1))
+    cluster.run_all()
+    cluster.now += 5
+    cluster.end("job-0-0", 1)
+    cluster.settle()
+    cluster.end("job-0-1", 1)
+    cluster.end("job-0-2", 1)
+    cluster.settle()
+    assert (cluster.phase, cluster.status["failures"]) == ("Restarting", 1)
+
+
+def test_a_deleted_worker_is_replaced_and_costs_nothing() -> None:
+    cluster = Cluster(make_job(minReplicas=2))
+    cluster.run_all()
+    cluster.delete("job-0-1")
+    cluster.settle()
+    assert cluster.phase == "Restarting"
+    assert len(cluster.created) == 2, "the old pod still runs"
+    cluster.end("job-0-1", 0)
+    cluster.settle()
+    assert cluster.created[-1] == "job-1-1"
+    assert cluster.status["failures"] == 0
+    cluster.run_all()
+    assert cluster.phase == "Running"
+
+
+def test_a_rank_that_succeeded_does_not_run_again() -> None:
+    cluster = Cluster(make_job(minReplicas=2, backoffLimit=5))
+    cluster.run_all()
+    cluster.now += 5
+    cluster.end("job-0-1")
+    cluster.settle()
+    cluster.now += 5
+    cluster.delete("job-0-1")
+    cluster.settle()
+    assert cluster.phase == "Running"
+    assert "job-0-1" not in cluster.pods
+    cluster.end("job-0-0")
+    cluster.settle()
+    assert (cluster.phase, len(cluster.created)) == ("Succeeded", 2)
+
+
+def test_suspend_and_resume() -> None:
+    cluster = Cluster(make_job(minReplicas=2))
+    cluster.run_all()
+    cluster.job["spec"]["suspend"] = True
+    cluster.settle()
+    assert (cluster.phase, "startTime" in cluster.status) == ("Pending", False)
+    assert all(pod["metadata"].get("deletionTimestamp") for pod in cluster.pods.values())
+    for pod in list(cluster.pods):
+        cluster.end(pod, 143)
+    cluster.settle()
+    assert cluster.pods == {}
+    cluster.job["spec"]["suspend"] = False
+    cluster.run_all()
+    assert (cluster.phase, sorted(cluster.pods)) == ("Running", ["job-1-0", "job-1-1"])
+    assert [worker["restarts"] for worker in cluster.status["workers"]] == [0, 0]
+
+
+def test_scaling_leaves_running_workers_alone() -> None:
+    cluster = Cluster(make_job(minReplicas=2))
+    cluster.run_all()
+    first = {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items()}
+    cluster.status["replicas"] = 4
+    cluster.settle()
+    assert cluster.phase == "Restarting"
+    cluster.run_all()
+    assert (cluster.phase, cluster.status["generation"], len(cluster.pods)) == ("Running", 0, 4)
+    cluster.status["replicas"] = 2
+    cluster.settle()
+    leaving = [name for name, pod in cluster.pods.items() if pod["metadata"].get("deletionTimestamp")]
+    assert sorted(leaving) == ["job-0-2", "job-0-3"]
+    for name in leaving:
+        cluster.end(name, 143)
+    cluster.settle()
+    assert (cluster.phase, {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items()}) == (
+        "Running",
+        first,
+    )
+    cluster.status["replicas"] = 0
+    cluster.settle()
+    for name in list(cluster.pods):
+        cluster.end(name)
+    cluster.settle()
+    assert (cluster.phase, cluster.pods) == ("Pending", {})
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [("activeDeadlineSeconds", "DeadlineExceeded"), ("startingDeadlineSeconds", "StartingDeadlineExceeded")],
+)
+def test_deadlines(field: str, reason: str) -> None:
+    cluster = Cluster(make_job(**{field: 10}))
+    cluster.settle()
+    cluster.pods["job-0-0"]["spec"]["nodeName"] = "n"
+    assert cluster.step().requeue_at == NOW + 10
+    cluster.now += 10
+    cluster.settle()
+    assert cluster.phase == "Failed"
+    assert [c["reason"] for c in cluster.status["conditions"] if c["status"] == "True"] == [reason]
+
+
+def test_waiting_for_a_node_is_not_starting() -> None:
+    cluster = Cluster(make_job(startingDeadlineSeconds=10))
+    cluster.settle()
+    cluster.now += 100
+    cluster.settle()
+    assert cluster.phase == "Starting"
+
+
+def test_a_preemptible_job_gets_pods_for_its_allocation() -> None:
+    cluster = Cluster(make_job(preemptible=True, minReplicas=1, maxReplicas=3))
+    cluster.settle()
+    assert (cluster.phase, cluster.pods) == ("Pending", {})
+    cluster.status["allocation"] = ["n", "", "n"]
+    cluster.run_all()
+    assert (cluster.phase, sorted(cluster.pods)) == ("Running", ["job-0-0", "job-0-2"])
+    nodes = cluster.env("job-0-2")["DI_NODES"].split(",")
+    assert len(nodes) == 3
+    assert nodes[1] == nodes[2], "a hole is filled with the pod's own name"
+
+
+def test_ttl_deletes_the_job() -> None:
+    cluster = Cluster(make_job(ttlSecondsAfterFinished=5))
+    cluster.run_all()
+    cluster.end("job-0-0")
+    cluster.settle()
+    cluster.now += 5
+    (*_, last) = cluster.step().stages
+    assert [type(write) for write in last] == [Delete]
+
+
+@pytest.mark.parametrize("policy", ["All", "None", "Running"])
+@pytest.mark.parametrize(("pods", "running"), [("RRFS", 2), ("FSF", 0), ("PRFR", 3), ("FFF", 0), ("SSS", 0)])
+def test_clean_up(policy: str, pods: str, running: int) -> None:
+    removed = {"All": len(pods), "None": 0, "Running": running}[policy]
+    status = {"phase": "Failed", "completionTimestamp": format_time(NOW)}
+    cluster = Cluster(make_job(cleanPodPolicy=policy, status=status))
+    cluster.service = {"metadata": {"name": "di-job", "namespace": "default", "uid": "s"}}
+    for rank, letter in enumerate(pods):
+        name = f"job-0-{rank}"
+        cluster.create({"metadata": {"name": name, "namespace": "default", "finalizers": []}, "spec": {}})
+        phase = {"R": "Running", "F": "Failed", "S": "Succeeded", "P": "Pending"}[letter]
+        cluster.pods[name]["status"] = {"phase": phase}
+    cluster.settle()
+    assert (len(pods) - len(cluster.pods), cluster.service) == (removed, None)
+
+
+# --- ranks and the environment -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topology", "replicas", "workers", "addresses"),
+    [
+        *(("alone", n, p, 0) for n, p in ((1, 1), (2, 3), (3, 4))),
+        *(("star", n, p, count) for n, p, count in ((1, 1, 0), (2, 3, 1), (3, 4, 2))),
+        *(("mesh", n, p, count) for n, p, count in ((1, 1, 0), (2, 3, 3), (3, 3, 9), (3, 4, 12))),
+    ],
+)
+def test_attached_addresses(topology: str, replicas: int, workers: int, addresses: int) -> None:
+    engine = {"topology": topology, "parallelWorkers": workers}
+    cluster = Cluster(make_job(minReplicas=replicas, engineFields=engine))
+    cluster.run_all()
+    texts = [cluster.env(pod)["DI_ATTACHED_NODES_ARG"] for pod in cluster.pods]
+    assert sum(text.count("tcp://") for text in texts) == addresses
+    assert sum(len(cluster.env(pod)["DI_NODES"].split(",")) for pod in cluster.pods) == replicas**2
+
+
+@pytest.mark.parametrize(
+    ("topology", "batches"),
+    [
+        ("alone", [["job-0-0", "job-0-1", "job-0-2"]]),
+        ("star", [["job-0-0"], ["job-0-1", "job-0-2"]]),
+        ("mesh", [["job-0-0"], ["job-0-1"], ["job-0-2"]]),
+    ],
+)
+def test_order_of_creation(topology: str, batches: Sequence[list[str]]) -> None:
+    cluster, made = Cluster(make_job(minReplicas=3, engineFields={"topology": topology})), []
+    for _ in batches:
+        before = len(cluster.created)
+        cluster.settle()
+        made.append(cluster.created[before:])
+        cluster.run()
+    assert made == list(batches)
+
+
+def test_growing_every_task_changes_no_rank() -> None:
+    tasks = [task("learner"), task("evaluator"), task("collector")]
+    cluster = Cluster(make_job(tasks=tasks))
+    cluster.run_all()
+    before = {name: cluster.env(name)["DI_RANK"] for name in cluster.pods}
+    uids = {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items()}
+    for one in tasks:
+        one["replicas"] += 1
+    cluster.job["metadata"]["generation"] = 2
+    cluster.run_all()
+    after = {name: cluster.env(name)["DI_RANK"] for name in cluster.pods}
+    assert before.items() <= after.items()
+    assert sorted(after.values()) == ["0", "1", "2", "3", "4", "5"]
+    assert uids.items() <= {name: pod["metadata"]["uid"] for name, pod in cluster.pods.items()}.items()
+    assert cluster.env("job-learner-1")["DI_LEARNER_NODES"].count(",") == 1
+
+
+def test_a_freed_rank_is_used_again() -> None:
+    tasks = [task("learner"), task("collector", 2)]
+    cluster = Cluster(make_job(tasks=tasks))
+    cluster.run_all()
+    tasks[1]["replicas"] = 1
+    cluster.settle()
+    cluster.end("job-collector-1", 143)
+    cluster.settle()
+    tasks[0]["replicas"] = 2
+    cluster.run_all()
+    assert cluster.env("job-learner-1")["DI_RANK"] == "2"
+
+
+def test_names_with_dots() -> None:
+    cluster = Cluster(make_job("a.b"))
+    cluster.settle()
+    assert cluster.service is not None
+    assert (list(cluster.pods), cluster.service["metadata"]["name"]) == (["a.b-0-0"], "di-a-b-0123abcd")
+    spec = cluster.pods["a.b-0-0"]["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("a-b-0-0123abcd", "di-a-b-0123abcd")
+    assert spec["restartPolicy"] == "Never"
+    assert cluster.env("a.b-0-0")["DI_NODES"] == "a-b-0-0123abcd.di-a-b-0123abcd.default.svc.cluster.local"
+
+
+@given(
+    names=st.lists(st.from_regex(r"\A[a-z0-9]([a-z0-9.-]{0,168}[a-z0-9])?\Z"), min_size=1, max_size=3),
+    number=st.integers(0, 4999),
+)
+def test_labels_are_valid_and_distinct(names: list[str], number: int) -> None:
+    for name in names:
+        labels = {dns_label(name, UID, suffix=f"-{rank}") for rank in (number, number + 1)}
+        assert len(labels) == 2
+        assert all(len(label) <= 63 and "." not in label for label in labels)
+        assert len(label_value(name, UID)) <= 63
+
+
+# --- ends --------------------------------------------------------------------------------------------------
+
+
+def pod(
+    phase: str = "Failed", *, code: int = 1, reason: str = "", asked: float | None = None, attempt: int = 1
+) -> ManagedPod:
+    metadata: dict[str, Any] = {"name": "p", "annotations": {"shoal.io/attempt": str(attempt)}}
+    if asked is not None:
+        metadata |= {"deletionTimestamp": format_time(asked + 30), "deletionGracePeriodSeconds": 30}
+    terminated = {"exitCode": code, "startedAt": format_time(NOW - 5), "finishedAt": format_time(NOW)}
+    statuses = [] if reason.startswith("OutOf") else [{"name": "w", "state": {"terminated": terminated}}]
+    status = {"phase": phase, "reason": reason, "containerStatuses": statuses}
+    return msgspec.convert({"metadata": metadata, "status": status}, ManagedPod)
+
+
+@pytest.mark.parametrize(
+    ("ended", "end"),
+    [
+        (pod("Succeeded", code=0), "succeeded"),
+        (pod("Succeeded", code=0, asked=NOW + 1), "succeeded"),
+        (pod("Succeeded", code=0, asked=NOW), "disrupted"),
+        (pod("Succeeded", code=0, asked=NOW - 5), "disrupted"),
+        (pod(code=1), "failed"),
+        (pod(code=137), "failed"),
+        (pod(code=143), "disrupted"),
+        (pod(code=1, asked=NOW - 5), "disrupted"),
+        (pod(code=1, asked=NOW + 5), "failed"),
+        *(
+            (pod(code=1, reason=reason), "disrupted")
+            for reason in ("Evicted", "NodeLost", "OutOfcpu", "NodeAffinity")
+        ),
+        (pod("Running", asked=NOW), "disrupted"),
+    ],
+)
+def test_how_a_pod_ended(ended: ManagedPod, end: str) -> None:
+    assert pod_end(ended) == end
+
+
+@pytest.mark.parametrize(
+    ("ended", "wait", "attempt"),
+    [
+        (pod(code=1), 1, 2),
+        (pod(code=1, attempt=4), 8, 5),
+        (pod(code=1, attempt=20), 60, 21),
+        (pod(code=143, attempt=4), None, 1),
+        (pod(code=1, reason="UnexpectedAdmissionError"), 1, 2),
+    ],
+)
+def test_back_off(ended: ManagedPod, wait: float | None, attempt: int) -> None:
+    assert retry_time(ended) == (0.0 if wait is None else NOW + wait)
+    assert next_attempt(ended) == attempt
