@@ -155,6 +155,28 @@ def test_unknown_fields_of_shoal_kinds_are_warnings() -> None:
     ]
 
 
+def test_a_restart_policy_that_is_ignored_is_a_warning() -> None:
+    templates = [builders.template() for _ in range(4)]
+    for template, policy in zip(templates, ("Always", "Never", "OnFailure", None), strict=True):
+        template["spec"]["restartPolicy"] = policy
+    always, never, on_failure, absent = templates
+    ignored = "restartPolicy: is always Never, because Shoal recreates pods that failed; {} is ignored"
+    result = _load(
+        [
+            builders.tyjob("t", leader=always, workers={"w": (1, never), "v": (1, on_failure)}),
+            builders.dijob("d", on_failure),
+            builders.dijob("e", absent),
+            builders.batch_job("j", on_failure),
+        ]
+    )
+    assert not result.errors
+    assert result.warnings == [
+        f"f0: TYJob default/t: spec.leader.template.spec.{ignored.format('Always')}",
+        f"f0: TYJob default/t: spec.workerSets[1].template.spec.{ignored.format('OnFailure')}",
+        f"f1: DIJob default/d: spec.template.spec.{ignored.format('OnFailure')}",
+    ]
+
+
 def test_each_result_starts_empty() -> None:
     _load([5])
     assert _load([]) == LoadResult()

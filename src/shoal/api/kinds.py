@@ -53,6 +53,10 @@ class Kind(Type, frozen=True, eq=False, kw_only=True):
     pruned_errors: Callable[[Mapping[str, Any]], Iterable[FieldError]] = lambda _: ()
     mutability: Mutability | None = None
 
+    def warnings(self, manifest: dict[str, Any]) -> Iterable[FieldError]:  # noqa: ARG002 - a kind may have none
+        """What a valid manifest says in vain."""
+        return ()
+
 
 def _core(group: str, kind: str, view: type[Object], errors: Callable[[Any], Iterable[FieldError]]) -> Kind:
     plural = "priorityclasses" if kind == "PriorityClass" else f"{kind.lower()}s"

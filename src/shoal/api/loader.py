@@ -87,6 +87,7 @@ class _Loader:
             self._reject(location, errors)
         else:
             self.result.views.append((kind, view))
+            self.result.warnings += (f"{location}: {warning}" for warning in kind.warnings(dict(raw)))
         if kind in registry.kinds():
             paths = kinds.unknown_spec_fields(kind, raw)
             self.result.warnings += (f"{location}: {path}: is not a known field" for path in paths)

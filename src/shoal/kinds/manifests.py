@@ -1,7 +1,8 @@
-"""What several kinds do with manifests of jobs: scale a member of a list, find pod specs of templates."""
+"""What several kinds do with manifests of jobs: scale a member of a list, find and check pod specs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from shoal.api.fields import FieldError, shown
 from shoal.kinds.base import CannotScaleError, Manifest, ScalePatch
 
 
@@ -28,3 +29,12 @@ def template_pod_spec(holder: Manifest, path: str) -> Sequence[tuple[str, Manife
     """The pod spec of the `template` of a part of a manifest, with its field path; nothing if it has none."""
     spec = (holder.get("template") or {}).get("spec")
     return [(f"{path}.template.spec", spec)] if spec else []
+
+
+def restart_policy_warnings(pod_specs: Iterable[tuple[str, Manifest]]) -> Iterator[FieldError]:
+    """Warn of a restart policy in a template: the controller of the job restarts pods, and counts it."""
+    for path, spec in pod_specs:
+        policy = spec.get("restartPolicy") or "Never"
+        if policy != "Never":
+            message = f"is always Never, because Shoal recreates pods that failed; {shown(policy)} is ignored"
+            yield FieldError(f"{path}.restartPolicy", message)

@@ -198,3 +198,13 @@ async def test_a_long_table_yields_to_the_event_loop() -> None:
         {"resourceVersion": "1"},
     )
     assert turns > 5
+
+
+def test_a_warning_names_a_restart_policy_that_is_ignored(api: Embedded, space: str) -> None:
+    template = {"spec": {"containers": [{"name": "a", "command": ["b"]}], "restartPolicy": "Always"}}
+    body = {"metadata": {"name": "a"}, "spec": {"template": template}}
+    path = f"/apis/diengine.opendilab.org/v2alpha1/namespaces/{space}/dijobs"
+    answer = api.ask("POST", path, json.dumps(body).encode())
+    assert answer.code == 201, answer.json
+    (warning,) = answer.headers.get_all("Warning", [])
+    assert warning.startswith('299 - "spec.template.spec.restartPolicy: is always Never, because ')

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from starlette.responses import Response
 
+from shoal.api import kinds
+from shoal.api.kinds import Kind
 from shoal.apiserver.http import bodies
 from shoal.apiserver.http.bodies import Body, apply_target
 from shoal.apiserver.http.requests import (
@@ -48,7 +50,14 @@ async def create(context: RequestContext) -> Response:
     obj, warnings = _decode_sent(context, body, options)
     setattr(context.request.state, NAME, str(obj.value["metadata"].get("name") or ""))
     text = await context.registry.create(context.target.raw_resource, obj, dry_run=options.dry_run)
+    if is_shoal_kind(context.target.resource):
+        warnings += map(str, _kind(context).warnings(msgspec.json.decode(text)))
     return _response(context, text, warnings, HTTPStatus.CREATED)
+
+
+def _kind(context: RequestContext) -> Kind:
+    resource = context.target.resource
+    return kinds.by_name()[resource.api_version, resource.kind]
 
 
 async def update(context: RequestContext) -> Response:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
+from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
@@ -24,7 +25,7 @@ from shoal.kinds.base import (
 )
 from shoal.kinds.dijob import SERVICE_PREFIX, TYPE, workload
 from shoal.kinds.dijob.types import DIJob, dijob_errors
-from shoal.kinds.manifests import scale_member, template_pod_spec
+from shoal.kinds.manifests import restart_policy_warnings, scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
 from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
@@ -85,6 +86,9 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
         yield from template_pod_spec(manifest["spec"], "spec")
         for i, task in enumerate(manifest["spec"].get("tasks") or ()):
             yield from template_pod_spec(task, f"spec.tasks[{i}]")
+
+    def warnings(self, manifest: Manifest) -> Iterator[FieldError]:
+        return restart_policy_warnings(self.pod_specs(manifest))
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
         """Tasks form: the replicas of one task. Template form.

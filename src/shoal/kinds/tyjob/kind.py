@@ -6,12 +6,13 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
 from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
-from shoal.kinds.manifests import scale_member, template_pod_spec
+from shoal.kinds.manifests import restart_policy_warnings, scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
 from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
@@ -76,6 +77,9 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
         yield from template_pod_spec(manifest["spec"].get("leader") or {}, "spec.leader")
         for i, workers in enumerate(manifest["spec"].get("workerSets") or ()):
             yield from template_pod_spec(workers, f"spec.workerSets[{i}]")
+
+    def warnings(self, manifest: Manifest) -> Iterator[FieldError]:
+        return restart_policy_warnings(self.pod_specs(manifest))
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
         """Change the counts of one worker set."""
