@@ -352,6 +352,15 @@ INVALID: list[tuple[str, Kind, Any, list[str]]] = [
         [".spec.workerSets"],
     ),
     ("an unknown phase", DIJOB, {"spec": {}, "status": {"phase": "Odd"}}, [".status.phase"]),
+    (
+        "invalid indexes",
+        TYJOB,
+        {
+            "spec": {"leader": {"name": "a", "template": {}}, "workerSets": [{"name": "b", "template": {}}]},
+            "status": {"completed": {"b": "0-2,5", "c": "1-x"}, "failed": {"b": "", "c": "100000"}},
+        },
+        [".status.completed.c", ".status.failed.c"],
+    ),
     ("an invalid priority", DIJOB, {"spec": {"priority": 5}}, [".spec.priority"]),
     (
         "no maximum",

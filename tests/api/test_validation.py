@@ -53,6 +53,7 @@ LABEL = "must be letters, digits, -, _ and . (at most 63 characters), not "
 QUALIFIED = "must be named [prefix/]name: a DNS name, then letters, digits, -, _ and . (at most 63), not "
 CPU = "spec.containers[0].resources.requests.cpu: "
 
+RANGE = "[0-9]{1,5}(-[0-9]{1,5})?"
 INT32 = "must be a whole number from -2147483648 to 2147483647"
 QUANTITY = "must be a quantity such as 500m, 2 or 1.5Gi, not "
 POLICY = "must be one of BinPack, Gang, JobAffinity, JobAntiAffinity, LeaderFirst, MinFragment, not "
@@ -272,6 +273,12 @@ ROWS: list[Row] = [
         "tyjob",
         {"spec": {}},
         ["spec.leader: is required", "spec.workerSets: is required"],
+    ),
+    (
+        "invalid indexes in a TYJob",
+        "tyjob",
+        {"status.completed": {"w": "0-2,5,7-99999", "v": "1-x"}},
+        [f"status.completed.v: must be like ^({RANGE}(,{RANGE})*)?$, not '1-x'"],
     ),
     ("no worker sets", "tyjob", {"spec.workerSets": []}, ["spec.workerSets: must have at least 1 item"]),
     (

@@ -68,25 +68,6 @@ def job_errors(job: Job) -> Iterator[FieldError]:
             yield FieldError(f"status.{field}", f"must be indices such as 0-2,5, not '{shown(text)}'")
 
 
-def parse_indexes(text: str, below: int = 100_000) -> set[int]:
-    """Parse a list of indexes such as `0-2,5`; only those below a limit.
-
-    Overlapping ranges are merged first, so that the cost is bound by the limit and not by the text.
-    """
-    found: set[int] = set()
-    end = 0
-    for first, last in sorted(_ranges(text)):
-        start, end = max(first, end), max(end, min(last + 1, below))
-        found.update(range(start, end))
-    return found
-
-
-def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        yield int(first), int(last or first)
-
-
 def _is_index_list(text: str) -> bool:
     ends = (end for part in filter(None, text.split(",")) for end in part.split("-", 1))
     return all(parse_small_int(end) is not None for end in ends)

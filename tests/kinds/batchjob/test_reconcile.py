@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.batch import INDEX_KEY, parse_indexes
+from shoal.api.batch import INDEX_KEY
+from shoal.api.indexes import format_indexes, parse_indexes
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time, to_datetime
@@ -16,7 +17,7 @@ from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatu
 from shoal.controllers.jobs.ends import finish_time, has_stopped
 from shoal.controllers.resources import reader
 from shoal.kinds.batchjob.controller import JobView, reconcile
-from shoal.kinds.batchjob.pods import FINALIZER, format_indexes, was_disrupted
+from shoal.kinds.batchjob.pods import FINALIZER, was_disrupted
 from tests.controllers.virtual_time import START_TIME
 
 DISRUPTED = [{"type": "DisruptionTarget", "status": "True"}]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from shoal.api.batch import parse_indexes
+from shoal.api.indexes import parse_indexes
 from shoal.api.managed import JobCondition, ManagedJob, ManagedPod, SuccessRule
 from shoal.cluster.times import to_datetime, to_seconds
 from shoal.controllers.jobs.ends import has_stopped

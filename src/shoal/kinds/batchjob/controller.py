@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.api.conditions import with_condition
+from shoal.api.indexes import format_indexes
 from shoal.api.managed import JobCondition, ManagedJob, ManagedJobStatus, ManagedPod
 from shoal.cluster.events import ObjectEvent, ObjectReference
 from shoal.cluster.object_store import Key
@@ -34,7 +35,6 @@ from shoal.kinds.batchjob.pods import (
     FINALIZER,
     IsNameFree,
     describe_creates,
-    format_indexes,
     has_tracking_finalizer,
 )
 from shoal.kinds.batchjob.scaling import IndexState, PodPlan, plan_pods

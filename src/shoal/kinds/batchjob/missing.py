@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from itertools import chain, count, islice
 
-from shoal.api.batch import Job, parse_indexes
+from shoal.api.batch import Job
+from shoal.api.indexes import parse_indexes
 from shoal.api.meta import OwnerReference
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord, created_at

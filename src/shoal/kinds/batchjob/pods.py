@@ -112,25 +112,6 @@ def _parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
-def format_indexes(indexes: Iterable[int]) -> str:
-    """Return indexes as a status lists them: `0-2,5,7,8`."""
-    return ",".join(_format_range(first, last) for first, last in _ranges(sorted(set(indexes))))
-
-
-def _ranges(ordered: list[int]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for place in range(1, len(ordered) + 1):
-        if place == len(ordered) or ordered[place] != ordered[place - 1] + 1:
-            yield ordered[start], ordered[place - 1]
-            start = place
-
-
-def _format_range(first: int, last: int) -> str:
-    if first == last:
-        return str(first)
-    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
-
-
 # --- the end of a pod --------------------------------------------------------------------------------------
 
 

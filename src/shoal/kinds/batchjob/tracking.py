@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shoal.api.batch import parse_indexes
+from shoal.api.indexes import parse_indexes
 from shoal.api.managed import ContainerStatus, ExitCodes, FailureRule, ManagedJob, ManagedPod, UncountedPods
 from shoal.controllers.jobs.ends import has_stopped
 from shoal.kinds.batchjob.pods import (

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from shoal.api.fields import FieldError
+from shoal.api.indexes import IndexRanges
 from shoal.api.meta import (
     Conditions,
     Count,
@@ -136,11 +137,27 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
         description("Phase of the job."),
     ] = "Pending"
     replicas: Annotated[dict[str, RoleStatus], description("Instances of trainer, pserver and master.")] = {}
+    completed: Annotated[dict[str, IndexRanges], description("Indexes of pods that succeeded, by role.")] = {}
+    failed: Annotated[
+        dict[str, IndexRanges], description("Indexes of pods that are not started again, by role.")
+    ] = {}
+    counted: Annotated[
+        tuple[str, ...], description("Uids of ended pods that are counted and not released yet.")
+    ] = ()
     score: Annotated[float | None, description("Fulfilment: 0 at the minimum, 1 at the maximum.")] = None
     scale_records: Annotated[tuple[ScaleRecord, ...], description("The last changes of size.")] = ()
+    allocations: Annotated[dict[str, str], description("Node of each pod, by the pod's name.")] = {}
     nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
+    whole_minimum: Annotated[
+        Count | None, description("The minimum with which the job was whole the last time.")
+    ] = None
     conditions: Conditions = ()
+    observed_generation: Annotated[
+        int | None, description("Generation of the spec that the controller has seen.")
+    ] = None
+    start_time: Annotated[Time | None, description("When the first pod was created.")] = None
+    completion_timestamp: Annotated[Time | None, description("When the job ended.")] = None
 
 
 class TrainingJob(Object, frozen=True, kw_only=True):

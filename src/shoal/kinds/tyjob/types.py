@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from shoal.api.fields import FieldError, shown
+from shoal.api.indexes import IndexRanges
 from shoal.api.meta import (
     MAX_PODS,
     Conditions,
@@ -84,15 +85,35 @@ class TYJobStatus(View, frozen=True, kw_only=True):
         Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
         description("How many of its pods have nodes."),
     ] = "Unscheduled"
-    restarts: Annotated[dict[str, Int32], description("How often each role's pods were restarted.")] = {}
+    restarts: Annotated[
+        dict[str, Int32],
+        description("How often each pod was restarted, by its name without that of the job."),
+    ] = {}
     leader_address: Annotated[str, description("Where workers find the leader.")] = ""
+    completed: Annotated[
+        dict[str, IndexRanges], description("Indexes of pods that succeeded, by role or set.")
+    ] = {}
+    failed: Annotated[
+        dict[str, IndexRanges], description("Indexes of pods that are not started again, by role or set.")
+    ] = {}
+    counted: Annotated[
+        tuple[str, ...], description("Uids of ended pods that are counted and not released yet.")
+    ] = ()
     total_workers: Annotated[Int32, description("Workers of all sets.")] = 0
     ready_workers: Annotated[Int32, description("Workers that are ready.")] = 0
     ready: Annotated[str, description("Ready workers of all workers.")] = ""
     allocations: Annotated[dict[str, str], description("Node of each pod, by the pod's name.")] = {}
     nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
     broken_since: Annotated[Time | None, description("When the job lost part of its minimum.")] = None
+    whole_minimum: Annotated[
+        Count | None, description("The minimum with which the job was whole the last time.")
+    ] = None
     conditions: Conditions = ()
+    observed_generation: Annotated[
+        int | None, description("Generation of the spec that the controller has seen.")
+    ] = None
+    start_time: Annotated[Time | None, description("When the first pod was created.")] = None
+    completion_timestamp: Annotated[Time | None, description("When the job ended.")] = None
 
 
 _RULES: Final = [

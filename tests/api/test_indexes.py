@@ -1,9 +1,9 @@
-"""Lists of completion indexes of batch Jobs: parsing, and a cost bounded by the size of the job."""
+"""Lists of indexes: parsing, and a cost bounded by the size of the job."""
 
 import pytest
 
-from shoal.api import batch
-from shoal.api.batch import parse_indexes
+from shoal.api import indexes
+from shoal.api.indexes import parse_indexes
 
 LISTS: list[tuple[str, str, int, set[int]]] = [
     ("an empty list", "", 10, set()),
@@ -32,6 +32,6 @@ def test_each_index_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
         generated.extend(range(start, end))
         return range(start, end)
 
-    monkeypatch.setattr(batch, "range", counted, raising=False)
+    monkeypatch.setattr(indexes, "range", counted, raising=False)
     parse_indexes("0-99," * 1000 + "0-9999999," * 1000, 200)
     assert sorted(generated) == list(range(200))
