@@ -13,18 +13,30 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shoal.api.meta import OwnerReference, View
-from shoal.cluster.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
+from shoal.cluster.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Object, Resource, Text
-from shoal.controllers.changes import Create, Delete, Patch, PatchStatus, Write
+from shoal.controllers.changes import Create, Delete, NameWait, Patch, PatchStatus, Write
 
 
-class NameTakenError(ClusterError):
-    """Raised when an object cannot be created because another owner's object has its name."""
+class RefusedWriteError(ClusterError):
+    """Raised when the API server refuses a write, and a retry does not cure that: an Event tells users.
 
-    code = AlreadyExistsError.code
-    reason = "NameTaken"
+    `event` is the reason of that Event. `wait` is the name that has to become free, if that is the cause.
+    """
+
+    def __init__(self, message: str, event: str, wait: NameWait | None = None) -> None:
+        super().__init__(message)
+        self.event: Final = event
+        self.wait: Final = wait
 
 
 class AppliedWrite(NamedTuple):
@@ -84,7 +96,10 @@ class Applier:
 
     async def _apply_one(self, write: Write, on_applied: Callable[[AppliedWrite], None]) -> None:
         async with self._slots:
-            applied = await self._perform(write)
+            try:
+                applied = await self._perform(write)
+            except (InvalidError, ForbiddenError) as error:
+                raise _refused(write, error) from error
         if applied:
             on_applied(applied)
 
@@ -107,8 +122,10 @@ class Applier:
             metadata = write.body["metadata"]
             found = await self._cluster.get(resource, metadata["name"], metadata.get("namespace", ""))
         if not any(owner.controller and owner.uid == write.owner for owner in found.owner_references):
-            name = f"{resource.full_name} {found.namespace}/{found.name}"
-            raise NameTakenError(f"{name} exists already and has another owner: delete or rename it")
+            key = found.namespace, found.name
+            name = f"{resource.full_name} {'/'.join(key)}"
+            text = f"{name} exists already and has another owner: delete or rename it"
+            raise RefusedWriteError(text, "NameTaken", NameWait(resource.full_name, key))
         return _applied(resource, found)
 
     async def _patch(self, write: Patch) -> None:
@@ -133,6 +150,14 @@ class Applier:
             await self._cluster.delete(
                 write.resource.read_as(_metadata), write.name, write.namespace, write.deletion
             )
+
+
+def _refused(write: Write, error: ClusterError) -> RefusedWriteError:
+    """Return the error of a write that was refused for good."""
+    verb = {Create: "Create", Delete: "Delete"}.get(type(write), "Update")
+    name = write.body["metadata"]["name"] if isinstance(write, Create) else write.name
+    text = f"{verb} {write.resource.full_name} {name}: {error.message}"
+    return RefusedWriteError(text, f"Failed{verb}")
 
 
 def _with_version(patch: Object, version: str) -> Object:

@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.api.managed import ManagedMeta
 from shoal.cluster.events import ObjectEvent, ObjectReference
+from shoal.cluster.object_store import Key
 from shoal.cluster.patches.json_patch import make_merge_patch
 from shoal.cluster.port import DEFAULT_DELETION, Deletion, Propagation
 from shoal.cluster.resources import Object, Resource
@@ -57,6 +58,14 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 Write = Create | Patch | PatchStatus | Delete
 
 
+class NameWait(msgspec.Struct, frozen=True):
+    """A name that has to become free: the deletion of its object causes another reconcile."""
+
+    resource: str
+    """Full name of the resource."""
+    key: Key
+
+
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a reconcile: writes, Events, and when to reconcile again if nothing happens before."""
 
@@ -66,6 +75,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[ObjectEvent, ...] = ()
     requeue_at: float | None = None
     """In seconds since 1970, by the clock that `now` came from."""
+    waits_for: tuple[NameWait, ...] = ()
 
 
 NO_CHANGES: Final = Changes()

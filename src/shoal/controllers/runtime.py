@@ -15,18 +15,18 @@ that it knows to be stale.
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shoal.cluster.errors import ForbiddenError, InvalidError
 from shoal.cluster.events import EventRecorder, ObjectEvent
 from shoal.cluster.object_store import Key
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Resource
-from shoal.controllers.applier import Applier, NameTakenError
-from shoal.controllers.changes import Changes
+from shoal.controllers.applier import Applier, RefusedWriteError
+from shoal.controllers.changes import Changes, NameWait
 from shoal.controllers.expectations import Expectations
 from shoal.controllers.metrics import ControllerMetrics
 from shoal.controllers.queue import ReconcileResult, WorkQueue
@@ -36,8 +36,6 @@ V = TypeVar("V")
 
 _COOLDOWN: Final = 1e-4
 """Seconds of cool-down for each object in a view: about ten times as long as it takes to look at it."""
-_REPORTED_ERRORS: Final = (NameTakenError, InvalidError, ForbiddenError)
-"""Errors that a retry does not cure: they become Events, so that users see them."""
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,11 +162,14 @@ class ControllerWorker(Generic[V]):
         self._expectations: Final = Expectations(
             {name: stores.of(one) for name, one in self._resources.items()}
         )
+        self._name_waits: Final = defaultdict[NameWait, set[Key]](set)
+        """Keys that wait until the object of a name is gone."""
         stores.of(controller.resource).subscribe(lambda key, _old, _new: self.queue.add(key))
         if controller.trigger:
             controller.trigger.subscribe(self.queue.add)
         for watch in controller.watches:
             stores.of(watch.resource).subscribe(self._handler(watch.keys))
+            stores.of(watch.resource).subscribe(self._name_handler(watch.resource.full_name))
 
     def _handler(self, keys: Callable[[Any], Iterable[Key]]) -> ChangeHandler[Any]:
         """Return a handler that queues the keys of the old and of the new object."""
@@ -177,6 +178,16 @@ class ControllerWorker(Generic[V]):
             triggered = (key for one in (old, new) if one is not None for key in keys(one))
             for key in dict.fromkeys(triggered):  # once: a second add would cause a second reconcile
                 self.queue.add(key)
+
+        return handle
+
+    def _name_handler(self, resource: str) -> ChangeHandler[Any]:
+        """Return a handler that queues the keys that wait for the name of a deleted object."""
+
+        def handle(key: Key, _old: object, new: object) -> None:
+            if new is None and self._name_waits:
+                for waiting in sorted(self._name_waits.pop(NameWait(resource, key), ())):
+                    self.queue.add(waiting)
 
         return handle
 
@@ -190,6 +201,8 @@ class ControllerWorker(Generic[V]):
             return ReconcileResult(wait)
         now = self._clock()
         changes = self._controller.reconcile(view, now)
+        for name in changes.waits_for:
+            self._name_waits[name].add(key)
         await self._apply(key, changes)
         requeue_after = None if changes.requeue_at is None else changes.requeue_at - now
         return ReconcileResult(requeue_after, self._controller.size(view) * _COOLDOWN)
@@ -200,14 +213,13 @@ class ControllerWorker(Generic[V]):
     async def _apply(self, key: Key, changes: Changes) -> None:
         try:
             await self._applier.apply(changes.stages, lambda write: self._expectations.expect(key, write))
-        except _REPORTED_ERRORS as error:
+        except RefusedWriteError as error:
+            if error.wait:
+                self._name_waits[error.wait].add(key)
             if changes.regarding:
                 await self._recorder.record(
                     ObjectEvent(
-                        regarding=changes.regarding,
-                        reason=error.reason,
-                        message=error.message,
-                        type="Warning",
+                        regarding=changes.regarding, reason=error.event, message=error.message, type="Warning"
                     )
                 )
             raise

@@ -8,161 +8,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.managed import ManagedPod, ManagedService
+from shoal.api.managed import ManagedPod
 from shoal.cluster.times import format_time
-from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus
 from shoal.controllers.jobs.ends import next_attempt, pod_end, retry_time
 from shoal.controllers.jobs.names import dns_label, label_value
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.dijob.controller import DIJobView, reconcile
+from shoal.kinds.dijob.controller import reconcile
 from shoal.kinds.dijob.types import ManagedDIJob
-
-NOW = 1_800_000_000.0
-UID = "0123abcd-0000-0000-0000-000000000000"
-TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "w", "image": "x"}]}}
-FINALIZER = "shoal.io/tracking"
+from tests.kinds.job_cluster import NOW, TEMPLATE, UID, JobCluster, make_object
 
 
-def make_job(name: str = "job", *, status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    spec = spec if "tasks" in spec else {"template": TEMPLATE} | spec
-    meta = {"name": name, "namespace": "default", "uid": UID, "generation": 1, "resourceVersion": "1"}
-    return {"metadata": meta, "spec": spec, "status": status or {}}
+def make_job(name: str = "job", *, status: dict[str, Any] | None = None, **spec: object) -> dict[str, Any]:
+    return make_object(name, spec if "tasks" in spec else {"template": TEMPLATE} | spec, status)
 
 
 def task(kind: str, replicas: int = 1) -> dict[str, Any]:
     return {"type": kind, "replicas": replicas, "template": TEMPLATE}
 
 
-class Cluster:
-    """One job and its pods: applies changes, and plays the kubelet."""
+class Cluster(JobCluster[ManagedDIJob]):
+    """One DIJob."""
 
     def __init__(self, job: dict[str, Any], config: SchedulerConfig | None = None) -> None:
-        self.job, self.now, self.config = job, NOW, config or SchedulerConfig()
-        self.pods: dict[str, dict[str, Any]] = {}
-        self.created: list[str] = []
-        self.service: dict[str, Any] | None = None
-        self.events: list[str] = []
-        self._uids = 0
-
-    def view(self) -> DIJobView:
-        pods = {name: msgspec.convert(pod, ManagedPod) for name, pod in self.pods.items()}
-        service = msgspec.convert(self.service, ManagedService) if self.service else None
-        return DIJobView(
-            job=msgspec.convert(self.job, ManagedDIJob),
-            pods=tuple(pods.values()),
-            service=service,
-            holder=pods.get,
-        )
-
-    def step(self) -> Changes:
-        """Reconcile once, and apply the changes."""
-        changes = reconcile(self.view(), self.now, self.config)
-        self.events += [event.reason for event in changes.events]
-        for write in (write for stage in changes.stages for write in stage):
-            match write:
-                case PatchStatus():
-                    merge(self.job["status"], write.patch["status"])
-                case Create(resource=resource) if resource.plural == "services":
-                    self.service = write.body
-                case Create():
-                    self.create(write.body)
-                case Patch():
-                    self.pods[write.name]["metadata"]["finalizers"] = (
-                        write.patch["metadata"]["finalizers"] or []
-                    )
-                case Delete(resource=resource) if resource.plural == "services":
-                    self.service = None
-                case Delete():
-                    self.delete(write.name)
-        self.collect()
-        return changes
-
-    def settle(self, steps: int = 40) -> None:
-        """Reconcile until nothing changes any more."""
-        for _ in range(steps):
-            if not any(self.step().stages):
-                return
-        raise AssertionError("it does not settle")
-
-    def create(self, body: dict[str, Any]) -> None:
-        name = body["metadata"]["name"]
-        assert name not in self.pods, f"{name} exists"
-        self._uids += 1
-        stamp = {
-            "uid": f"pod-{self._uids}",
-            "creationTimestamp": format_time(self.now),
-            "resourceVersion": "1",
-        }
-        self.pods[name] = {"metadata": body["metadata"] | stamp, "spec": body["spec"], "status": {}}
-        self.created.append(name)
-
-    def delete(self, name: str) -> None:
-        pod = self.pods[name]
-        ended = pod["status"].get("phase") in ("Succeeded", "Failed")
-        grace = 0 if ended or not pod["spec"].get("nodeName") else 30
-        pod["metadata"]["deletionTimestamp"] = format_time(self.now + grace)
-        pod["metadata"]["deletionGracePeriodSeconds"] = grace
-        self.collect()
-
-    def collect(self) -> None:
-        """Remove pods whose deletion nothing holds up."""
-        for name, pod in list(self.pods.items()):
-            meta = pod["metadata"]
-            if meta.get("deletionTimestamp") and not meta["finalizers"]:
-                if meta["deletionGracePeriodSeconds"] == 0 or pod["status"].get("phase") in (
-                    "Succeeded",
-                    "Failed",
-                ):
-                    del self.pods[name]
-
-    def run(self, *names: str) -> None:
-        """Bind pods, and let them be Ready."""
-        for name in names or self.pods:
-            pod = self.pods[name]
-            if not pod["status"]:
-                pod["spec"]["nodeName"] = "n"
-                pod["status"] = {
-                    "phase": "Running",
-                    "podIP": "10.0.0.1",
-                    "conditions": [{"type": "Ready", "status": "True"}],
-                }
-
-    def run_all(self) -> None:
-        """Let the job start all its workers."""
-        for _ in range(20):
-            self.settle()
-            self.run()
-        self.settle()
-
-    def end(self, name: str, code: int = 0) -> None:
-        terminated = {"exitCode": code, "finishedAt": format_time(self.now)}
-        self.pods[name]["status"] |= {
-            "phase": "Failed" if code else "Succeeded",
-            "conditions": [],
-            "containerStatuses": [{"name": "w", "state": {"terminated": terminated}}],
-        }
+        settings = config or SchedulerConfig()
+        super().__init__(job, ManagedDIJob, lambda view, now: reconcile(view, now, settings))
 
     @property
     def phase(self) -> str:
-        return str(self.job["status"].get("phase"))
-
-    @property
-    def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self.job["status"]
-        return status
-
-    def env(self, pod: str) -> dict[str, str]:
-        return {one["name"]: one["value"] for one in self.pods[pod]["spec"]["containers"][0]["env"]}
-
-
-def merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict) and isinstance(target.get(key), dict):
-            merge(target[key], value)
-        else:
-            target[key] = value
+        return str(self.status.get("phase"))
 
 
 # --- phases ------------------------------------------------------------------------------------------------
@@ -172,13 +45,15 @@ def test_a_job_runs_from_pending_to_succeeded() -> None:
     cluster = Cluster(make_job())
     cluster.settle()
     assert (cluster.phase, list(cluster.pods)) == ("Starting", ["job-0-0"])
-    assert cluster.service is not None
+    assert cluster.service
     cluster.run()
     cluster.settle()
     assert (cluster.phase, cluster.status["readyReplicas"]) == ("Running", 1)
     cluster.end("job-0-0")
     cluster.settle()
-    assert (cluster.phase, cluster.status["readyReplicas"], cluster.service) == ("Succeeded", 0, None)
+    assert cluster.phase == "Succeeded"
+    assert cluster.status["readyReplicas"] == 0
+    assert not cluster.service
     assert cluster.events == ["JobPending", "JobStarting", "SuccessfulCreate", "JobRunning", "JobSucceeded"]
     true = [c["type"] for c in cluster.status["conditions"] if c["status"] == "True"]
     assert true == ["Succeeded"]
@@ -193,7 +68,7 @@ def test_all_succeed_straight_from_starting() -> None:
     assert cluster.phase == "Succeeded"
 
 
-@pytest.mark.parametrize(("limit", "phase"), [(0, "Failed"), (1, "Restarting")])
+@pytest.mark.parametrize("limit, phase", [(0, "Failed"), (1, "Restarting")])
 def test_a_failure_restarts_within_the_limit(limit: int, phase: str) -> None:
     cluster = Cluster(make_job(minReplicas=2, backoffLimit=limit))
     cluster.run_all()
@@ -311,11 +186,11 @@ def test_scaling_leaves_running_workers_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "reason"),
+    "field, reason",
     [("activeDeadlineSeconds", "DeadlineExceeded"), ("startingDeadlineSeconds", "StartingDeadlineExceeded")],
 )
 def test_deadlines(field: str, reason: str) -> None:
-    cluster = Cluster(make_job(**{field: 10}))
+    cluster = Cluster(make_job(**dict[str, Any]({field: 10})))
     cluster.settle()
     cluster.pods["job-0-0"]["spec"]["nodeName"] = "n"
     assert cluster.step().requeue_at == NOW + 10
@@ -351,12 +226,12 @@ def test_ttl_deletes_the_job() -> None:
     cluster.end("job-0-0")
     cluster.settle()
     cluster.now += 5
-    (*_, last) = cluster.step().stages
-    assert [type(write) for write in last] == [Delete]
+    cluster.settle()
+    assert cluster.is_deleted
 
 
 @pytest.mark.parametrize("policy", ["All", "None", "Running"])
-@pytest.mark.parametrize(("pods", "running"), [("RRFS", 2), ("FSF", 0), ("PRFR", 3), ("FFF", 0), ("SSS", 0)])
+@pytest.mark.parametrize("pods, running", [("RRFS", 2), ("FSF", 0), ("PRFR", 3), ("FFF", 0), ("SSS", 0)])
 def test_clean_up(policy: str, pods: str, running: int) -> None:
     removed = {"All": len(pods), "None": 0, "Running": running}[policy]
     status = {"phase": "Failed", "completionTimestamp": format_time(NOW)}
@@ -364,18 +239,21 @@ def test_clean_up(policy: str, pods: str, running: int) -> None:
     cluster.service = {"metadata": {"name": "di-job", "namespace": "default", "uid": "s"}}
     for rank, letter in enumerate(pods):
         name = f"job-0-{rank}"
-        cluster.create({"metadata": {"name": name, "namespace": "default", "finalizers": []}, "spec": {}})
+        owner = {"kind": "DIJob", "name": "job", "uid": UID, "controller": True}
+        meta = {"name": name, "namespace": "default", "ownerReferences": [owner]}
+        cluster.create({"metadata": meta, "spec": {}})
         phase = {"R": "Running", "F": "Failed", "S": "Succeeded", "P": "Pending"}[letter]
         cluster.pods[name]["status"] = {"phase": phase}
     cluster.settle()
-    assert (len(pods) - len(cluster.pods), cluster.service) == (removed, None)
+    assert len(pods) - len(cluster.pods) == removed
+    assert not cluster.service
 
 
 # --- ranks and the environment -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("topology", "replicas", "workers", "addresses"),
+    "topology, replicas, workers, addresses",
     [
         *(("alone", n, p, 0) for n, p in ((1, 1), (2, 3), (3, 4))),
         *(("star", n, p, count) for n, p, count in ((1, 1, 0), (2, 3, 1), (3, 4, 2))),
@@ -392,7 +270,7 @@ def test_attached_addresses(topology: str, replicas: int, workers: int, addresse
 
 
 @pytest.mark.parametrize(
-    ("topology", "batches"),
+    "topology, batches",
     [
         ("alone", [["job-0-0", "job-0-1", "job-0-2"]]),
         ("star", [["job-0-0"], ["job-0-1", "job-0-2"]]),
@@ -442,7 +320,7 @@ def test_a_freed_rank_is_used_again() -> None:
 def test_names_with_dots() -> None:
     cluster = Cluster(make_job("a.b"))
     cluster.settle()
-    assert cluster.service is not None
+    assert cluster.service
     assert (list(cluster.pods), cluster.service["metadata"]["name"]) == (["a.b-0-0"], "di-a-b-0123abcd")
     spec = cluster.pods["a.b-0-0"]["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("a-b-0-0123abcd", "di-a-b-0123abcd")
@@ -478,7 +356,7 @@ def pod(
 
 
 @pytest.mark.parametrize(
-    ("ended", "end"),
+    "ended, end",
     [
         (pod("Succeeded", code=0), "succeeded"),
         (pod("Succeeded", code=0, asked=NOW + 1), "succeeded"),
@@ -501,7 +379,7 @@ def test_how_a_pod_ended(ended: ManagedPod, end: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "wait", "attempt"),
+    "ended, wait, attempt",
     [
         (pod(code=1), 1, 2),
         (pod(code=1, attempt=4), 8, 5),

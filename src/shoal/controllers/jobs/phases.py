@@ -1,23 +1,17 @@
-"""Phases, conditions and Events of a job, and what happens to it once it has finished.
+"""Phases, conditions and Events of a job.
 
 A job has one condition for each phase that it has ever entered; exactly one of these is True.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from shoal.api.conditions import FINISHED_PHASES, with_condition
-from shoal.api.managed import ManagedMeta, ManagedPod, ManagedService
+from shoal.api.managed import ManagedPod
 from shoal.api.meta import Condition
 from shoal.cluster.events import ObjectEvent, ObjectReference
-from shoal.cluster.resources import PODS, SERVICES, Resource
-from shoal.cluster.times import to_datetime, to_seconds
-from shoal.controllers.changes import Changes, Write, delete_object
-from shoal.controllers.jobs.ends import has_stopped
-from shoal.controllers.jobs.tracking import is_tracked, release
-
-CleanPodPolicy = Literal["Running", "All", "None"]
+from shoal.cluster.times import to_datetime
 
 SUSPENDED: Final = "Suspended"
 _BESIDE_PHASES: Final = ("Scheduled", SUSPENDED)
@@ -33,6 +27,9 @@ class Phase(NamedTuple):
     name: str
     reason: str
     message: str = ""
+
+
+SUSPENDED_PHASE: Final = Phase("Pending", "Suspended", "The job is suspended")
 
 
 def enter(conditions: Sequence[Condition], phase: Phase, now: float) -> tuple[Condition, ...]:
@@ -99,43 +96,6 @@ def image_problem(pods: Iterable[ManagedPod]) -> tuple[str, str] | None:
                 text = f"Pod {pod.metadata.name}: {waiting.message or waiting.reason}"
                 return waiting.reason, text
     return None
-
-
-# --- finished jobs -----------------------------------------------------------------------------------------
-
-
-def clean_up(  # noqa: PLR0913 - what the kinds differ in
-    resource: Resource[Any],
-    job: ManagedMeta,
-    pods: Sequence[ManagedPod],
-    service: ManagedService | None,
-    *,
-    policy: CleanPodPolicy,
-    completed: datetime | None,
-    ttl: int | None,
-    now: float,
-) -> Changes:
-    """Return the deletions of a finished job: pods by its policy, its service, and in the end itself."""
-    deleted = [
-        pod
-        for pod in pods
-        if not pod.terminating and (policy == "All" or (policy == "Running" and not pod.finished))
-    ]
-    writes: tuple[Write, ...] = (
-        *(delete_object(PODS, pod.metadata) for pod in deleted),
-        *(release(pod) for pod in pods if is_tracked(pod) and has_stopped(pod) and pod not in deleted),
-        *((delete_object(SERVICES, service.metadata),) if service and not _is_leaving(service) else ()),
-    )
-    if ttl is None or completed is None:
-        return Changes(stages=(writes,))
-    due = to_seconds(completed) + ttl
-    if now < due:
-        return Changes(stages=(writes,), requeue_at=due)
-    return Changes(stages=(writes, (delete_object(resource, job, propagation="Background"),)))
-
-
-def _is_leaving(service: ManagedService) -> bool:
-    return service.metadata.deletion_timestamp is not None
 
 
 def is_finished(phase: str | None) -> bool:

@@ -27,6 +27,11 @@ class CountedEnds(msgspec.Struct, frozen=True):
     uids: tuple[str, ...]
     release: tuple[ManagedPod, ...]
 
+    def recorded(self, before: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the uids to record. Dropping old ones alone is not worth a write, unless there are many."""
+        drops_only = not self.new and set(self.uids) <= set(before)
+        return before if drops_only and len(before) < MAX_COUNTED else self.uids
+
 
 def is_tracked(pod: ManagedPod) -> bool:
     """Return whether a pod has the finalizer: its end may still have to be counted."""

@@ -9,6 +9,7 @@ from shoal.cluster.resources import resource_of
 from shoal.controllers.changes import Create
 from shoal.controllers.jobs.names import dns_label, label_value, qualified_host
 from shoal.controllers.jobs.pods import NewPod, create_pod
+from shoal.controllers.jobs.slots import JobSlots
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.dijob import RANK_LABEL, SERVICE_PREFIX, TYPE
 from shoal.kinds.dijob.ranks import GENERATION, Ranks
@@ -32,12 +33,12 @@ class PodBuilder:
 
     def name(self, rank: int) -> str:
         """Return the name of the pod of a rank."""
-        slot, job = self._ranks.slots.get(rank), self._job.metadata.name
+        slot, job = self._ranks.task_pods.get(rank), self._job.metadata.name
         return f"{job}{slot.suffix}" if slot else f"{job}-{self._generation}-{rank}"
 
     def create(self, rank: int, attempt: int) -> Create:
         """Return the creation of the pod of a rank."""
-        job, slot = self._job, self._ranks.slots.get(rank)
+        job, slot = self._job, self._ranks.task_pods.get(rank)
         new = NewPod(
             name=self.name(rank),
             host=self._host(rank),
@@ -46,7 +47,7 @@ class PodBuilder:
             labels=dict(self._labels(rank)),
             annotations={
                 GENERATION: str(self._generation),
-                "diengine/replicas": str(len(self._ranks.wanted)),
+                "diengine/replicas": str(len(self._ranks.slots.wanted)),
                 RANK_LABEL: str(rank),
                 "diengine/node": self._allocated_node(rank),
             },
@@ -57,18 +58,18 @@ class PodBuilder:
         return create_pod(resource_of(TYPE.kind), job.metadata, new, self._config)
 
     def _allocated_node(self, rank: int) -> str:
-        nodes = self._job.status.allocation if self._ranks.needs_allocation else ()
+        nodes = self._job.status.allocation if self._ranks.is_elastic else ()
         return nodes[rank] if rank < len(nodes) else ""
 
     def _host(self, rank: int) -> str:
-        slot, meta = self._ranks.slots.get(rank), self._job.metadata
+        slot, meta = self._ranks.task_pods.get(rank), self._job.metadata
         return dns_label(meta.name, meta.uid, suffix=slot.suffix if slot else f"-{rank}")
 
     def _address(self, rank: int) -> str:
         return qualified_host(self._host(rank), self._service, self._job.metadata.namespace)
 
     def _labels(self, rank: int) -> Iterator[tuple[str, str]]:
-        meta, slot = self._job.metadata, self._ranks.slots.get(rank)
+        meta, slot = self._job.metadata, self._ranks.task_pods.get(rank)
         if self._job.spec.group:
             yield "diengine/group", self._job.spec.group
         yield "diengine/job", label_value(meta.name, meta.uid)
@@ -108,7 +109,7 @@ class PodBuilder:
 
     @cached_property
     def _hosts(self) -> dict[int, str]:
-        return {rank: self._address(rank) for rank in self._ranks.wanted}
+        return {rank: self._address(rank) for rank in self._ranks.slots.wanted}
 
     @cached_property
     def _all_nodes(self) -> str | None:
@@ -123,7 +124,7 @@ class PodBuilder:
                 f"DI_{task.title.upper().replace('-', '_')}_NODES",
                 ",".join(
                     self._hosts[rank]
-                    for rank, slot in sorted(self._ranks.slots.items(), key=lambda one: one[1].index)
+                    for rank, slot in sorted(self._ranks.task_pods.items(), key=lambda one: one[1].index)
                     if slot.task is task
                 ),
             )
@@ -133,18 +134,18 @@ class PodBuilder:
     def _attached_addresses(self, rank: int) -> Iterator[str]:
         engine = self._job.spec.engine_fields
         ports = [_FIRST_PORT + i for i in range(engine.parallel_workers)]
-        for lower in attached_ranks(self._job.spec, self._ranks, rank):
+        for lower in attached_ranks(self._job.spec, self._ranks.slots, rank):
             for port in ports[:1] if engine.topology == "star" else ports:
                 yield f"tcp://{self._hosts[lower]}:{port}"
 
 
-def attached_ranks(spec: DIJobSpec, ranks: Ranks, rank: int) -> Iterator[int]:
+def attached_ranks(spec: DIJobSpec, slots: JobSlots[int], rank: int) -> Iterator[int]:
     """Yield the ranks that a rank attaches to; those that have completed do not listen any more."""
     match spec.engine_fields.topology:
         case "alone":
             return
         case "star":
-            lower = ranks.wanted[:1] if ranks.wanted[:1] == (0,) and rank > 0 else ()
+            lower = slots.wanted[:1] if slots.wanted[:1] == (0,) and rank > 0 else ()
         case "mesh":
-            lower = tuple(one for one in ranks.wanted if one < rank)
-    yield from (one for one in lower if one not in ranks.completed)
+            lower = tuple(one for one in slots.wanted if one < rank)
+    yield from (one for one in lower if one not in slots.completed)

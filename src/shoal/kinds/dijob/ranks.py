@@ -4,7 +4,7 @@ In template form the rank is part of a pod's name. In tasks form `status.workers
 rank: a new pod takes the lowest free rank, so that no running pod ever changes its rank.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -13,9 +13,9 @@ import msgspec
 from shoal.api.managed import ManagedPod
 from shoal.api.names import parse_small_int
 from shoal.api.podspec import Template
-from shoal.controllers.jobs.ends import has_stopped, pod_end
+from shoal.controllers.jobs.ends import has_stopped
 from shoal.controllers.jobs.pods import is_ours
-from shoal.controllers.jobs.tracking import is_tracked
+from shoal.controllers.jobs.slots import JobSlots, completed_slots, pods_by_slot
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.dijob import RANK_LABEL
 from shoal.kinds.dijob.types import ManagedDIJob, Task, Worker
@@ -24,7 +24,7 @@ GENERATION: Final = "diengine/generation"
 """Annotation of a pod: the generation that it was created in."""
 
 
-class TaskSlot(msgspec.Struct, frozen=True, eq=False):
+class TaskPod(msgspec.Struct, frozen=True, eq=False):
     """A pod of a task."""
 
     task: Task
@@ -39,64 +39,34 @@ class TaskSlot(msgspec.Struct, frozen=True, eq=False):
 class Ranks(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The ranks of a job at one time.
 
-    `pods` has the pod of each rank: one that has not stopped, else the last that has. `others` are further
-    pods: older ones of a rank, and pods without one. `slots` are those of the tasks form.
+    `is_elastic`: the scheduler sizes the job, and a pod is created once its rank has a node. `task_pods` are
+    the pods that are wanted in tasks form, by rank.
     """
 
-    wanted: tuple[int, ...]
-    needs_allocation: bool
-    slots: dict[int, TaskSlot]
-    pods: dict[int, ManagedPod]
-    others: tuple[ManagedPod, ...]
+    slots: JobSlots[int]
+    is_elastic: bool
+    task_pods: dict[int, TaskPod]
     workers: dict[int, Worker]
-    completed: frozenset[int]
-
-    @property
-    def missing(self) -> list[int]:
-        """Wanted ranks without a live pod that have not completed."""
-        return [
-            rank
-            for rank in self.wanted
-            if rank not in self.completed and not ((pod := self.pods.get(rank)) and pod.active)
-        ]
-
-    @property
-    def surplus(self) -> list[ManagedPod]:
-        """Pods whose rank is not wanted, the highest rank first."""
-        wanted = set(self.wanted)
-        ranks = sorted((rank for rank in self.pods if rank not in wanted), reverse=True)
-        return [self.pods[rank] for rank in ranks]
 
 
 def read_ranks(job: ManagedDIJob, pods: Sequence[ManagedPod], config: SchedulerConfig) -> Ranks:
     """Return the ranks of a job with its own pods."""
     workers = {worker.rank: worker for worker in job.status.workers}
-    slots = assign_ranks(job, workers.values(), pods) if job.spec.tasks else {}
-    by_name = {f"{job.metadata.name}{slot.suffix}": rank for rank, slot in slots.items()}
-    by_name |= {worker.pod: worker.rank for worker in workers.values() if job.spec.tasks and worker.pod}
-    current: dict[int, ManagedPod] = {}
-    others: list[ManagedPod] = []
-    for pod in pods:
-        rank = by_name.get(pod.metadata.name) if job.spec.tasks else rank_of(pod)
-        rival = current.get(rank) if rank is not None else None
-        if rank is None or (rival is not None and _age(pod) < _age(rival)):
-            others.append(pod)
-            continue
-        if rival is not None:
-            others.append(rival)
-        current[rank] = pod
-    needs_allocation = is_elastic(job, config)
-    done = {rank for rank, worker in workers.items() if worker.phase == "Succeeded"}
-    done |= {rank for rank, pod in current.items() if pod.finished and _has_succeeded(pod)}
-    return Ranks(
-        wanted=tuple(sorted(slots)) if job.spec.tasks else tuple(_wanted(job, elastic=needs_allocation)),
-        needs_allocation=needs_allocation,
-        slots=slots,
-        pods=current,
-        others=tuple(others),
-        workers=workers,
-        completed=frozenset(done),
+    elastic = is_elastic(job, config)
+    if job.spec.tasks:
+        ranks = _ranks_of_pods(workers.values(), pods)
+        task_pods = _assign_ranks(job, ranks, pods)
+        ranks |= {f"{job.metadata.name}{one.suffix}": rank for rank, one in task_pods.items()}
+        wanted: Iterable[int] = sorted(task_pods)
+        current, others = pods_by_slot(pods, lambda pod: ranks.get(pod.metadata.name))
+    else:
+        task_pods, wanted = {}, _wanted(job, elastic=elastic)
+        current, others = pods_by_slot(pods, rank_of)
+    recorded = [rank for rank, worker in workers.items() if worker.phase == "Succeeded"]
+    slots = JobSlots(
+        wanted=tuple(wanted), completed=completed_slots(recorded, current), pods=current, others=others
     )
+    return Ranks(slots=slots, is_elastic=elastic, task_pods=task_pods, workers=workers)
 
 
 def is_elastic(job: ManagedDIJob, config: SchedulerConfig) -> bool:
@@ -115,23 +85,28 @@ def generation_of(pod: ManagedPod) -> int | None:
     return parse_small_int(pod.metadata.annotations.get(GENERATION, ""))
 
 
-def assign_ranks(
-    job: ManagedDIJob, workers: Iterable[Worker], pods: Iterable[ManagedPod]
-) -> dict[int, TaskSlot]:
-    """Return the pod of each wanted rank of a job in tasks form.
+def _ranks_of_pods(workers: Iterable[Worker], pods: Iterable[ManagedPod]) -> dict[str, int]:
+    """Return the rank of each pod in tasks form, by name: as recorded, else as its label says."""
+    labelled = {pod.metadata.name: rank for pod in pods if (rank := rank_of(pod)) is not None}
+    return labelled | {worker.pod: worker.rank for worker in workers if worker.pod}
+
+
+def _assign_ranks(
+    job: ManagedDIJob, known: Mapping[str, int], pods: Iterable[ManagedPod]
+) -> dict[int, TaskPod]:
+    """Return the wanted pods of a job in tasks form by rank.
 
     A rank is free once its pod is no longer wanted and has ended.
     """
-    slots = {
-        f"{job.metadata.name}{slot.suffix}": slot
+    wanted = {
+        f"{job.metadata.name}{one.suffix}": one
         for task in job.spec.tasks
-        for slot in (TaskSlot(task, index) for index in range(task.replicas))
+        for one in (TaskPod(task, index) for index in range(task.replicas))
     }
     running = {pod.metadata.name for pod in pods if not has_stopped(pod)}
-    known = {worker.pod: worker.rank for worker in workers if worker.pod}
-    taken = {rank for name, rank in known.items() if name in slots or name in running}
+    taken = {rank for name, rank in known.items() if name in wanted or name in running}
     free: Iterator[int] = (rank for rank in count() if rank not in taken)
-    return {known[name] if name in known else next(free): slot for name, slot in slots.items()}
+    return {known[name] if name in known else next(free): one for name, one in wanted.items()}
 
 
 def _wanted(job: ManagedDIJob, *, elastic: bool) -> Iterable[int]:
@@ -140,13 +115,3 @@ def _wanted(job: ManagedDIJob, *, elastic: bool) -> Iterable[int]:
         return range(spec.min_replicas if status.replicas is None else status.replicas)
     allocated = (rank for rank, node in enumerate(status.allocation) if node)
     return sorted({*allocated, *range(spec.min_replicas)})
-
-
-def _has_succeeded(pod: ManagedPod) -> bool:
-    """Return whether a finished pod succeeded and is not counted yet; afterwards the status says so."""
-    return is_tracked(pod) and pod_end(pod) == "succeeded"
-
-
-def _age(pod: ManagedPod) -> tuple[bool, float]:
-    created = pod.metadata.creation_timestamp
-    return not has_stopped(pod), created.timestamp() if created else 0.0

@@ -194,6 +194,16 @@ class ManagedDIJob(View, frozen=True, kw_only=True):
     spec: DIJobSpec
     status: DIJobStatus = DIJobStatus()
 
+    @property
+    def phase(self) -> str | None:
+        """The phase; None if the job is new."""
+        return self.status.phase
+
+    @property
+    def clean_pod_policy(self) -> Literal["Running", "All", "None"]:
+        """Which pods are deleted when the job has finished."""
+        return self.spec.clean_pod_policy
+
 
 def dijob_errors(job: DIJob) -> Iterator[FieldError]:
     """Everything that is wrong with a DIJob."""
