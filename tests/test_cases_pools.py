@@ -780,6 +780,15 @@ SCENARIOS = {
             "Pod/default/other": {"nominated": {"other": "n2"}, "reasons": ["WaitingForRoom"]},
         },
     ),
+    "the nomination of a pod that has a node reserves nothing": Case(
+        objects=[
+            *(node("n1", cpu=4), node("n2", cpu=4), node("n3", cpu=4)),
+            *(pod("p", cpu=4, node="n2", nominated="n1"), pod("other", cpu=4)),
+            pod("leaving", cpu=4, node="n3", nominated="n1", terminating=True),
+        ],
+        placed={"other": "n1"},
+        jobs={"Pod/default/p": {"state": "ScheduledSucceed", "nominated": {}}},
+    ),
     "a nominated gang of which only a part fits now keeps its reservations": Case(
         objects=[
             *(node("n1", cpu=2), node("n2", cpu=1), pod("v", cpu=2, node="n1", terminating=True)),

@@ -26,6 +26,14 @@ async def test_binding_sets_the_node(
     assert bound["status"]["phase"] == "Pending"
 
 
+async def test_binding_clears_the_nomination(cluster: Cluster, namespace: str) -> None:
+    await cluster.create(PODS, pod("a", namespace))
+    await cluster.patch_status(PODS, "a", namespace, patch={"status": {"nominatedNodeName": "n1"}})
+    await cluster.bind("a", namespace, "n2")
+    bound = await cluster.get(PODS, "a", namespace)
+    assert (bound["spec"]["nodeName"], bound["status"].get("nominatedNodeName")) == ("n2", None)
+
+
 async def test_the_node_need_not_exist(cluster: Cluster, namespace: str) -> None:
     await cluster.create(PODS, pod("a", namespace))
     await cluster.bind("a", namespace, "no-such-node")

@@ -148,16 +148,12 @@ CASES: dict[str, Scene] = {
     ),
     "24: of a gang that loses a node to others, all go": Scene(
         objects=[
-            *(A, *CLASSES, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=2)),
-            *(pod(f"g{i}", cpu=1, pool="a", gang="g", node=f"n{1 + i % 2}", priority=LOW) for i in range(4)),
+            *(A, *CLASSES, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=1)),
+            *(pod(f"g{i}", cpu=1, pool="a", gang="g", node=f"n{1 + i % 2}", priority=LOW) for i in range(3)),
         ],
         acts=[
-            Act(on={"g0": "n1", "g1": "n2", "g2": "n1", "g3": "n2"}),
-            Act(
-                create=[small("h", "a", cpu=2, priority=HIGH)],
-                on={"h": "n1"},
-                gone=["g0", "g1", "g2", "g3"],
-            ),
+            Act(on={"g0": "n1", "g1": "n2", "g2": "n1"}),
+            Act(create=[small("h", "a", cpu=2, priority=HIGH)], on={"h": "n1"}, gone=["g0", "g1", "g2"]),
         ],
     ),
     "25: no other pod takes the room that is nominated for one": Scene(

@@ -343,7 +343,7 @@ _NO_DISRUPTIONS_CONDITION: Final = {
 
 
 def bind(pending: PendingState, key: Key, node: str, uid: str) -> Record:
-    """Bind a pod to a node, and set its PodScheduled condition."""
+    """Bind a pod to a node, set its PodScheduled condition, and clear its nomination."""
     pod = decode(get_record(pending, _POD_STRATEGY, key).body)
     if not node:
         raise BadRequestError("the binding has no target node")
@@ -354,6 +354,7 @@ def bind(pending: PendingState, key: Key, node: str, uid: str) -> Record:
         )
     _check_unbound(key, pod)
     pod["spec"]["nodeName"] = node
+    pod.get("status", {}).pop("nominatedNodeName", None)
     _set_condition(pending, pod, _SCHEDULED_CONDITION)
     return pending.put(key, pod)
 
