@@ -65,53 +65,53 @@ class Course:
 
 ALLOCATED = job(allocations={"a-leader": "n1"})
 COURSES = {
-    "a pod has its node before anything is told of it": Course(PENDING, bind, [], STARTING, open=1),
-    "old news do not unbind it": Course(
+    "an assumed binding counts before the watch confirms it": Course(PENDING, bind, [], STARTING, open=1),
+    "an older event does not undo an assumed binding": Course(
         PENDING,
         bind,
         [known(pod("p", cpu=1, labels={"app": "x"}))],
         known(pod("p", cpu=1, labels={"app": "x"}, node="n1", phase="Pending")),
         open=1,
     ),
-    "a promise of room has been kept with its node": Course(
+    "an assumed binding ends the nomination": Course(
         known(pod("p", cpu=1, nominated="n2")),
         bind,
         [],
         known(pod("p", cpu=1, node="n1", phase="Pending")),
         open=1,
     ),
-    "being told so confirms it": Course(PENDING, bind, [BOUND], BOUND),
-    "being told of another node refutes it": Course(
+    "an event with the node confirms a binding": Course(PENDING, bind, [BOUND], BOUND),
+    "an event with another node replaces a binding": Course(
         PENDING, bind, [known(pod("p", cpu=1, node="n2"))], known(pod("p", cpu=1, node="n2"))
     ),
-    "another pod of that name was not bound": Course(
+    "a recreated pod is not bound": Course(
         PENDING, bind, [known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
     ),
-    "a pod that leaves without a node will not get one": Course(
+    "an unbound pod that is terminating is not bound": Course(
         PENDING, bind, [known(pod("p", cpu=1, terminating=True))], known(pod("p", cpu=1, terminating=True))
     ),
-    "a pod that is gone is gone": Course(PENDING, bind, [None]),
-    "nor is one of that name that comes after it bound": Course(
+    "a deletion ends a binding": Course(PENDING, bind, [None]),
+    "a pod recreated after a deletion is not bound": Course(
         PENDING, bind, [None, known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
     ),
-    "a victim leaves before anything is told of it": Course(BOUND, evict, [], LEAVING, open=1),
-    "old news do not let it stay": Course(BOUND, evict, [BOUND], LEAVING, open=1),
-    "being told that it leaves confirms it": Course(BOUND, evict, [LEAVING], LEAVING),
-    "another pod of that name stays": Course(
+    "an assumed eviction counts before the watch confirms it": Course(BOUND, evict, [], LEAVING, open=1),
+    "an older event does not undo an assumed eviction": Course(BOUND, evict, [BOUND], LEAVING, open=1),
+    "an event with a deletionTimestamp confirms an eviction": Course(BOUND, evict, [LEAVING], LEAVING),
+    "a recreated pod is not evicted": Course(
         BOUND, evict, [known(pod("p", cpu=1, node="n1"), "u2")], known(pod("p", cpu=1, node="n1"), "u2")
     ),
-    "a job has its allocations before anything is told of it": Course(job(), allocate, [], ALLOCATED, open=1),
-    "an event before the version of the write is known may be old": Course(
+    "an assumed status counts before the watch confirms it": Course(job(), allocate, [], ALLOCATED, open=1),
+    "an event does not confirm a status whose written version is unknown": Course(
         job(), allocate, [job()], ALLOCATED, open=1
     ),
-    "news from before the write do not undo it": Course(
+    "an event older than the write does not undo it": Course(
         job(), allocate, [job()], ALLOCATED, open=1, written=12
     ),
-    "news of the write confirm it": Course(job(), allocate, [job(), ALLOCATED], ALLOCATED, written=12),
-    "news from after the write are the truth, whatever they say": Course(
+    "the event of the write confirms it": Course(job(), allocate, [job(), ALLOCATED], ALLOCATED, written=12),
+    "an event newer than the write replaces the assumed status": Course(
         job(), allocate, [job(), job(), job(stage="Running")], job(stage="Running"), written=12
     ),
-    "another job of that name has no allocations": Course(
+    "a recreated job has no allocations": Course(
         job(), allocate, [known(job(), "u2")], known(job(), "u2"), written=99
     ),
 }

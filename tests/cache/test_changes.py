@@ -89,78 +89,74 @@ JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
 ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
 
 CHANGES = {
-    "a node comes whose column is before all others": Change(
+    "a node is added before all other columns": Change(
         [*NODES, *RUNNING, ALLOCATED, pod("q", nominated="n2")], put=[node("n0")]
     ),
-    "a node comes that room was promised on": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
-    "a node comes that room was promised on, and is lost already": Change(
+    "a node is added that a nomination names": Change([*NODES, pod("q", nominated="n0")], put=[node("n0")]),
+    "a lost node is added that a nomination names": Change(
         [*NODES, pod("q", nominated="n0")], put=[silent("n0")], later=3600
     ),
-    "a node goes that room was promised on": Change(
+    "a node is removed that a nomination names": Change(
         [*NODES, *RUNNING, pod("q", nominated="n1")], remove=[("Node", ("", "n1"))]
     ),
-    "a node comes that an elastic job has no pod on": Change(
+    "a node is added for an elastic job": Change(
         [*NODES, TRAINERS, pod_of("t-trainer-0", SMALL, of=owner("TrainingJob", "t"), node="n2")],
         put=[node("n0")],
     ),
-    "a pod comes before its node": Change([NODES[0], RUNNING[1]], put=[NODES[1]]),
-    "a node is removed under its pods": Change([*NODES, *RUNNING], remove=[("Node", ("", "n1"))]),
-    "a node falls silent, which is nothing yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
+    "a pod is added before its node": Change([NODES[0], RUNNING[1]], put=[NODES[1]]),
+    "a node is removed before its pods": Change([*NODES, *RUNNING], remove=[("Node", ("", "n1"))]),
+    "a node becomes silent, but is not lost yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
     "a silent node is lost after a while": Change([*NODES, *RUNNING], put=[silent("n1")], later=3600),
     "time alone loses a node": Change([silent("n1"), NODES[1], *RUNNING], later=3600),
-    "time alone takes room back that was given before there was a pod": Change(
-        [silent("n1"), NODES[1], ALLOCATED], later=3600
-    ),
+    "time alone voids an allocation without a pod": Change([silent("n1"), NODES[1], ALLOCATED], later=3600),
     "a node is cordoned": Change([*NODES, pod("p", cpu=9)], put=[node("n1", unschedulable=True)]),
     "a node is labelled": Change(
         [*NODES, pod("p", spec={"nodeSelector": {"zone": "a"}})], put=[node("n2", labels={"zone": "a"})]
     ),
-    "a node grows": Change([*NODES, pod("p", cpu=20)], put=[node("n2", cpu=30)]),
-    "a node has a resource that is new in the cluster": Change(
-        NODES, put=[node("n1", more={"example.com/fpga": 1})]
-    ),
-    "a node is not ready, with pods that count for the load": Change(
+    "a node's allocatable grows": Change([*NODES, pod("p", cpu=20)], put=[node("n2", cpu=30)]),
+    "a node adds a new resource": Change(NODES, put=[node("n1", more={"example.com/fpga": 1})]),
+    "a node with pods that count for the load becomes not ready": Change(
         [*NODES, limited("r1", "n1"), TRAINERS], put=[node("n1", ready="False")]
     ),
-    "a pool takes a node": Change(
+    "a pool selects a node": Change(
         [node("n1", labels={"pool": "a"}), NODES[1], *RUNNING, pod("p", pool="a")], put=[open_pool("a")]
     ),
-    "a pool lends no more": Change(
+    "a pool stops sharing": Change(
         [node("n1", labels={"pool": "a"}), NODES[1], open_pool("a"), pod("p", cpu=11)],
         put=[open_pool("a", shares=False)],
     ),
     "a node changes its pool": Change(
         [*NODES, *RUNNING, open_pool("a")], put=[node("n1", labels={"pool": "a"})]
     ),
-    "a job comes after its pods": Change([*NODES, JOB_POD], put=[JOB]),
-    "a job goes and its pods stay": Change([*NODES, JOB_POD, JOB], remove=[("TYJob", ("default", "a"))]),
-    "a job is another of the same name": Change(
+    "a job is added after its pods": Change([*NODES, JOB_POD], put=[JOB]),
+    "a job is deleted before its pods": Change([*NODES, JOB_POD, JOB], remove=[("TYJob", ("default", "a"))]),
+    "a job is deleted and recreated": Change(
         [*NODES, noted(JOB_POD, ownerReferences=[OWNER]), noted(JOB, uid="one")],
         put=[noted(JOB, uid="another")],
     ),
     "a pod that names no scheduler is not managed until its job exists": Change(
         [*NODES, pod_of("a-leader", NO_SCHEDULER, of=owner("TYJob", "a"), node="n1")], put=[JOB]
     ),
-    "a gang gets one more": Change(
+    "a pod joins a gang": Change(
         [*NODES, pod("g1", cpu=6, gang="g"), pod("g2", cpu=6, gang="g")], put=[pod("g3", cpu=6, gang="g")]
     ),
     "a pod leaves its gang": Change(
         [*NODES, pod("g1", cpu=9, gang="g"), pod("g2", cpu=20, gang="g")], put=[pod("g2", cpu=20)]
     ),
     "a pod is bound": Change([*NODES, pod("p", cpu=1)], put=[pod("p", cpu=1, node="n2")]),
-    "a pod is sent away": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", terminating=True)]),
+    "a pod is evicted": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", terminating=True)]),
     "a pod ends": Change([*NODES, *RUNNING], put=[pod("r1", cpu=4, node="n1", phase="Succeeded")]),
-    "a pod is gone": Change([*NODES, *RUNNING], remove=[("Pod", ("default", "r1"))]),
+    "a pod is deleted": Change([*NODES, *RUNNING], remove=[("Pod", ("default", "r1"))]),
     "a pod requests a resource that no node has": Change(
         NODES, put=[pod("p", spec={"containers": [{"resources": {"requests": {"example.com/x": "1"}}}]})]
     ),
     "a job requests a resource that no node has": Change(NODES, put=[dijob("d", template(gpu=1))]),
     "a job's name for a pod is taken by another pod": Change([*NODES, JOB], put=[pod("a-w-1")]),
-    "two jobs want one name, and the older gets it": Change(
+    "two jobs claim one pod name: the older gets it": Change(
         [*NODES, tyjob("a", leader=SMALL, workers={"b-c": (1, SMALL)}, created="2024-05-01T00:30:00Z")],
         put=[tyjob("a-b", leader=SMALL, workers={"c": (1, SMALL)}, created="2024-05-01T00:10:00Z")],
     ),
-    "three jobs want names of each other, and the first of them goes": Change(
+    "of three jobs that claim each other's pod names the first is deleted": Change(
         [
             *NODES,
             tyjob("a-b", leader=SMALL, workers={"c": (2, SMALL)}, created="2024-05-01T00:10:00Z"),
@@ -169,16 +165,16 @@ CHANGES = {
         ],
         remove=[("TYJob", ("default", "a-b"))],
     ),
-    "an elastic job cannot grow by a name that is taken": Change(
+    "an elastic job cannot grow by the name of an existing pod": Change(
         [*NODES, TRAINERS], put=[pod("t-trainer-2", node="n1")]
     ),
-    "an elastic job cannot grow by a name that is wanted": Change(
+    "an elastic job cannot grow by a name that another job claims": Change(
         [*NODES, TRAINERS], put=[led_by("2", tyjob("t-trainer", leader=SMALL, workers={"w": (1, SMALL)}))]
     ),
-    "a batch Job names its pods around others": Change(
+    "a batch Job skips names of existing pods": Change(
         [*NODES, batch_job("b", SMALL, parallelism=2, completions=2, indexed=True)], put=[pod("b-1")]
     ),
-    "batch Jobs name their pods around each other": Change(
+    "batch Jobs skip names that others claim": Change(
         [*NODES, batch_job("b-0", SMALL, parallelism=1), pod("b-0")],
         put=[batch_job("b", SMALL, parallelism=1, completions=1, indexed=True)],
     ),
@@ -186,7 +182,7 @@ CHANGES = {
         [*NODES, batch_job("b", SMALL, parallelism=1), pod("b-0", owner=owner("Job", "b"), node="n1")],
         put=[pod("b-0", owner=owner("Job", "b"), node="n1", phase="Failed")],
     ),
-    "a batch Job names a pool for pods that it has made": Change(
+    "a batch Job gets a pool annotation after its pods exist": Change(
         [
             node("n1", labels={"pool": "a"}),
             open_pool("a"),
@@ -195,7 +191,7 @@ CHANGES = {
         ],
         put=[noted(batch_job("b", SMALL), annotations={POOL: "a"})],
     ),
-    "a batch Job names no pool any more": Change(
+    "a batch Job loses its pool annotation": Change(
         [
             node("n1", labels={"pool": "a"}),
             open_pool("a"),
@@ -204,22 +200,22 @@ CHANGES = {
         ],
         put=[batch_job("b", SMALL)],
     ),
-    "a class gets another value": Change(
+    "a PriorityClass changes its value": Change(
         [node("n1", cpu=1), priority_class("c", 1), pod("p", cpu=1, priority="c"), pod("q", cpu=1)],
         put=[priority_class("c", -1)],
     ),
-    "a class becomes the default": Change(
+    "a PriorityClass becomes the default": Change(
         [*NODES, pod("p", cpu=1), priority_class("c", 5)], put=[priority_class("c", 5, default=True)]
     ),
-    "a class becomes patient": Change(
+    "a PriorityClass gets preemptionPolicy Never": Change(
         [*NODES, pod("p", cpu=1, priority="c"), priority_class("c", 5)],
         put=[priority_class("c", 5, never=True)],
     ),
-    "a namespace names a pool": Change(
+    "a namespace gets a pool annotation": Change(
         [node("n1", labels={"pool": "a"}), open_pool("a"), pod("p", cpu=1), namespace("default")],
         put=[namespace("default", pool="a")],
     ),
-    "a namespace may use a pool by its labels": Change(
+    "a namespace is allowed into a pool by its labels": Change(
         [
             node("n1", labels={"pool": "a"}),
             open_pool("a") | {"spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}}},
@@ -227,7 +223,7 @@ CHANGES = {
         ],
         put=[namespace("default", labels={"team": "a"})],
     ),
-    "a rule follows the labels of the namespaces that it chooses": Change(
+    "an affinity term follows the labels of the namespaces that it selects": Change(
         [
             NODES[0],
             pod("x", namespace="team", node="n1", labels={"app": "x"}),
@@ -236,23 +232,23 @@ CHANGES = {
         ],
         put=[namespace("team", labels={"team": "a"})],
     ),
-    "a rule of a pod that is there follows the labels of namespaces": Change(
+    "an affinity term of a bound pod follows namespace labels": Change(
         [NODES[0], choosy("p", node="n1"), pod("x", namespace="team", labels={"app": "x"})],
         put=[namespace("team", labels={"team": "a"})],
     ),
-    "rules of templates follow the labels of namespaces": Change(
+    "affinity terms of templates follow namespace labels": Change(
         [NODES[0], pod("x", namespace="team", node="n1", labels={"app": "x"}), choosy_job("j")],
         put=[namespace("team", labels={"team": "a"})],
     ),
-    "a rule forgets a namespace that is gone": Change(
+    "an affinity term ignores a deleted namespace": Change(
         [NODES[0], choosy("p", node="n1"), namespace("team", labels={"team": "a"})],
         remove=[("Namespace", ("", "team"))],
     ),
-    "a budget comes that does not say yet what it allows": Change(
+    "a budget without a status is added": Change(
         [*NODES, pod("r1", node="n1", labels={"app": "x"})],
         put=[budget("b", selector={"app": "x"}, min_available=1)],
     ),
-    "a budget's pods become more": Change(
+    "a budget covers more pods": Change(
         [
             *NODES,
             budget("b", selector={"app": "x"}, min_available=1),
@@ -260,18 +256,18 @@ CHANGES = {
         ],
         put=[pod("r2", node="n2", labels={"app": "x"})],
     ),
-    "a budget says what it allows": Change(
+    "a budget gets a status": Change(
         [*NODES, budget("b", selector={"app": "x"}, min_available=1)],
         put=[budget("b", selector={"app": "x"}, min_available=1, allowed=3)],
     ),
-    "a guard comes that keeps others away": Change(
+    "a pod with anti-affinity is added": Change(
         [NODES[0], pod("x", namespace="team", labels={"app": "x"}), namespace("team", labels={"team": "a"})],
         put=[choosy("p", node="n1")],
     ),
-    "a job is given a node before it has a pod": Change(
+    "a job gets an allocation before its pod exists": Change(
         [*NODES, tyjob("a", leader=SMALL, workers={"w": (1, SMALL)})], put=[ALLOCATED]
     ),
-    "the node that a job was given goes": Change([*NODES, ALLOCATED], remove=[("Node", ("", "n1"))]),
+    "the node of an allocation is removed": Change([*NODES, ALLOCATED], remove=[("Node", ("", "n1"))]),
     "a job is being deleted": Change(
         [*NODES, JOB], put=[noted(JOB, deletionTimestamp="2024-05-01T00:00:00Z")]
     ),

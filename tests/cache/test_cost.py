@@ -89,23 +89,23 @@ OBJECTS = [
 
 COSTS: dict[str, tuple[list[Object], Counts]] = {
     "nothing changes": ([], Counts()),
-    "all objects are told of again as they are": (OBJECTS, Counts()),
-    "a node is heard of": ([with_heartbeat(NODES[3], 5)], Counts()),
+    "all objects are reported again unchanged": (OBJECTS, Counts()),
+    "a node sends a heartbeat": ([with_heartbeat(NODES[3], 5)], Counts()),
     "a field of pods changes that the cache does not read": ([*map(with_conditions, PODS)], Counts()),
-    "a node is not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
+    "a node becomes not ready": ([with_heartbeat(NODES[3], 5, "False")], Counts(nodes=1)),
     "nodes are cordoned": ([node("n3", unschedulable=True), node("n4", unschedulable=True)], Counts(nodes=2)),
-    "a node comes": ([node("n99")], Counts(nodes=21, layouts=1)),
+    "a node is added": ([node("n99")], Counts(nodes=21, layouts=1)),
     "a pod ends": ([pod("p7", cpu=1, node="n7", phase="Succeeded")], Counts(nodes=1, specs=1)),
-    "a pod comes": ([pod("new", cpu=1)], Counts(specs=1, workloads=1)),
-    "two pods of a job leave": (
+    "a pod is added": ([pod("new", cpu=1)], Counts(specs=1, workloads=1)),
+    "two pods of a job are deleted": (
         [pod_of(f"j-w-{i}", SMALL, of=owner("TYJob", "j"), node="n0", terminating=True) for i in range(2)],
         Counts(nodes=1, specs=3, workloads=1),
     ),
-    "a pod of another scheduler comes": (
+    "a pod of another scheduler is added": (
         [pod("new", cpu=1, node="n1", scheduler="other")],
         Counts(nodes=1, specs=1),
     ),
-    "a namespace without pods comes": ([namespace("empty")], Counts()),
+    "a namespace without pods is added": ([namespace("empty")], Counts()),
     "a budget changes": ([budget("g", selector={"app": "x"}, min_available=2)], Counts()),
 }
 

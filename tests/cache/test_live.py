@@ -182,18 +182,18 @@ def broken(one: Object, **parts: object) -> Object:
 
 
 UNREADABLE: dict[str, tuple[Object, list[str]]] = {
-    "a pod that asks for nonsense": (
+    "a pod with an invalid request": (
         pod(
             "bad",
             spec={"containers": [{"name": "m", "resources": {"requests": {"cpu": "x", "memory": "y"}}}]},
         ),
         ["spec.containers[0].resources.requests.cpu", "spec.containers[0].resources.requests.memory"],
     ),
-    "a pod that asks for less than nothing": (
+    "a pod with a negative request": (
         pod("bad", spec={"containers": [{"name": "m", "resources": {"requests": {"cpu": "-1"}}}]}),
         ["spec.containers[0].resources.requests.cpu"],
     ),
-    "a node that has nonsense": (
+    "a node with an invalid amount": (
         broken(node("bad"), status={"capacity": {"cpu": "many"}, "conditions": 7}),
         ["status.capacity.cpu", "status.conditions"],
     ),

@@ -116,7 +116,7 @@ WORLDS: dict[str, tuple[Sequence[Object], Amounts]] = {
         [node("n1"), node("n2", unschedulable=True), node("n3", ready="False"), node("n4", ready="True")],
         {"default": {"nodes": "4 2 0 0 -"}},
     ),
-    "a node with nothing but daemons is idle": (
+    "a node with DaemonSet pods only is idle": (
         [node("n1", pods=9), node("n2", pods=9), DAEMON, pod("p", cpu=1, node="n2")],
         {"default": {"cpu": "20 20 1.1 0 0", "nodes": "2 2 1 0 -", "pods": "18 18 2 0 0"}},
     ),

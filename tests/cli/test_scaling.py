@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Resource[Any], Object, str, ScalePatch]] = {
             {"metadata": {"resourceVersion": "7"}, "spec": {"workerSets": [{"name": "w", "counts": 3}]}}
         ),
     ),
-    "whatever else": (SERVICES, {}, "", ScalePatch({"spec": {"replicas": 3}}, "scale")),
+    "a kind with a scale subresource": (SERVICES, {}, "", ScalePatch({"spec": {"replicas": 3}}, "scale")),
 }
 
 
@@ -65,9 +65,21 @@ def test_scale_patch(resource: Resource[Any], obj: Object, role: str, expected: 
 REFUSED: dict[str, tuple[Resource[Any], Object, int, str, str]] = {
     "too many": (resource_of("DIJob"), ELASTIC, 5, "", "between minReplicas, 2, and maxReplicas, 4"),
     "too few": (resource_of("DIJob"), ELASTIC, 1, "", "between minReplicas, 2, and maxReplicas, 4"),
-    "which task": (resource_of("DIJob"), TASKS, 3, "", "has learner and extra: say which with --role"),
-    "no such set": (resource_of("TYJob"), TYJOB, 3, "nope", "has w: say which with --role"),
-    "the autoscaler's": (resource_of("TrainingJob"), EDL, 3, "", "min-instance, 1, and max-instance, 9"),
+    "several tasks without --role": (
+        resource_of("DIJob"),
+        TASKS,
+        3,
+        "",
+        "has learner and extra: say which with --role",
+    ),
+    "an unknown worker set": (resource_of("TYJob"), TYJOB, 3, "nope", "has w: say which with --role"),
+    "an autoscaled TrainingJob": (
+        resource_of("TrainingJob"),
+        EDL,
+        3,
+        "",
+        "min-instance, 1, and max-instance, 9",
+    ),
 }
 
 

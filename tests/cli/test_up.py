@@ -178,7 +178,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
     "a database of a newer Shoal": (_newer, "written by a newer version of Shoal"),
     "a database of another program": (_of_another_program, "of another program"),
     "a directory in place of the database": (_a_directory, "state.db"),
-    "a key that is none": (_broken_key, "server.key"),
+    "an invalid key": (_broken_key, "server.key"),
 }
 
 

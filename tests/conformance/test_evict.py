@@ -42,7 +42,7 @@ async def test_a_pod_without_a_budget_is_deleted(cluster: Cluster, namespace: st
     assert (condition["status"], condition["reason"]) == ("True", "EvictionByEvictionAPI")
 
 
-@pytest.mark.parametrize("going", [False, True], ids=["one that waits", "one that is going"])
+@pytest.mark.parametrize("going", [False, True], ids=["a pending pod", "a terminating pod"])
 async def test_a_pod_with_finalizers_gets_a_disruption_condition(
     cluster: Cluster,
     namespace: str,

@@ -67,8 +67,8 @@ CHANGES: list[tuple[str, Object, Object, bool]] = [
     ("its restart policy", {}, {"restartPolicy": "Never"}, False),
     ("its grace", {}, {"terminationGracePeriodSeconds": 5}, False),
     ("a first deadline", {}, {"activeDeadlineSeconds": 5}, True),
-    ("a shorter deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 5}, True),
-    ("a longer deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 500}, False),
+    ("an earlier deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 5}, True),
+    ("a later deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 500}, False),
     (
         "one toleration more",
         {"tolerations": [TOLERATION]},

@@ -24,7 +24,7 @@ from tests.conformance.waiting import exists
 # --- metadata ------------------------------------------------------------------------------------------
 
 METADATA: list[tuple[str, Object, str]] = [
-    ("a name in capitals", {"name": "Aa"}, "metadata.name"),
+    ("a name in upper case", {"name": "Aa"}, "metadata.name"),
     ("a name with a space", {"name": "a b"}, "metadata.name"),
     ("a name with an underscore", {"name": "a_b"}, "metadata.name"),
     ("a name with a slash", {"name": "a/b"}, "metadata.name"),
@@ -219,7 +219,7 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         "spec.containers[0].name",
     ),
     (
-        "two containers of one name",
+        "duplicate container names",
         PODS,
         {"spec": {"containers": [CONTAINER, CONTAINER]}},
         "spec.containers[1].name",

@@ -74,7 +74,7 @@ MORE: list[tuple[str, str, Object]] = [
     ("a group in capitals", "dijob", {"spec.group": "Team_A.1"}),
     ("a template of nothing", "dijob", {"spec.template": {}}),
     ("an annotation with a space", "tyjob", {"metadata.annotations": {"a b": "x"}}),
-    ("half an owner", "tyjob", {"metadata.ownerReferences": [{"kind": "A", "name": "b"}]}),
+    ("an incomplete owner reference", "tyjob", {"metadata.ownerReferences": [{"kind": "A", "name": "b"}]}),
     ("an unknown field", "tyjob", {"spec.leader.colour": "red"}),
     ("an unknown resource field", "trainingjob", {"spec.trainer.resources.claims": [{"name": "x"}]}),
     # --- selectors -----------------------------------------------------------------------------------------

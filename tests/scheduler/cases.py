@@ -85,7 +85,7 @@ CASES: dict[str, Scene] = {
             Act(patch=[("Pool", "b", {"spec": {"disableSharing": False}})], on={"a2": "n2"}),
         ],
     ),
-    "8: a pool that does nothing neither lends, nor borrows, nor evicts": Scene(
+    "8: a pool with everything disabled neither lends, nor borrows, nor preempts": Scene(
         objects=[
             *(A, open_pool("masters", preempts=False, borrows=False, shares=False), *CLASSES),
             *(in_pool("a", "n1"), in_pool("masters", "n2")),
@@ -100,7 +100,7 @@ CASES: dict[str, Scene] = {
             Act(create=[small("a2", "a", cpu=3)], waits={"a2": "pool a"}, on={"a1": "n1", "m2": "n2"}),
         ],
     ),
-    "10: no pod is evicted where preemption is disabled for all": Scene(
+    "10: with disablePreemption no pod is evicted": Scene(
         objects=[A, B, *CLASSES, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1", priority=LOW)],
         config=NO_PREEMPTION,
         acts=[
@@ -108,7 +108,7 @@ CASES: dict[str, Scene] = {
             Act(delete=[("Pod", "f")], on={"a1": "n1"}, gone=["f"]),
         ],
     ),
-    "12: the lender's own pod gets the room as soon as the borrower has left": Scene(
+    "12: a home pod gets the room once the borrower is gone": Scene(
         objects=[
             *(open_pool("a", preempts=False), B, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")),
         ],
@@ -117,14 +117,14 @@ CASES: dict[str, Scene] = {
             Act(ends=["f"], on={"a1": "n1"}),
         ],
     ),
-    "15: a pool that does not borrow keeps its pods waiting at home": Scene(
+    "15: pods of a pool that does not borrow wait": Scene(
         objects=[open_pool("a", borrows=False), B, in_pool("b", "n2")],
         acts=[
             Act(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
             Act(create=[in_pool("a", "n1")], on={"a1": "n1"}),
         ],
     ),
-    "19: a pod with a budget goes only where no other node serves": Scene(
+    "19: a pod protected by a budget is evicted only if no other node is enough": Scene(
         objects=[
             *(A, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2")),
             budget("keep", selector={"app": "kept"}, min_available=1, allowed=0),
@@ -146,7 +146,7 @@ CASES: dict[str, Scene] = {
             Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1", "b1": "n2"}, gone=["b2", "b3"]),
         ],
     ),
-    "24: of a gang that loses a node to others, all go": Scene(
+    "24: a gang that would lose pods of its minimum is evicted whole": Scene(
         objects=[
             *(A, *CLASSES, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=1)),
             *(pod(f"g{i}", cpu=1, pool="a", gang="g", node=f"n{1 + i % 2}", priority=LOW) for i in range(3)),
@@ -156,7 +156,7 @@ CASES: dict[str, Scene] = {
             Act(create=[small("h", "a", cpu=2, priority=HIGH)], on={"h": "n1"}, gone=["g0", "g1", "g2"]),
         ],
     ),
-    "25: no other pod takes the room that is nominated for one": Scene(
+    "25: no other pod takes nominated room": Scene(
         objects=[A, *CLASSES, in_pool("a", "n1"), small("victim", "a", cpu=4, on="n1", priority=LOW)],
         acts=[
             Act(
@@ -167,7 +167,7 @@ CASES: dict[str, Scene] = {
             ),
         ],
     ),
-    "pools that come, change and go take their nodes and their pods along": Scene(
+    "nodes and pods follow when pools are added, changed and deleted": Scene(
         objects=[in_pool("a", "n1"), in_pool("b", "n2")],
         acts=[
             Act(create=[open_pool("a", borrows=False), open_pool("b", shares=False)]),
@@ -201,7 +201,7 @@ CASES: dict[str, Scene] = {
             Act(create=[in_pool("a", "n2")], on={"g0": "n1", "g1": "n1", "g2": "n2"}),
         ],
     ),
-    "26: an elastic job gives what it has above its minimum, after foreigners, before others at home": Scene(
+    "26: borrowers are evicted first, then surplus instances, then home pods": Scene(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1")),
             *(small("f", "b", cpu=1, on="n1", priority=HIGH), small("h", "a", cpu=1, on="n1", priority=LOW)),
@@ -225,7 +225,7 @@ CASES: dict[str, Scene] = {
 }
 
 JOBS: dict[str, Scene] = {
-    "a TYJob is allocated whole in one write, and its pods go where it says": Scene(
+    "a TYJob is allocated whole in one write, and its pods are bound there": Scene(
         objects=[in_pool("a", "n1"), in_pool("a", "n2")],
         acts=[
             Act(
@@ -235,7 +235,7 @@ JOBS: dict[str, Scene] = {
             ),
         ],
     ),
-    "a TYJob that is short of room says so, and starts when there is some": Scene(
+    "a TYJob that does not fit waits with a reason, and starts when there is room": Scene(
         objects=[in_pool("a", "n1")],
         acts=[
             Act(
@@ -250,7 +250,7 @@ JOBS: dict[str, Scene] = {
             Act(create=[in_pool("a", "n3")], on={"t-w-2": "n3"}),
         ],
     ),
-    "a preemptible DIJob grows into free room, and shrinks to what it is asked for": Scene(
+    "a preemptible DIJob grows into free room, and shrinks to its requested size": Scene(
         objects=[in_pool("a", "n1")],
         config={"cooldown": "0s"},
         acts=[
@@ -276,7 +276,7 @@ JOBS: dict[str, Scene] = {
             ),
         ],
     ),
-    "the room of a TrainingJob is kept until its pods are there": Scene(
+    "the room of a TrainingJob is reserved until its pods exist": Scene(
         objects=[in_pool("a", "n1"), node("g1", cpu=4, gpu=4, ready="True")],
         config={"maxLoad": 1, "cooldown": "0s"},
         acts=[

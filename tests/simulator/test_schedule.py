@@ -100,9 +100,9 @@ OTHERS: tuple[AnyFault, ...] = tuple(Refuse(nth=number) for number in range(1, 6
 
 GUILTY = {
     "one fault": (A,),
-    "two that are far apart": (A, D),
+    "two faults far apart": (A, D),
     "several": (A, B, C, D),
-    "none: it fails by itself": (),
+    "no fault: it fails without one": (),
 }
 
 

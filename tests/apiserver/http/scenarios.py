@@ -85,7 +85,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("delete pod web --force --grace-period=0"),
         Step("delete node NAME"),
     ],
-    "what there is": [
+    "discovery": [
         Step("api-resources", differs=FEWER_KINDS),
         Step("api-resources --api-group=batch -o wide", differs="there are no CronJobs"),
         Step("api-resources --api-group=tyrl.io -o wide"),
@@ -106,7 +106,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("explain pod.spec.nope"),
         Step("explain foo"),
     ],
-    "making and applying": [
+    "creating and applying": [
         Step("create -f -", MAP),
         Step("create -f -", MAP),
         Step("apply -f -", POD),
@@ -279,7 +279,7 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("describe pod web"),
         Step("delete events --all"),
     ],
-    "logs and commands of a pod that waits": [
+    "logs and exec of a pending pod": [
         Step("create -f -", POD),
         Step("logs web"),
         Step("logs web -f --tail=3"),

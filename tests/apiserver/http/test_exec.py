@@ -222,11 +222,11 @@ REFUSED: dict[str, tuple[str, tuple[str, ...], str, int, str]] = {
     "no protocol": (command("true", "stdout"), (), "", 400, "not none"),
     "no command": ("exec?stdout=true", (V5,), "", 400, "you must specify a command"),
     "no stream": (command("true"), (V5,), "", 400, "at least 1 of stdin, stdout, stderr"),
-    "a container that is not there": ("exec?command=x&stdout=1&container=q", (V5,), "", 400, "is not valid"),
-    "another token": (command("true", "stdout"), (V5,), "wrong", 401, "Unauthorized"),
-    "another part of the pod": ("log?follow=true", (V5,), "", 400, "WebSockets are only supported for exec"),
-    "an attachment": ("attach?stdout=true", (V5,), "", 405, "kubectl logs -f"),
-    "a port": ("portforward?ports=80", (V5,), "", 405, "runs on this machine"),
+    "an unknown container": ("exec?command=x&stdout=1&container=q", (V5,), "", 400, "is not valid"),
+    "a wrong token": (command("true", "stdout"), (V5,), "wrong", 401, "Unauthorized"),
+    "another subresource": ("log?follow=true", (V5,), "", 400, "WebSockets are only supported for exec"),
+    "attach": ("attach?stdout=true", (V5,), "", 405, "kubectl logs -f"),
+    "port-forward": ("portforward?ports=80", (V5,), "", 405, "runs on this machine"),
 }
 
 

@@ -34,8 +34,8 @@ def named(name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON h
 
 CASES: dict[str, Case] = {
     # --- paths and methods
-    "nothing is at the root": Case("GET", "/", 404, "NotFound"),
-    "nothing is at an unknown path": Case("GET", "/nope", 404, "NotFound"),
+    "the root path": Case("GET", "/", 404, "NotFound"),
+    "an unknown path": Case("GET", "/nope", 404, "NotFound"),
     "an unknown resource": Case("GET", "/api/v1/foos", 404, "NotFound"),
     "an unknown version": Case("GET", "/api/v2/pods", 404, "NotFound"),
     "an unknown group": Case("GET", "/apis/nope/v1/pods", 404, "NotFound"),
@@ -43,38 +43,36 @@ CASES: dict[str, Case] = {
     "a resource of another group": Case("GET", "/apis/batch/v1/pods", 404, "NotFound"),
     "a namespaced object without its namespace": Case("GET", "/api/v1/pods/a", 404, "NotFound"),
     "nodes have no namespace": Case("GET", "/api/v1/namespaces/{}/nodes", 404, "NotFound"),
-    "an unknown part": Case("GET", f"{MAPS}/a/scale", 404, "NotFound"),
-    "config maps have no status": Case("GET", f"{MAPS}/a/status", 404, "NotFound"),
-    "something behind a part": Case("GET", "/api/v1/namespaces/{}/pods/a/status/x", 404, "NotFound"),
-    "an object that is not there": Case(
+    "an unknown subresource": Case("GET", f"{MAPS}/a/scale", 404, "NotFound"),
+    "the status of a kind without one": Case("GET", f"{MAPS}/a/status", 404, "NotFound"),
+    "a path below a subresource": Case("GET", "/api/v1/namespaces/{}/pods/a/status/x", 404, "NotFound"),
+    "an object that does not exist": Case(
         "GET", f"{MAPS}/nope", 404, "NotFound", says='configmaps "nope" not found'
     ),
     "an unknown document": Case("GET", "/openapi/v3/apis/nope/v1", 404, "NotFound"),
-    "a collection cannot be put": Case("PUT", MAPS, 405, "MethodNotAllowed", {}),
-    "a collection cannot be patched": Case("PATCH", MAPS, 405, "MethodNotAllowed", {}, MERGE),
-    "an object cannot be posted to": Case("POST", f"{MAPS}/a", 405, "MethodNotAllowed", {}),
-    "nothing is made in all namespaces": Case("POST", "/api/v1/configmaps", 405, "MethodNotAllowed", {}),
-    "not all namespaces are deleted at once": Case("DELETE", "/api/v1/namespaces", 405, "MethodNotAllowed"),
-    "a status cannot be deleted": Case(
-        "DELETE", "/api/v1/namespaces/{}/pods/a/status", 405, "MethodNotAllowed"
-    ),
-    "a binding cannot be read": Case("GET", "/api/v1/namespaces/{}/pods/a/binding", 405, "MethodNotAllowed"),
-    "the version cannot be deleted": Case("DELETE", "/version", 405, "MethodNotAllowed"),
+    "PUT of a collection": Case("PUT", MAPS, 405, "MethodNotAllowed", {}),
+    "PATCH of a collection": Case("PATCH", MAPS, 405, "MethodNotAllowed", {}, MERGE),
+    "POST to an object": Case("POST", f"{MAPS}/a", 405, "MethodNotAllowed", {}),
+    "create in all namespaces": Case("POST", "/api/v1/configmaps", 405, "MethodNotAllowed", {}),
+    "deletion of all namespaces": Case("DELETE", "/api/v1/namespaces", 405, "MethodNotAllowed"),
+    "deletion of a status": Case("DELETE", "/api/v1/namespaces/{}/pods/a/status", 405, "MethodNotAllowed"),
+    "GET of a binding": Case("GET", "/api/v1/namespaces/{}/pods/a/binding", 405, "MethodNotAllowed"),
+    "deletion of the version document": Case("DELETE", "/version", 405, "MethodNotAllowed"),
     "an unknown method": Case("BREW", f"{MAPS}/a", 405, "MethodNotAllowed"),
     # --- bodies
     "no body": Case("POST", MAPS, 400, "BadRequest", b""),
-    "half a body": Case("POST", MAPS, 400, "BadRequest", b"{"),
+    "a truncated body": Case("POST", MAPS, 400, "BadRequest", b"{"),
     "a list": Case("POST", MAPS, 400, "BadRequest", []),
     "a text that is not UTF-8": Case("POST", MAPS, 400, "BadRequest", b'{"metadata":{"name":"\xff"}}'),
-    "half a surrogate": Case("POST", MAPS, 400, "BadRequest", b'{"metadata":{"name":"\\ud800"}}'),
+    "a lone surrogate": Case("POST", MAPS, 400, "BadRequest", b'{"metadata":{"name":"\\ud800"}}'),
     "a body that is nested deeply": Case("POST", MAPS, 400, "BadRequest", b'{"a":' * 200 + b"1" + b"}" * 200),
     "a body that is nested very deeply": Case("POST", MAPS, 400, "BadRequest", b"[" * 100_000),
     "another kind": Case(
         "POST", MAPS, 400, "BadRequest", named("a") | {"kind": "Pod"}, says="cannot be handled as a ConfigMap"
     ),
     "another version": Case("POST", MAPS, 400, "BadRequest", named("a") | {"apiVersion": "v2"}),
-    "metadata that is none": Case("POST", MAPS, 400, "BadRequest", {"metadata": 1}),
-    "a name that is a number": Case("POST", MAPS, 400, "BadRequest", {"metadata": {"name": 1}}),
+    "metadata that is no object": Case("POST", MAPS, 400, "BadRequest", {"metadata": 1}),
+    "a numeric name": Case("POST", MAPS, 400, "BadRequest", {"metadata": {"name": 1}}),
     "another namespace": Case(
         "POST", MAPS, 400, "BadRequest", named("a", namespace="other"), says="namespace"
     ),
@@ -90,8 +88,8 @@ CASES: dict[str, Case] = {
         says="data.x must be a string, not 1",
     ),
     "no name": Case("POST", MAPS, 422, "Invalid", {"metadata": {}}),
-    "a bad name": Case("POST", MAPS, 422, "Invalid", named("A_")),
-    "a namespace that is not there": Case(
+    "an invalid name": Case("POST", MAPS, 422, "Invalid", named("A_")),
+    "a namespace that does not exist": Case(
         "POST",
         "/api/v1/namespaces/nope/configmaps",
         404,
@@ -100,13 +98,15 @@ CASES: dict[str, Case] = {
         says='namespaces "nope" not found',
     ),
     "a body that is too large": Case("POST", MAPS, 413, "RequestEntityTooLarge", b" " * (MAX_BODY_BYTES + 1)),
-    "a body of an unknown sort": Case("POST", MAPS, 415, "UnsupportedMediaType", named("a"), "text/plain"),
+    "a body of an unknown media type": Case(
+        "POST", MAPS, 415, "UnsupportedMediaType", named("a"), "text/plain"
+    ),
     "a body that is not protobuf": Case("POST", MAPS, 400, "BadRequest", named("a"), PROTOBUF),
-    "our kinds are not known in protobuf": Case("POST", TYJOBS, 400, "BadRequest", b"k8s\x00", PROTOBUF),
+    "a Shoal kind in protobuf": Case("POST", TYJOBS, 400, "BadRequest", b"k8s\x00", PROTOBUF),
     "a body that is not YAML": Case("POST", MAPS, 400, "BadRequest", b"a: [", "application/yaml"),
     "two documents in YAML": Case("POST", MAPS, 400, "BadRequest", b"a: 1\n---\nb: 1\n", "application/yaml"),
     # --- patches
-    "a patch of an unknown sort": Case("PATCH", f"{MAPS}/there", 415, "UnsupportedMediaType", {}, JSON),
+    "a patch of an unknown media type": Case("PATCH", f"{MAPS}/there", 415, "UnsupportedMediaType", {}, JSON),
     "server-side apply": Case(
         "PATCH",
         f"{MAPS}/there?fieldManager=x",
@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
         {},
         "application/apply-patch+yaml",
     ),
-    "a strategic patch of our kinds": Case(
+    "a strategic patch of a Shoal kind": Case(
         "PATCH", f"{TYJOBS}/a", 415, "UnsupportedMediaType", {}, STRATEGIC
     ),
     "a merge patch that is a list": Case("PATCH", f"{MAPS}/there", 400, "BadRequest", [], MERGE),
@@ -131,20 +131,26 @@ CASES: dict[str, Case] = {
         JSON_PATCH,
         says="no 'nope'",
     ),
-    "a patch that leaves no object": Case(
+    "a patch whose result is no object": Case(
         "PATCH", f"{MAPS}/there", 422, "Invalid", [{"op": "replace", "path": "", "value": 1}], JSON_PATCH
     ),
-    "a patch to another type": Case("PATCH", f"{MAPS}/there", 422, "Invalid", {"data": {"a": 1}}, MERGE),
-    "a patch to another name": Case("PATCH", f"{MAPS}/there", 400, "BadRequest", named("b"), MERGE),
-    "a patch of nothing": Case("PATCH", f"{MAPS}/nope", 404, "NotFound", {}, MERGE),
+    "a patch with a field of a wrong type": Case(
+        "PATCH", f"{MAPS}/there", 422, "Invalid", {"data": {"a": 1}}, MERGE
+    ),
+    "a patch that changes the name": Case("PATCH", f"{MAPS}/there", 400, "BadRequest", named("b"), MERGE),
+    "a patch of an object that does not exist": Case("PATCH", f"{MAPS}/nope", 404, "NotFound", {}, MERGE),
     # --- conflicts
-    "a name that is taken": Case("POST", MAPS, 409, "AlreadyExists", named("there")),
-    "an old version": Case("PUT", f"{MAPS}/there", 409, "Conflict", named("there", resourceVersion="1")),
+    "a name that exists": Case("POST", MAPS, 409, "AlreadyExists", named("there")),
+    "an outdated resourceVersion": Case(
+        "PUT", f"{MAPS}/there", 409, "Conflict", named("there", resourceVersion="1")
+    ),
     "another uid": Case("DELETE", f"{MAPS}/there", 409, "Conflict", {"preconditions": {"uid": "x"}}),
     # --- options
-    "a rehearsal of another sort": Case("POST", f"{MAPS}?dryRun=Some", 422, "Invalid", named("a")),
-    "a validation of another sort": Case("POST", f"{MAPS}?fieldValidation=Maybe", 422, "Invalid", named("a")),
-    "an unknown field, strictly": Case(
+    "an unknown dryRun value": Case("POST", f"{MAPS}?dryRun=Some", 422, "Invalid", named("a")),
+    "an unknown fieldValidation value": Case(
+        "POST", f"{MAPS}?fieldValidation=Maybe", 422, "Invalid", named("a")
+    ),
+    "an unknown field with fieldValidation Strict": Case(
         "POST",
         f"{MAPS}?fieldValidation=Strict",
         400,
@@ -152,7 +158,7 @@ CASES: dict[str, Case] = {
         named("a") | {"nope": 1},
         says='strict decoding error: unknown field "nope"',
     ),
-    "a field twice, strictly": Case(
+    "a duplicate field with fieldValidation Strict": Case(
         "POST",
         f"{MAPS}?fieldValidation=Strict",
         400,
@@ -160,43 +166,51 @@ CASES: dict[str, Case] = {
         b'{"metadata":{"name":"a"},"data":{"x":"1","x":"2"}}',
         says='duplicate field "data.x"',
     ),
-    "a limit that is no number": Case("GET", f"{MAPS}?limit=x", 400, "BadRequest"),
-    "a limit below nothing": Case("GET", f"{MAPS}?limit=-1", 400, "BadRequest"),
-    "a watch that may be": Case("GET", f"{MAPS}?watch=maybe", 400, "BadRequest"),
-    "a place to go on that is none": Case("GET", f"{MAPS}?continue=x", 400, "BadRequest"),
-    "a selector that is none": Case("GET", f"{MAPS}?labelSelector=a+in+b", 400, "BadRequest"),
-    "a field that cannot be selected by": Case("GET", f"{MAPS}?fieldSelector=data.x%3D1", 400, "BadRequest"),
-    "a version that is no number": Case("GET", f"{MAPS}?resourceVersion=x", 400, "BadRequest"),
-    "a version that is yet to come": Case(
+    "a limit that is not a number": Case("GET", f"{MAPS}?limit=x", 400, "BadRequest"),
+    "a negative limit": Case("GET", f"{MAPS}?limit=-1", 400, "BadRequest"),
+    "a watch parameter that is no boolean": Case("GET", f"{MAPS}?watch=maybe", 400, "BadRequest"),
+    "an invalid continue token": Case("GET", f"{MAPS}?continue=x", 400, "BadRequest"),
+    "an invalid label selector": Case("GET", f"{MAPS}?labelSelector=a+in+b", 400, "BadRequest"),
+    "an unsupported field selector": Case("GET", f"{MAPS}?fieldSelector=data.x%3D1", 400, "BadRequest"),
+    "a resourceVersion that is not a number": Case("GET", f"{MAPS}?resourceVersion=x", 400, "BadRequest"),
+    "a resourceVersion in the future": Case(
         "GET", f"{MAPS}?resourceVersion=999999", 503, "ServiceUnavailable", says="Too large"
     ),
-    "a match without a version": Case("GET", f"{MAPS}?resourceVersionMatch=Exact", 422, "Invalid"),
-    "a match of another sort": Case(
+    "resourceVersionMatch without resourceVersion": Case(
+        "GET", f"{MAPS}?resourceVersionMatch=Exact", 422, "Invalid"
+    ),
+    "an unknown resourceVersionMatch": Case(
         "GET", f"{MAPS}?resourceVersion=1&resourceVersionMatch=x", 422, "Invalid"
     ),
-    "an exact match of anything": Case(
+    "resourceVersionMatch Exact with resourceVersion 0": Case(
         "GET", f"{MAPS}?resourceVersion=0&resourceVersionMatch=Exact", 422, "Invalid"
     ),
-    "a match of a watch": Case("GET", f"{MAPS}?watch=1&resourceVersionMatch=Exact", 422, "Invalid"),
-    "first events of a list": Case("GET", f"{MAPS}?sendInitialEvents=true", 422, "Invalid"),
-    "first events without a match": Case("GET", f"{MAPS}?watch=1&sendInitialEvents=true", 422, "Invalid"),
-    "a watch with a bad selector": Case("GET", f"{MAPS}?watch=1&labelSelector=%3D", 400, "BadRequest"),
-    "options that are none": Case("DELETE", f"{MAPS}/there", 400, "BadRequest", {"gracePeriodSeconds": "x"}),
-    "a propagation of another sort": Case("DELETE", f"{MAPS}/there?propagationPolicy=Up", 400, "BadRequest"),
-    "two propagations": Case(
+    "resourceVersionMatch in a watch": Case(
+        "GET", f"{MAPS}?watch=1&resourceVersionMatch=Exact", 422, "Invalid"
+    ),
+    "sendInitialEvents in a list": Case("GET", f"{MAPS}?sendInitialEvents=true", 422, "Invalid"),
+    "sendInitialEvents without resourceVersionMatch": Case(
+        "GET", f"{MAPS}?watch=1&sendInitialEvents=true", 422, "Invalid"
+    ),
+    "a watch with an invalid selector": Case("GET", f"{MAPS}?watch=1&labelSelector=%3D", 400, "BadRequest"),
+    "delete options with a field of a wrong type": Case(
+        "DELETE", f"{MAPS}/there", 400, "BadRequest", {"gracePeriodSeconds": "x"}
+    ),
+    "an unknown propagation policy": Case("DELETE", f"{MAPS}/there?propagationPolicy=Up", 400, "BadRequest"),
+    "orphanDependents and propagationPolicy together": Case(
         "DELETE", f"{MAPS}/there?propagationPolicy=Orphan&orphanDependents=true", 400, "BadRequest"
     ),
-    "other options": Case("DELETE", f"{MAPS}/there", 400, "BadRequest", {"kind": "Pod"}),
-    "an answer of another sort": Case("GET", f"{MAPS}/there", 406, "NotAcceptable", accept="text/html"),
-    "an answer in protobuf only": Case("GET", MAPS, 406, "NotAcceptable", accept=PROTOBUF),
-    "a table of another version": Case(
+    "options of another kind": Case("DELETE", f"{MAPS}/there", 400, "BadRequest", {"kind": "Pod"}),
+    "an unsupported Accept header": Case("GET", f"{MAPS}/there", 406, "NotAcceptable", accept="text/html"),
+    "Accept with protobuf only": Case("GET", MAPS, 406, "NotAcceptable", accept=PROTOBUF),
+    "a table of an unknown version": Case(
         "GET", MAPS, 406, "NotAcceptable", accept=f"{JSON};as=Table;v=v9;g=meta.k8s.io"
     ),
-    "objects of another sort in a table": Case(
+    "an unknown includeObject value": Case(
         "GET", f"{MAPS}?includeObject=Some", 400, "BadRequest", accept=f"{JSON};as=Table;v=v1;g=meta.k8s.io"
     ),
     # --- pods
-    "a binding to nothing": Case(
+    "a binding whose target has no name": Case(
         "POST", "/api/v1/namespaces/{}/pods/a/binding", 400, "BadRequest", {"target": {}}
     ),
     "a binding without a target": Case("POST", "/api/v1/namespaces/{}/pods/a/binding", 400, "BadRequest", {}),
@@ -210,10 +224,10 @@ CASES: dict[str, Case] = {
         "BadRequest",
         named("b") | {"target": {"name": "n"}},
     ),
-    "a binding of a pod that is not there": Case(
+    "a binding of a pod that does not exist": Case(
         "POST", "/api/v1/namespaces/{}/pods/a/binding", 404, "NotFound", {"target": {"name": "n"}}
     ),
-    "an eviction of a pod that is not there": Case(
+    "an eviction of a pod that does not exist": Case(
         "POST", "/api/v1/namespaces/{}/pods/a/eviction", 404, "NotFound", named("a")
     ),
     "an eviction of another pod": Case(

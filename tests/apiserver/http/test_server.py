@@ -40,13 +40,13 @@ def test_public_paths_need_no_token(api: Embedded, path: str) -> None:
 
 HEADERS = {
     "no token": "",
-    "another token": "Bearer nope",
+    "a wrong token": "Bearer nope",
     "no token after the scheme": "Bearer ",
     "another scheme": "Basic {}",
-    "half of the token": "Bearer {half}",
-    "the token and more": "Bearer {}x",
-    "the token alone": "{}",
-    "letters from elsewhere": "Bearer \xe4",
+    "a truncated token": "Bearer {half}",
+    "the token with a suffix": "Bearer {}x",
+    "the token without a scheme": "{}",
+    "a token that is not ASCII": "Bearer \xe4",
 }
 
 
@@ -240,10 +240,13 @@ def exchange(api: Embedded, sent: Iterable[bytes]) -> bytes:
 NO_REQUESTS = {
     "no HTTP": ([b"SSH-2.0-OpenSSH_9.2\r\n\r\n"], 405),
     "another version": ([b"GET / HTTP/7.7\r\n\r\n"], 400),
-    "two lengths": ([b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"], 400),
-    "a header without an end": ([b"GET / HTTP/1.1\r\nX: ", *[b"x" * 1000] * 66], 400),
-    "headers without an end": ([b"GET / HTTP/1.1\r\n", *[b"X: y\r\n" * 100] * 110], 400),
-    "an address without an end": ([b"GET /", *[b"x" * 1000] * 66], 400),
+    "two Content-Length headers": (
+        [b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"],
+        400,
+    ),
+    "an endless header": ([b"GET / HTTP/1.1\r\nX: ", *[b"x" * 1000] * 66], 400),
+    "endless headers": ([b"GET / HTTP/1.1\r\n", *[b"X: y\r\n" * 100] * 110], 400),
+    "an endless path": ([b"GET /", *[b"x" * 1000] * 66], 400),
 }
 
 

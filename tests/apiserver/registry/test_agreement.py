@@ -13,11 +13,11 @@ BAD = {name: row[:2] for name, row in test_strategies.WRONG.items()} | {
     name: row[:2] for name, row in test_objects.REFUSED_CREATIONS.items()
 }
 ONLY_HERE = {
-    "a service with an address": "there is no service proxy",
-    "no JSON": "what is no JSON cannot be sent",
-    "the name is taken": "there it is not",
-    "a version": "a real server minds only when it writes, and this is a rehearsal",
-    "an object that is too large": "it is the disk that minds, and this is a rehearsal",
+    "a service with a clusterIP": "there is no service proxy",
+    "not JSON": "it cannot be sent",
+    "the name exists": "on the real server it does not",
+    "a resourceVersion": "a real server refuses it only when it writes, not in a dry run",
+    "too large an object": "etcd refuses it, which a dry run does not reach",
 }
 OTHER_CODES = {"a secret that is not base64": (422, 400)}
 """Cases that both refuse, one as invalid (422) and the other as a bad request (400)."""

@@ -33,10 +33,10 @@ async def test_binding_sets_the_node_and_the_condition() -> None:
 
 
 BINDINGS: dict[str, tuple[str, str, str, type[ClusterError], str]] = {
-    "one that has a node": ("bound", "n", "", ConflictError, 'already assigned to node "n"'),
-    "one that is going": ("going", "n", "", ConflictError, "is being deleted"),
-    "one that has gates": ("gated", "n", "", ConflictError, "schedulingGates"),
-    "another one": ("free", "n", "other", ConflictError, "UID in precondition: other"),
+    "a bound pod": ("bound", "n", "", ConflictError, 'already assigned to node "n"'),
+    "a terminating pod": ("going", "n", "", ConflictError, "is being deleted"),
+    "a pod with scheduling gates": ("gated", "n", "", ConflictError, "schedulingGates"),
+    "another uid": ("free", "n", "other", ConflictError, "UID in precondition: other"),
     "none": ("missing", "n", "", NotFoundError, 'pods "missing" not found'),
     "no node": ("free", "", "", BadRequestError, "no target node"),
 }
@@ -77,17 +77,17 @@ async def budget(registry: Registry, status: Object, name: str = "b", **spec: ob
 
 COUNTED = {"observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 1}
 REFUSALS: dict[str, tuple[Object, type[ClusterError], str]] = {
-    "nothing is left": (
+    "the budget is exhausted": (
         COUNTED | {"desiredHealthy": 2},
         TooManyRequestsError,
         "needs 2 healthy pods and has 2",
     ),
-    "a budget that is not processed yet": (
+    "a budget whose status is not up to date": (
         {"disruptionsAllowed": 1},
         TooManyRequestsError,
         "still being processed",
     ),
-    "a negative number of disruptions": (COUNTED | {"disruptionsAllowed": -1}, ForbiddenError, "negative"),
+    "a negative disruptionsAllowed": (COUNTED | {"disruptionsAllowed": -1}, ForbiddenError, "negative"),
 }
 
 
@@ -120,10 +120,10 @@ async def test_an_eviction_is_counted_against_the_budget() -> None:
 
 
 FREE: dict[str, tuple[str, str, Object, Object]] = {
-    "a pod that has finished": ("Succeeded", "False", COUNTED, {}),
-    "a pod that has not begun": ("Pending", "False", COUNTED, {}),
-    "a sick pod, while enough are well": ("Running", "False", COUNTED, {}),
-    "a sick pod, if the budget says so": (
+    "a finished pod": ("Succeeded", "False", COUNTED, {}),
+    "a pending pod": ("Pending", "False", COUNTED, {}),
+    "an unready pod while enough are ready": ("Running", "False", COUNTED, {}),
+    "an unready pod with unhealthyPodEvictionPolicy AlwaysAllow": (
         "Running",
         "False",
         COUNTED | {"currentHealthy": 0},
@@ -168,13 +168,16 @@ CLASSES = [
     {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True},
 ]
 PRIORITIES: dict[str, tuple[Object, tuple[str, int, str]]] = {
-    "a class": ({"priorityClassName": "high"}, ("high", 100, "Never")),
-    "no class": ({}, ("usual", 7, "PreemptLowerPriority")),
-    "a built-in class": (
+    "a PriorityClass": ({"priorityClassName": "high"}, ("high", 100, "Never")),
+    "no PriorityClass": ({}, ("usual", 7, "PreemptLowerPriority")),
+    "a built-in PriorityClass": (
         {"priorityClassName": "system-node-critical"},
         ("system-node-critical", 2_000_001_000, "PreemptLowerPriority"),
     ),
-    "the number of the class": ({"priorityClassName": "high", "priority": 100}, ("high", 100, "Never")),
+    "the priority of the PriorityClass": (
+        {"priorityClassName": "high", "priority": 100},
+        ("high", 100, "Never"),
+    ),
 }
 
 

@@ -20,10 +20,10 @@ async def running(registry: Registry, finalizers: Sequence[str] = ()) -> Object:
 
 
 PODS_THAT_GO_AT_ONCE: dict[str, tuple[str | None, str, Deletion]] = {
-    "one without a node": (None, "Pending", Deletion()),
-    "one that has finished": ("n", "Succeeded", Deletion()),
-    "one that has failed": ("n", "Failed", Deletion(grace=30)),
-    "one that is given no grace": ("n", "Running", Deletion(grace=0)),
+    "an unbound pod": (None, "Pending", Deletion()),
+    "a succeeded pod": ("n", "Succeeded", Deletion()),
+    "a failed pod": ("n", "Failed", Deletion(grace=30)),
+    "a grace period of 0": ("n", "Running", Deletion(grace=0)),
 }
 
 
@@ -41,13 +41,13 @@ async def test_some_pods_are_removed_immediately(case: str) -> None:
 
 
 GRACES: dict[str, tuple[list[int | None], int, str]] = {
-    "its own": ([None], 30, "08:00:30"),
-    "what the deletion says": ([10], 10, "08:00:10"),
-    "at least a second": ([-5], 1, "08:00:01"),
-    "shorter the second time": ([None, 5], 5, "08:00:05"),
-    "never longer": ([5, 40], 5, "08:00:05"),
-    "as it was, if nothing is said": ([5, None], 5, "08:00:05"),
-    "shorter after more than any calendar has": ([10**30, 5], 5, "08:00:05"),
+    "the pod's own grace period": ([None], 30, "08:00:30"),
+    "the grace period of the deletion": ([10], 10, "08:00:10"),
+    "at least one second": ([-5], 1, "08:00:01"),
+    "a second deletion shortens it": ([None, 5], 5, "08:00:05"),
+    "a second deletion does not extend it": ([5, 40], 5, "08:00:05"),
+    "a second deletion without a grace period keeps it": ([5, None], 5, "08:00:05"),
+    "a second deletion shortens a grace period beyond any calendar": ([10**30, 5], 5, "08:00:05"),
 }
 
 

@@ -36,22 +36,42 @@ async def remaining(registry: Registry) -> str:
 
 
 CASES: dict[str, tuple[list[str], Propagation | None, str]] = {
-    "a dependent goes with its owner": (["a", "b:a", "c"], None, "c"),
-    "and its own dependents too": (["a", "b:a", "c:b", "d:b c"], "Background", ""),
-    "one with another owner stays, and forgets the first": (["a", "o", "b:a o"], "Background", "b:o, o"),
+    "a dependent is deleted with its owner": (["a", "b:a", "c"], None, "c"),
+    "dependents of a dependent are deleted too": (["a", "b:a", "c:b", "d:b c"], "Background", ""),
+    "a dependent with another owner stays, without the reference to the first": (
+        ["a", "o", "b:a o"],
+        "Background",
+        "b:o, o",
+    ),
     "orphans stay": (["a", "b:a", "c:b"], "Orphan", "b, c:b"),
-    "an orphan keeps its other owners": (["a", "o", "b:a o"], "Orphan", "b:o, o"),
-    "one with a finalizer stays for now, its owner does not": (["a", "b*:a"], "Background", "-b:a"),
-    "an owner with a finalizer stays, and so do its dependents": (["a*", "b:a"], "Background", "-a, b:a"),
-    "in the foreground all go too": (["a", "b:a!", "c:b!"], "Foreground", ""),
-    "in the foreground an owner waits for those that hold it": (["a", "b*:a!"], "Foreground", "-a, -b:a"),
-    "but not for others": (["a", "b*:a"], "Foreground", "-b:a"),
-    "waiting goes on through generations": (
+    "an orphan keeps its other owner references": (["a", "o", "b:a o"], "Orphan", "b:o, o"),
+    "a dependent with a finalizer is terminating after its owner is gone": (
+        ["a", "b*:a"],
+        "Background",
+        "-b:a",
+    ),
+    "an owner with a finalizer stays, and its dependents stay": (["a*", "b:a"], "Background", "-a, b:a"),
+    "foreground deletion deletes owner and dependents": (["a", "b:a!", "c:b!"], "Foreground", ""),
+    "in foreground deletion an owner waits for dependents with blockOwnerDeletion": (
+        ["a", "b*:a!"],
+        "Foreground",
+        "-a, -b:a",
+    ),
+    "in foreground deletion an owner does not wait for other dependents": (
+        ["a", "b*:a"],
+        "Foreground",
+        "-b:a",
+    ),
+    "foreground deletion is transitive": (
         ["a", "b:a!", "c*:b!", "d:a!"],
         "Foreground",
         "-a, -b:a, -c:b",
     ),
-    "in the foreground one with another owner stays": (["a", "o", "b:a! o"], "Foreground", "b:o, o"),
+    "in foreground deletion a dependent with another owner stays": (
+        ["a", "o", "b:a! o"],
+        "Foreground",
+        "b:o, o",
+    ),
 }
 
 
@@ -105,7 +125,7 @@ async def test_chains_may_be_long() -> None:
 
 
 OWNERS = {
-    "an owner that is not there": ({"name": "missing"}, False),
+    "an owner that does not exist": ({"name": "missing"}, False),
     "an owner of the name with another uid": ({"uid": "other"}, False),
     "an owner of an unknown kind": ({"kind": "ReplicaSet", "apiVersion": "apps/v1"}, True),
     "the owner": ({}, True),

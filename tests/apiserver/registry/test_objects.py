@@ -53,21 +53,36 @@ async def test_a_new_object_gets_server_set_metadata() -> None:
 
 
 REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], str]] = {
-    "the name is taken": (CONFIG_MAPS, config_map("there"), AlreadyExistsError, 'configmaps "there" already'),
-    "no such namespace": (PODS, pod(namespace="no"), NotFoundError, 'namespaces "no" not found'),
+    "the name exists": (CONFIG_MAPS, config_map("there"), AlreadyExistsError, 'configmaps "there" already'),
+    "a namespace that does not exist": (
+        PODS,
+        pod(namespace="no"),
+        NotFoundError,
+        'namespaces "no" not found',
+    ),
     "no name": (PODS, pod(""), InvalidError, "name or generateName is required"),
-    "a name in capitals": (PODS, pod("A"), InvalidError, "metadata.name"),
-    "a name that is no text": (CONFIG_MAPS, {"metadata": {"name": 1}}, BadRequestError, "metadata.name"),
-    "labels that are no labels": (PODS, pod(labels={"a": 1}), BadRequestError, "metadata.labels.a"),
+    "a name in upper case": (PODS, pod("A"), InvalidError, "metadata.name"),
+    "a name that is not a string": (CONFIG_MAPS, {"metadata": {"name": 1}}, BadRequestError, "metadata.name"),
+    "invalid labels": (PODS, pod(labels={"a": 1}), BadRequestError, "metadata.labels.a"),
     "an annotation with a space": (PODS, pod(annotations={"a b": "c"}), InvalidError, "metadata.annotations"),
     "a finalizer without a domain": (PODS, pod(finalizers=["a"]), InvalidError, "metadata.finalizers[0]"),
-    "half an owner": (PODS, pod(ownerReferences=[{"kind": "A", "name": "b"}]), InvalidError, "uid"),
-    "a version": (PODS, pod(resourceVersion="1"), InternalError, "resourceVersion should not be set"),
+    "an incomplete owner reference": (
+        PODS,
+        pod(ownerReferences=[{"kind": "A", "name": "b"}]),
+        InvalidError,
+        "uid",
+    ),
+    "a resourceVersion": (PODS, pod(resourceVersion="1"), InternalError, "resourceVersion should not be set"),
     "another kind": (PODS, pod() | {"kind": "Node"}, BadRequestError, "kind must be Pod for pods"),
-    "no metadata to speak of": (PODS, {"metadata": []}, BadRequestError, "metadata"),
-    "no JSON": (PODS, {"metadata": {"name": 1j}}, BadRequestError, "not JSON"),
-    "a namespace that is no label": (NAMESPACES, {"metadata": {"name": "a.b"}}, InvalidError, "DNS label"),
-    "a service with an address": (
+    "metadata that is not an object": (PODS, {"metadata": []}, BadRequestError, "metadata"),
+    "not JSON": (PODS, {"metadata": {"name": 1j}}, BadRequestError, "not JSON"),
+    "a namespace name that is not a DNS label": (
+        NAMESPACES,
+        {"metadata": {"name": "a.b"}},
+        InvalidError,
+        "DNS label",
+    ),
+    "a service with a clusterIP": (
         SERVICES,
         {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}},
         InvalidError,
@@ -80,13 +95,13 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
         InvalidError,
         "data.a",
     ),
-    "data that is too large": (
+    "too much data": (
         CONFIG_MAPS,
         config_map(data={"a": "x" * 1_100_000}),
         InvalidError,
         "Too long",
     ),
-    "an object that is too large": (
+    "too large an object": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x", "args": ["x" * 1_600_000]}]}),
         TooLargeError,
@@ -98,8 +113,8 @@ REFUSED_CREATIONS: dict[str, tuple[Resource[Object], Object, type[Exception], st
         ForbiddenError,
         "PriorityClass",
     ),
-    "a priority of one's own": (PODS, pod(spec={"priority": 7}), ForbiddenError, "must not be provided"),
-    "a reserved class": (
+    "a priority in the pod spec": (PODS, pod(spec={"priority": 7}), ForbiddenError, "must not be provided"),
+    "a reserved PriorityClass name": (
         PRIORITY_CLASSES,
         {"metadata": {"name": "system-mine"}, "value": 1},
         InvalidError,
@@ -174,9 +189,9 @@ def nested(levels: int) -> Object:
 
 
 REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
-    "another version": ({"metadata": {"resourceVersion": "1"}}, ConflictError, "has been modified"),
+    "another resourceVersion": ({"metadata": {"resourceVersion": "1"}}, ConflictError, "has been modified"),
     "another uid": ({"metadata": {"uid": "x"}}, InvalidError, "metadata.uid"),
-    "an end of one's own": (
+    "a deletionTimestamp": (
         {"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}},
         InvalidError,
         "metadata.deletionTimestamp",
@@ -186,10 +201,14 @@ REFUSED_CHANGES: dict[str, tuple[Object, type[Exception], str]] = {
     "another node": ({"spec": {"nodeName": "n"}}, InvalidError, "pod updates may not change"),
     "another container": ({"spec": {"containers": []}}, InvalidError, "spec.containers"),
     "no spec": ({"spec": None}, InvalidError, "spec"),
-    "a longer deadline": ({"spec": {"activeDeadlineSeconds": 20}}, InvalidError, "less than or equal"),
+    "a later deadline": ({"spec": {"activeDeadlineSeconds": 20}}, InvalidError, "less than or equal"),
     "no deadline": ({"spec": {"activeDeadlineSeconds": None}}, InvalidError, "activeDeadlineSeconds"),
-    "a new gate": ({"spec": {"schedulingGates": [{"name": "b"}]}}, InvalidError, "schedulingGates"),
-    "a bottomless spec": ({"spec": nested(2000)}, InvalidError, "nested too deeply"),
+    "an additional scheduling gate": (
+        {"spec": {"schedulingGates": [{"name": "b"}]}},
+        InvalidError,
+        "schedulingGates",
+    ),
+    "a spec that is nested too deeply": ({"spec": nested(2000)}, InvalidError, "nested too deeply"),
 }
 
 
@@ -214,10 +233,10 @@ async def test_an_update_without_a_name_is_refused(namespace: object) -> None:
 
 ALLOWED_CHANGES: dict[str, Object] = {
     "an image": {"spec": {"containers": [pod()["spec"]["containers"][0] | {"image": "other:1"}]}},
-    "a shorter deadline": {"spec": {"activeDeadlineSeconds": 5}},
+    "an earlier deadline": {"spec": {"activeDeadlineSeconds": 5}},
     "one more toleration": {"spec": {"tolerations": [{"operator": "Exists"}]}},
     "fewer gates": {"spec": {"schedulingGates": []}},
-    "another selector while there are gates": {"spec": {"nodeSelector": {"a": "b"}}},
+    "another node selector while gated": {"spec": {"nodeSelector": {"a": "b"}}},
 }
 
 

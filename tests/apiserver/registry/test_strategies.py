@@ -48,41 +48,41 @@ def at(obj: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
 CONTAINER = "spec/containers/0"
 LIMITS = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
 FILLED: dict[str, tuple[Resource[Object], Object, str, object]] = {
-    "a pod restarts": (PODS, pod(), "spec/restartPolicy", "Always"),
-    "a pod has grace": (PODS, pod(), "spec/terminationGracePeriodSeconds", 30),
-    "an image without a tag is pulled": (PODS, pod(), f"{CONTAINER}/imagePullPolicy", "Always"),
-    "an image with a tag is kept": (
+    "a pod's restart policy": (PODS, pod(), "spec/restartPolicy", "Always"),
+    "a pod's grace period": (PODS, pod(), "spec/terminationGracePeriodSeconds", 30),
+    "the pull policy of an image without a tag": (PODS, pod(), f"{CONTAINER}/imagePullPolicy", "Always"),
+    "the pull policy of an image with a tag": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "host:5000/x:1"}]}),
         f"{CONTAINER}/imagePullPolicy",
         "IfNotPresent",
     ),
-    "an image by its digest is kept": (
+    "the pull policy of an image with a digest": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x@sha256:0"}]}),
         f"{CONTAINER}/imagePullPolicy",
         "IfNotPresent",
     ),
-    "limits are requests": (
+    "limits are default requests": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x"} | LIMITS]}),
         f"{CONTAINER}/resources/requests",
         {"cpu": "1", "memory": "1Gi"},
     ),
-    "a pod that says all it needs is guaranteed": (
+    "QoS class Guaranteed": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x"} | LIMITS]}),
         "status/qosClass",
         "Guaranteed",
     ),
-    "a pod that says something is burstable": (
+    "QoS class Burstable": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}),
         "status/qosClass",
         "Burstable",
     ),
-    "a pod that says nothing gets what is left": (PODS, pod(), "status/qosClass", "BestEffort"),
-    "ports of the host": (
+    "QoS class BestEffort": (PODS, pod(), "status/qosClass", "BestEffort"),
+    "host ports with hostNetwork": (
         PODS,
         pod(
             spec={
@@ -99,7 +99,7 @@ FILLED: dict[str, tuple[Resource[Object], Object, str, object]] = {
         f"{CONTAINER}/livenessProbe/httpGet",
         {"port": 1, "path": "/", "scheme": "HTTP"},
     ),
-    "a volume of nothing": (
+    "a volume without a source": (
         PODS,
         pod(spec={"volumes": [{"name": "v"}]}),
         "spec/volumes",
@@ -112,9 +112,9 @@ FILLED: dict[str, tuple[Resource[Object], Object, str, object]] = {
         None,
     ),
     "unknown fields are dropped": (PODS, pod(spec={"colour": "red"}), "spec/colour", None),
-    "a job of one pod": (JOBS, job(), "spec/completions", 1),
-    "a job of any number of pods": (JOBS, job(parallelism=2), "spec/completions", None),
-    "a job's pods carry its name": (
+    "a job without counts": (JOBS, job(), "spec/completions", 1),
+    "a job without completions": (JOBS, job(parallelism=2), "spec/completions", None),
+    "labels and selector of a job": (
         JOBS,
         job(),
         "spec/template/metadata/labels/batch.kubernetes.io~job-name",
@@ -126,37 +126,37 @@ FILLED: dict[str, tuple[Resource[Object], Object, str, object]] = {
         "spec/ports",
         [{"port": 80, "protocol": "TCP", "targetPort": 80}],
     ),
-    "a service that is a name": (
+    "an ExternalName service": (
         SERVICES,
         {"metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "a.b"}},
         "spec/sessionAffinity",
         "None",
     ),
-    "a node gives what it has": (
+    "the allocatable of a node": (
         NODES,
         {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}},
         "status/allocatable",
         {"cpu": "4"},
     ),
-    "a budget allows nothing yet": (
+    "the status of a new budget": (
         BUDGETS,
         {"metadata": {"name": "b"}, "spec": {}, "status": {"disruptionsAllowed": 9}},
         "status/disruptionsAllowed",
         0,
     ),
-    "a class preempts": (
+    "a PriorityClass's preemption policy": (
         PRIORITY_CLASSES,
         {"metadata": {"name": "c"}, "value": 1},
         "preemptionPolicy",
         "PreemptLowerPriority",
     ),
-    "plain texts of a secret": (
+    "stringData of a secret": (
         SECRETS,
         {"metadata": {"name": "s"}, "stringData": {"a": "b"}},
         "data",
         {"a": "Yg=="},
     ),
-    "an event says when, even if never": (
+    "timestamps of an event": (
         EVENTS,
         {"metadata": {"name": "e"}, "involvedObject": {}},
         "reportingComponent",
@@ -187,31 +187,31 @@ def pod_mounting(volumes: list[Object], *mounts: Object) -> Object:
 
 
 WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = {
-    "all errors at once": (
+    "all errors together": (
         PODS,
         {"metadata": {"name": "A"}, "spec": {"containers": [{"name": "B"}], "restartPolicy": "x"}},
         InvalidError,
         ["metadata.name", "spec.containers[0].image", "spec.containers[0].name", "spec.restartPolicy"],
     ),
-    "all wrong types at once": (
+    "all wrong types together": (
         PODS,
         {"metadata": {"name": "a", "labels": {"b": 1}}, "spec": {"containers": 5, "hostNetwork": "x"}},
         BadRequestError,
         ["metadata.labels.b", "spec.containers", "spec.hostNetwork"],
     ),
-    "hardware without a limit": (
+    "an extended resource without a limit": (
         PODS,
         pod_requesting({"requests": {"nvidia.com/gpu": "1"}}),
         InvalidError,
         ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
     ),
-    "hardware with another limit": (
+    "an extended resource whose limit differs": (
         PODS,
         pod_requesting({"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}}),
         InvalidError,
         ["spec.containers[0].resources.limits[nvidia.com/gpu]"],
     ),
-    "volumes that lead elsewhere": (
+    "volumes with invalid sources": (
         PODS,
         pod_mounting(
             [
@@ -232,7 +232,7 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
             "spec.volumes[4].hostPath.path",
         ],
     ),
-    "mounts that make no sense": (
+    "invalid volume mounts": (
         PODS,
         pod_mounting(
             [{"name": "v"}, {"name": "v"}],
@@ -253,33 +253,38 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
         ],
     ),
     "no spec": (PODS, {"metadata": {"name": "a"}}, InvalidError, ["spec"]),
-    "two containers of one name": (
+    "duplicate container names": (
         PODS,
         pod(spec={"containers": [{"name": "a", "image": "x"}] * 2}),
         InvalidError,
         ["spec.containers[1].name"],
     ),
-    "a job that always restarts": (
+    "a job with restart policy Always": (
         JOBS,
         {"metadata": {"name": "j"}, "spec": {"template": {"spec": pod()["spec"]}}},
         InvalidError,
         ["spec.template.spec.restartPolicy"],
     ),
-    "a selector of one's own": (
+    "a selector without manualSelector": (
         JOBS,
         job(selector={"matchLabels": {"a": "b"}}),
         InvalidError,
         ["spec.selector"],
     ),
-    "a selector that is missing": (JOBS, job(manualSelector=True), InvalidError, ["spec.selector"]),
-    "a key that is no file name": (CONFIG_MAPS, config_map(data={"a b": "c"}), InvalidError, ["data[a b]"]),
-    "a key twice": (
+    "manualSelector without a selector": (JOBS, job(manualSelector=True), InvalidError, ["spec.selector"]),
+    "a key that is not a file name": (
+        CONFIG_MAPS,
+        config_map(data={"a b": "c"}),
+        InvalidError,
+        ["data[a b]"],
+    ),
+    "a duplicate key": (
         CONFIG_MAPS,
         config_map() | {"binaryData": {"a": "Yg=="}},
         InvalidError,
         ["binaryData.a"],
     ),
-    "ports without names": (
+    "several ports without names": (
         SERVICES,
         {"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}, {"port": 2}]}},
         InvalidError,
@@ -291,7 +296,7 @@ WRONG: dict[str, tuple[Resource[Object], Object, type[Exception], list[str]]] = 
         InvalidError,
         ["involvedObject.namespace"],
     ),
-    "two controllers": (
+    "two controller references": (
         CONFIG_MAPS,
         config_map(
             ownerReferences=[
@@ -314,13 +319,13 @@ async def test_errors_name_their_field(case: str) -> None:
 
 
 JOB_CHANGES: dict[str, tuple[Object, bool]] = {
-    "more at once": ({"parallelism": 3}, True),
-    "more tries": ({"backoffLimit": 2}, True),
-    "no longer suspended": ({"suspend": False}, True),
-    "other nodes, before it has begun": ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, True),
+    "a larger parallelism": ({"parallelism": 3}, True),
+    "a larger back-off limit": ({"backoffLimit": 2}, True),
+    "resume": ({"suspend": False}, True),
+    "another node selector before the start": ({"template": {"spec": {"nodeSelector": {"a": "b"}}}}, True),
     "another template": ({"template": {"spec": {"dnsPolicy": "Default"}}}, False),
-    "more in all": ({"completions": 3}, False),
-    "another mode": ({"completionMode": "Indexed"}, False),
+    "more completions": ({"completions": 3}, False),
+    "another completion mode": ({"completionMode": "Indexed"}, False),
     "no selector": ({"selector": None}, False),
 }
 

@@ -39,18 +39,21 @@ class Clock:
 @pytest.mark.parametrize(
     "took, idle, low",
     [
-        pytest.param([], 0.0, False, id="nothing is known of a new disk"),
-        pytest.param([INLINE_LATENCY / 4] * ENOUGH, 0.0, True, id="a quick disk is quick"),
+        pytest.param([], 0.0, False, id="no measurements"),
+        pytest.param([INLINE_LATENCY / 4] * ENOUGH, 0.0, True, id="fast commits"),
+        pytest.param([INLINE_LATENCY / 4] * ENOUGH, LATENCY_MAX_AGE, False, id="fast commits long ago"),
+        pytest.param([INLINE_LATENCY * 4] * ENOUGH, 0.0, False, id="slow commits"),
         pytest.param(
-            [INLINE_LATENCY / 4] * ENOUGH, LATENCY_MAX_AGE, False, id="what was long ago says nothing"
+            [*[INLINE_LATENCY / 4] * ENOUGH, INLINE_LATENCY * 4],
+            0.0,
+            True,
+            id="one slow commit after fast ones",
         ),
-        pytest.param([INLINE_LATENCY * 4] * ENOUGH, 0.0, False, id="a slow disk is slow"),
         pytest.param(
-            [*[INLINE_LATENCY / 4] * ENOUGH, INLINE_LATENCY * 4], 0.0, True, id="one hiccup is forgiven"
+            [*[INLINE_LATENCY / 4] * ENOUGH, 60.0], 0.0, False, id="one very slow commit after fast ones"
         ),
-        pytest.param([*[INLINE_LATENCY / 4] * ENOUGH, 60.0], 0.0, False, id="one that hung is not"),
         pytest.param(
-            [60.0, *[INLINE_LATENCY / 4] * ENOUGH], 0.0, True, id="until it has been quick for a while"
+            [60.0, *[INLINE_LATENCY / 4] * ENOUGH], 0.0, True, id="fast commits after a very slow one"
         ),
     ],
 )

@@ -143,14 +143,14 @@ def test_the_kubeconfig_has_all_that_a_client_needs(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "a certificate that is none": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a valid certificate"),
-    "a key that is none": (
+    "an invalid certificate": ("ca.crt", b"nonsense", "ca.crt and ca.key are not a valid certificate"),
+    "an invalid key": (
         "server.key",
         b"nonsense",
         "server.crt and server.key are not a valid certificate",
     ),
     "an empty token": ("token", b"", "token is empty"),
-    "a token that is no text": ("token", b"\xff", "is not text"),
+    "a token that is not UTF-8": ("token", b"\xff", "is not text"),
 }
 
 

@@ -128,10 +128,10 @@ def another_program(home: Path) -> None:
 
 TROUBLES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a file where the directory should be": (a_file_in_its_place, "cannot be used: File exists"),
-    "a file that is no database": (garbage, "it is damaged"),
-    "a page that is damaged": (a_damaged_page, "damaged"),
-    "an object that is damaged": (a_damaged_object, "contains damaged objects"),
-    "the end of an object that never was": (
+    "a file that is not a database": (garbage, "it is damaged"),
+    "a corrupt page": (a_damaged_page, "damaged"),
+    "a corrupt object": (a_damaged_object, "contains damaged objects"),
+    "a deletion of an object that never existed": (
         a_missing_object,
         "configmaps/default/never is deleted but was never created",
     ),
@@ -163,7 +163,7 @@ def writable(path: Path) -> None:
     path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) | 0o555)
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["a state is there", "nothing is there"])
+@pytest.mark.parametrize("exists", [True, False], ids=["with a stored state", "without a stored state"])
 async def test_a_read_only_directory(exists: bool) -> None:  # noqa: FBT001 - a parameter of the test
     with tempfile.TemporaryDirectory() as place:
         home = Path(place) / "home"

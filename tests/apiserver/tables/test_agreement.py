@@ -68,7 +68,7 @@ EXITED = {"terminated": {"exitCode": 3}}
 
 CASES: dict[str, Case] = {
     "a new pod": Case("/api/v1/namespaces/{}/pods", POD),
-    "a pod that waits at a gate": pod(
+    "a pod with a scheduling gate": pod(
         {"phase": "Pending", "conditions": [condition("PodScheduled", "False", reason="SchedulingGated")]}
     ),
     "a pod that was evicted": pod({"phase": "Failed", "reason": "Evicted"}),
@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {
     ),
     "a container that failed": pod({"containerStatuses": [container("c", FAILED), container("d", RUN)]}),
     "a container that was killed": pod({"containerStatuses": [container("c", KILLED)]}),
-    "a container that left a code": pod({"containerStatuses": [container("c", EXITED)]}),
+    "a container that exited with a code": pod({"containerStatuses": [container("c", EXITED)]}),
     "one has completed and one runs, ready": pod(
         {
             "conditions": [condition("Ready")],
@@ -173,14 +173,14 @@ CASES: dict[str, Case] = {
             }
         },
     ),
-    "a service elsewhere": Case(
+    "an ExternalName service": Case(
         "/api/v1/namespaces/{}/services", {"spec": {"type": "ExternalName", "externalName": "example.org"}}
     ),
-    "a service with a port of its own": Case(
+    "a NodePort service": Case(
         "/api/v1/namespaces/{}/services",
         {"spec": {"type": "NodePort", "selector": {"b": "2", "a": "1"}, "ports": [{"port": 80}]}},
     ),
-    "a service behind a balancer": Case(
+    "a LoadBalancer service": Case(
         "/api/v1/namespaces/{}/services",
         {"spec": {"type": "LoadBalancer", "ports": [{"port": 80}], "externalIPs": ["1.2.3.4"]}},
     ),
@@ -194,10 +194,10 @@ CASES: dict[str, Case] = {
     "a priority class": Case(
         "/apis/scheduling.k8s.io/v1/priorityclasses", {"value": -5, "preemptionPolicy": "Never"}
     ),
-    "a budget of what must stay": Case(
+    "a budget with minAvailable": Case(
         "/apis/policy/v1/namespaces/{}/poddisruptionbudgets", {"spec": {"minAvailable": "50%"}}
     ),
-    "a budget of what may go": Case(
+    "a budget with maxUnavailable": Case(
         "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
         {"spec": {"maxUnavailable": 0}},
         {"disruptionsAllowed": 2, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
@@ -215,7 +215,7 @@ CASES: dict[str, Case] = {
             "lastTimestamp": THEN,
         },
     ),
-    "an event of the new sort": Case(
+    "an event of events.k8s.io": Case(
         "/api/v1/namespaces/{}/events",
         {
             "involvedObject": {"kind": "Pod"},
@@ -229,12 +229,12 @@ CASES: dict[str, Case] = {
         },
     ),
     "a new job": Case("/apis/batch/v1/namespaces/{}/jobs", {"spec": {"template": TEMPLATE}}),
-    "a job of many at once": Case(
+    "a job without completions": Case(
         "/apis/batch/v1/namespaces/{}/jobs", {"spec": {"parallelism": 4, "template": TEMPLATE}}
     ),
-    "a job on its way": job([], startTime=THEN, active=1),
+    "an active job": job([], startTime=THEN, active=1),
     "a suspended job": job([condition("Suspended")]),
-    "a job that is about to fail": job([condition("FailureTarget")], startTime=THEN),
+    "a job with condition FailureTarget": job([condition("FailureTarget")], startTime=THEN),
     "a TYJob": Case(
         "/apis/tyrl.io/v1alpha1/namespaces/{}/tyjobs",
         {
@@ -252,10 +252,10 @@ CASES: dict[str, Case] = {
         {"apiVersion": "resource.aibee.cn/v1alpha1", "kind": "Pool", "spec": {}},
         {"nodes": 3, "sharing": False},
     ),
-    "a pod on its way out": pod({}, HELD)._replace(deleted=True),
-    "a pod on its way out that has ended": pod({"phase": "Failed"}, HELD)._replace(deleted=True),
-    "a pod on its way out with a lost node": pod({"reason": "NodeLost"}, HELD)._replace(deleted=True),
-    "a job on its way out": Case(
+    "a terminating pod": pod({}, HELD)._replace(deleted=True),
+    "a terminating pod that has ended": pod({"phase": "Failed"}, HELD)._replace(deleted=True),
+    "a terminating pod on a lost node": pod({"reason": "NodeLost"}, HELD)._replace(deleted=True),
+    "a terminating job": Case(
         "/apis/batch/v1/namespaces/{}/jobs", HELD | {"spec": {"template": TEMPLATE}}, deleted=True
     ),
 }
