@@ -45,11 +45,12 @@ soak: lint ## run the long tests: more faults, more crashes, more seeds (SEEDS=2
 k8s-assets: ## build the Kubernetes programs for tests into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)
 
-bench: install ## run all benchmarks: engine, homes, loops, `shoal up`, commands
+bench: install ## run all benchmarks: engine, homes, loops, `shoal up`, DIJobs
 	@$(BIN)/python benchmarks/engine.py $(ARGS)
 	@$(BIN)/python benchmarks/cluster.py $(ARGS)
 	@$(BIN)/python benchmarks/loops.py $(ARGS)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
+	@$(BIN)/python benchmarks/dijob.py $(ARGS)
 
 lint: install ## check style, format, types and layers
 	@$(call check,style,$(BIN)/python -m ruff check --quiet)
