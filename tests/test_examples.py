@@ -139,7 +139,7 @@ def test_all_kinds_run() -> None:
     assert job(answer, "TrainingJob/ads/click-rate")["target"] == 4, "it grows as far as it may"
 
 
-def test_a_gang_waits_whole_for_the_room_of_who_is_leaving() -> None:
+def test_a_gang_waits_whole_for_the_room_of_terminating_pods() -> None:
     first, last = planned("team"), planned("team", cycles=10)
     assert codes(first, "DIJob/research/atari") == ["WaitingForRoom"]
     assert job(first, "DIJob/research/atari")["allocation"] == {}

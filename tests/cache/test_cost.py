@@ -119,7 +119,7 @@ def test_a_snapshot_costs_what_has_changed(told: list[Object], cost: Counts, mad
     assert {what: number for what, number in made.items() if number} == cost
 
 
-def test_a_node_that_falls_silent_costs_its_pods_when_it_is_lost(made: Counts) -> None:
+def test_a_silent_node_costs_its_pods_when_it_is_lost(made: Counts) -> None:
     silent = deepcopy(NODES[3])
     silent["status"]["conditions"] = [
         {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-01T01:00:00Z"}
@@ -132,7 +132,7 @@ def test_a_node_that_falls_silent_costs_its_pods_when_it_is_lost(made: Counts) -
     assert made == Counts(nodes=1, specs=3)
 
 
-def test_what_nobody_has_any_more_is_forgotten() -> None:
+def test_unreferenced_parts_are_freed() -> None:
     incremental = IncrementalWorld.of(
         [*NODES, pod("p", cpu=3), tyjob("j", leader=template(cpu=2), workers={"w": (1, SMALL)})]
     )

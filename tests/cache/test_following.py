@@ -111,7 +111,7 @@ def steps(data: st.DataObject, pair: tuple[World, World]) -> list[list[Object]]:
 
 @over_changes
 @given(PAIRS, st.data())
-def test_following_shows_what_looking_anew_shows(pair: tuple[World, World], data: st.DataObject) -> None:
+def test_an_incremental_snapshot_equals_a_new_one(pair: tuple[World, World], data: st.DataObject) -> None:
     incremental = IncrementalWorld(decode(SchedulerConfig, pair[0].config))
     for step in steps(data, pair):
         incremental.put(*step)
@@ -137,7 +137,7 @@ def test_a_world_can_be_emptied_again(pair: tuple[World, World], data: st.DataOb
 
 @over_changes
 @given(PAIRS, st.data())
-def test_what_was_seen_before_does_not_change(pair: tuple[World, World], data: st.DataObject) -> None:
+def test_earlier_snapshots_do_not_change(pair: tuple[World, World], data: st.DataObject) -> None:
     incremental = IncrementalWorld.of(pair[0].objects, pair[0].config)
     seen = [incremental.build().snapshot]
     portraits = [snapshot_data(seen[0])]

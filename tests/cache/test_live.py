@@ -75,7 +75,7 @@ async def build_fresh(registry: Registry, config: SchedulerConfig) -> Object:
     return snapshot_data(build_snapshot(world, config, NOW).snapshot)
 
 
-async def test_a_world_shows_what_is_in_the_cluster_and_keeps_up_with_it() -> None:
+async def test_a_live_world_follows_the_cluster() -> None:
     rng, config = random.Random(7), SchedulerConfig()
     async with Registry(clock=lambda: NOW, rng=random.Random(1)) as registry:
         for one in objects():
@@ -206,7 +206,7 @@ UNREADABLE: dict[str, tuple[Object, list[str]]] = {
 
 
 @pytest.mark.parametrize("bad, paths", UNREADABLE.values(), ids=UNREADABLE.keys())
-async def test_an_object_that_is_not_right_is_left_out_alone(bad: Object, paths: list[str]) -> None:
+async def test_only_the_undecodable_object_is_left_out(bad: Object, paths: list[str]) -> None:
     async with follow_world(Shelf(node("n1"), bad, pod("good", cpu=1))) as live:
         await live.synced()
         ((kind, key), problem) = next(iter(live.unreadable.items()))

@@ -51,10 +51,10 @@ TEXTS: list[tuple[str, bytes, str]] = [
     ("prose", b"Dear cluster, please run my job.\n", "must be an object (a mapping), not 'Dear cluster"),
     ("binary", bytes(range(255, 0, -1)) * 100, "is not text in UTF-8 (byte 0)"),
     ("nulls", b"\0" * 1000, "is not YAML: "),
-    ("half a character", b'{"kind": "\\ud800"}', "is not YAML: line 1: found invalid Unicode character"),
-    ("a bomb", BOMB.encode(), "more than 3000000 values after expansion of aliases"),
+    ("a truncated UTF-8 character", b'{"kind": "\\ud800"}', "is not YAML: line 1: found invalid Unicode character"),
+    ("an alias bomb", BOMB.encode(), "more than 3000000 values after expansion of aliases"),
     (
-        "a bomb of merges",
+        "a merge key bomb",
         b"a: &a {" + b",".join(b"k%d: 1" % i for i in range(1000)) + b"}\nb:\n" + b"- {<<: *a}\n" * 5000,
         "more than 3000000 values",
     ),
@@ -70,7 +70,7 @@ TEXTS: list[tuple[str, bytes, str]] = [
         "is nested too deeply",
     ),
     ("deep blocks", b"".join(b" " * i + b"a:\n" for i in range(2000)), "nested more than 100 levels deep"),
-    ("half of JSON", json.dumps(POD).encode()[:-5], "is not YAML: "),
+    ("truncated JSON", json.dumps(POD).encode()[:-5], "is not YAML: "),
     ("100 MB of text", b"words and words\n" * 6_600_000, "YAML is read up to 64 MiB"),
     ("one long line", b"x" * 30_000_000, "must be an object (a mapping), not 'xxx"),
     ("no version", b"kind: Pod\n", "apiVersion: is required"),
@@ -134,8 +134,8 @@ PATHS = [
     ("a pipe", "pipe.yaml", "pipe.yaml: is not a regular file"),
     ("a directory with a pipe", "pipes", "pipe.yaml: is not a regular file"),
     ("a device", "/dev/zero", "/dev/zero: is not a regular file"),
-    ("a link to nothing", "broken.yaml", "broken.yaml: cannot be read: No such file or directory"),
-    ("a link to itself", "loop.yaml", "loop.yaml: cannot be read: "),
+    ("a dangling symbolic link", "broken.yaml", "broken.yaml: cannot be read: No such file or directory"),
+    ("a symbolic link to itself", "loop.yaml", "loop.yaml: cannot be read: "),
     ("a name too long", "n" * 5000, "cannot be read: File name too long"),
 ]
 

@@ -72,7 +72,7 @@ async def test_a_gated_pod_is_not_bound(cluster: Cluster, namespace: str) -> Non
     await cluster.bind("a", namespace, "n1")
 
 
-async def test_a_gated_pod_says_so(cluster: Cluster, namespace: str) -> None:
+async def test_a_gated_pod_has_the_reason_scheduling_gated(cluster: Cluster, namespace: str) -> None:
     made = await cluster.create(PODS, pod("a", namespace, schedulingGates=[{"name": "example.com/wait"}]))
     (condition,) = made["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (

@@ -43,10 +43,10 @@ async def bound(cluster: Cluster, namespace: str, grace: int = 30) -> Object:
 
 
 GRACES: list[tuple[str, int, Deletion, int]] = [
-    ("its own", 30, Deletion(), 30),
-    ("the deletion's", 30, Deletion(grace=5), 5),
+    ("the pod's own", 30, Deletion(), 30),
+    ("the one of the deletion", 30, Deletion(grace=5), 5),
     ("a longer one of the deletion", 30, Deletion(grace=500), 500),
-    ("a second, if the deletion says less than nothing", 30, Deletion(grace=-5), 1),
+    ("one second for a negative one", 30, Deletion(grace=-5), 1),
 ]
 
 
@@ -64,12 +64,12 @@ async def test_a_bound_pod_gets_a_grace_period(
 
 GO_AT_ONCE: list[tuple[str, str, str, Deletion]] = [
     ("a pod without a node", "", "", Deletion()),
-    ("a pod without a node, given time", "", "", Deletion(grace=100)),
-    ("a bound pod that is given no time", "n", "", Deletion(grace=0)),
-    ("a bound pod that runs and is given no time", "n", "Running", Deletion(grace=0)),
+    ("a pod without a node, with a grace period", "", "", Deletion(grace=100)),
+    ("a bound pod, with grace period 0", "n", "", Deletion(grace=0)),
+    ("a running pod, with grace period 0", "n", "Running", Deletion(grace=0)),
     ("a pod that succeeded", "n", "Succeeded", Deletion()),
     ("a pod that failed", "n", "Failed", Deletion()),
-    ("a pod that failed, given time", "n", "Failed", Deletion(grace=100)),
+    ("a pod that failed, with a grace period", "n", "Failed", Deletion(grace=100)),
 ]
 
 
@@ -89,10 +89,10 @@ async def test_some_pods_are_removed_immediately(
 
 SECOND: list[tuple[str, int | None, int]] = [
     ("a shorter time shortens it", 5, 5),
-    ("a longer time is not given", 500, 30),
+    ("a longer time changes nothing", 500, 30),
     ("the same time changes nothing", 30, 30),
-    ("no word changes nothing", None, 30),
-    ("less than nothing is a second", -5, 1),
+    ("no grace period changes nothing", None, 30),
+    ("a negative one is one second", -5, 1),
 ]
 
 

@@ -156,9 +156,9 @@ async def test_terminating_pods_need_no_budget(cluster: Cluster, namespace: str)
 
 
 UNREADY: list[tuple[str, str, int, bool]] = [
-    ("while enough others are healthy", "IfHealthyBudget", 1, True),
-    ("while too few others are healthy", "IfHealthyBudget", 0, False),
-    ("whatever the others are", "AlwaysAllow", 0, True),
+    ("while enough pods are healthy", "IfHealthyBudget", 1, True),
+    ("while too few pods are healthy", "IfHealthyBudget", 0, False),
+    ("always", "AlwaysAllow", 0, True),
 ]
 
 

@@ -56,12 +56,12 @@ IMMUTABLE: list[tuple[str, str, Object, set[str]]] = [
     ("preemptible", "dijob", {"preemptible": True, "minReplicas": 2}, {"spec.preemptible"}),
     ("topology", "dijob", {"engineFields": {"topology": "mesh"}}, {"spec.engineFields"}),
     ("two fields", "dijob", {"group": None, "volumes": []}, {"spec.group", "spec.volumes"}),
-    ("a task less", "tasks", {"tasks": [LEARNER]}, {"spec.tasks"}),
-    ("a task more", "tasks", {"tasks": [LEARNER, TASK, {**TASK, "name": "y"}]}, {"spec.tasks"}),
+    ("a removed task", "tasks", {"tasks": [LEARNER]}, {"spec.tasks"}),
+    ("an added task", "tasks", {"tasks": [LEARNER, TASK, {**TASK, "name": "y"}]}, {"spec.tasks"}),
     ("order of tasks", "tasks", {"tasks": [TASK, LEARNER]}, {"spec.tasks"}),
     ("name of a task", "tasks", {"tasks": [LEARNER, {**TASK, "name": "y"}]}, {"spec.tasks"}),
     ("type of a task", "tasks", {"tasks": [LEARNER, {**TASK, "type": "evaluator"}]}, {"spec.tasks"}),
-    ("a name given later", "tasks", {"tasks": [{**LEARNER, "name": "learner"}, TASK]}, {"spec.tasks"}),
+    ("a name added later", "tasks", {"tasks": [{**LEARNER, "name": "learner"}, TASK]}, {"spec.tasks"}),
     (
         "template of a task",
         "tasks",
@@ -71,7 +71,7 @@ IMMUTABLE: list[tuple[str, str, Object, set[str]]] = [
     ("template of the leader", "tyjob", {"leader": {"template": OTHER_TEMPLATE}}, {"spec.leader"}),
     ("name of the leader", "tyjob", {"leader": {"name": "m"}}, {"spec.leader"}),
     ("volumes", "tyjob", {"volumes": [{"name": "v"}]}, {"spec.volumes"}),
-    ("a set less", "tyjob", {"workerSets": [V]}, {"spec.workerSets"}),
+    ("a removed worker set", "tyjob", {"workerSets": [V]}, {"spec.workerSets"}),
     ("order of sets", "tyjob", {"workerSets": [W, V]}, {"spec.workerSets"}),
     ("name of a set", "tyjob", {"workerSets": [V, {**W, "name": "x"}]}, {"spec.workerSets"}),
     (
@@ -94,7 +94,7 @@ IMMUTABLE: list[tuple[str, str, Object, set[str]]] = [
         {"spec.trainer.etcd-endpoint"},
     ),
     ("pservers", "trainingjob", {"pserver": {"max-instance": 3}}, {"spec.pserver"}),
-    ("a master given later", "trainingjob", {"master": {"workspace": "/"}}, {"spec.master"}),
+    ("a master added later", "trainingjob", {"master": {"workspace": "/"}}, {"spec.master"}),
     (
         "other spellings",
         "trainingjob",

@@ -12,11 +12,11 @@ ANNOTATIONS = {"a": "1", "b": "2"}
 DATA = {"x": "1", "y": "2"}
 
 CASES: list[tuple[str, Object, Object]] = [
-    ("nothing changes nothing", {}, {}),
-    ("what is named is replaced", {"data": {"x": "9"}}, {"data": {"x": "9", "y": "2"}}),
-    ("what is not there is added", {"data": {"z": "3"}}, {"data": {"x": "1", "y": "2", "z": "3"}}),
-    ("null removes", {"data": {"x": None}}, {"data": {"y": "2"}}),
-    ("null of what is not there does nothing", {"data": {"z": None}}, {}),
+    ("an empty patch changes nothing", {}, {}),
+    ("a present key is replaced", {"data": {"x": "9"}}, {"data": {"x": "9", "y": "2"}}),
+    ("an absent key is added", {"data": {"z": "3"}}, {"data": {"x": "1", "y": "2", "z": "3"}}),
+    ("null removes a key", {"data": {"x": None}}, {"data": {"y": "2"}}),
+    ("null for an absent key changes nothing", {"data": {"z": None}}, {}),
     ("null removes a whole map", {"data": None}, {"data": None}),
     ("an empty map changes nothing", {"data": {}}, {}),
     (
@@ -27,13 +27,13 @@ CASES: list[tuple[str, Object, Object]] = [
     ("null removes an annotation", {"metadata": {"annotations": {"a": None}}}, {"annotations": {"b": "2"}}),
     ("null removes all annotations", {"metadata": {"annotations": None}}, {"annotations": None}),
     (
-        "all at once",
+        "all together",
         {"metadata": {"annotations": {"a": None, "c": "3"}}, "data": {"x": None, "z": "3"}},
         {"annotations": {"b": "2", "c": "3"}, "data": {"y": "2", "z": "3"}},
     ),
     ("an empty value is a value", {"data": {"x": ""}}, {"data": {"x": "", "y": "2"}}),
     ("a new field beside the old", {"binaryData": {"q": "AAEC"}}, {"binaryData": {"q": "AAEC"}}),
-    ("it may say what it is of", {"apiVersion": "v1", "kind": "ConfigMap"}, {}),
+    ("apiVersion and kind are allowed", {"apiVersion": "v1", "kind": "ConfigMap"}, {}),
 ]
 
 
@@ -75,14 +75,14 @@ async def test_containers_are_a_list_like_any_other(cluster: Cluster, namespace:
 
 
 BAD: list[tuple[str, Resource[Object], Object]] = [
-    ("a number where a text belongs", CONFIG_MAPS, {"data": {"x": 5}}),
-    ("a text where a map belongs", CONFIG_MAPS, {"data": "text"}),
-    ("a list where a map belongs", CONFIG_MAPS, {"metadata": {"labels": ["a"]}}),
-    ("a label that cannot be", CONFIG_MAPS, {"metadata": {"labels": {"a b": "c"}}}),
+    ("a number for a string", CONFIG_MAPS, {"data": {"x": 5}}),
+    ("a string for a map", CONFIG_MAPS, {"data": "text"}),
+    ("a list for a map", CONFIG_MAPS, {"metadata": {"labels": ["a"]}}),
+    ("an invalid label key", CONFIG_MAPS, {"metadata": {"labels": {"a b": "c"}}}),
     ("another kind", CONFIG_MAPS, {"kind": "Secret"}),
-    ("a null where something is required", resource_of("TYJob"), {"spec": {"leader": None}}),
+    ("null for a required field", resource_of("TYJob"), {"spec": {"leader": None}}),
     (
-        "a number where a text belongs, in a custom kind",
+        "a number for a string in a custom resource",
         resource_of("TYJob"),
         {"spec": {"leader": {"name": 5}}},
     ),

@@ -14,14 +14,14 @@ TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoSchedule"}
 DEFAULTS: list[tuple[str, Object, Object]] = [
     ("the policies", {}, {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}),
     ("the scheduler", {}, {"schedulerName": "default-scheduler"}),
-    ("the grace", {"terminationGracePeriodSeconds": None}, {"terminationGracePeriodSeconds": 30}),
+    ("the grace period", {"terminationGracePeriodSeconds": None}, {"terminationGracePeriodSeconds": 30}),
     (
-        "a second, for less than none",
+        "one second for a negative grace period",
         {"terminationGracePeriodSeconds": -5},
         {"terminationGracePeriodSeconds": 1},
     ),
     (
-        "what is said stays",
+        "given values are kept",
         {"schedulerName": "shoal", "restartPolicy": "Never"},
         {"schedulerName": "shoal", "restartPolicy": "Never"},
     ),
@@ -37,10 +37,10 @@ async def test_defaults_of_a_new_pod(
 
 
 RESOURCES: list[tuple[str, Object, str]] = [
-    ("nothing asked", {}, "BestEffort"),
-    ("something asked", {"requests": {"cpu": "1"}}, "Burstable"),
-    ("all asked and limited", {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
-    ("other things asked", {"limits": {"example.com/gpu": "1"}}, "BestEffort"),
+    ("no requests", {}, "BestEffort"),
+    ("a request", {"requests": {"cpu": "1"}}, "Burstable"),
+    ("limits for CPU and memory", {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ("an extended resource only", {"limits": {"example.com/gpu": "1"}}, "BestEffort"),
 ]
 
 
@@ -54,18 +54,18 @@ async def test_qos_class(cluster: Cluster, namespace: str, resources: Object, qo
 
 
 CHANGES: list[tuple[str, Object, Object, bool]] = [
-    ("its image", {}, {"containers": [{**CONTAINER, "image": "other"}]}, True),
-    ("its command", {}, {"containers": [{**CONTAINER, "command": ["a"]}]}, False),
-    ("its node", {}, {"nodeName": "n1"}, False),
-    ("its selector", {}, {"nodeSelector": {"a": "b"}}, False),
-    ("its selector while it has gates", {"schedulingGates": GATES}, {"nodeSelector": {"a": "b"}}, True),
-    ("one gate less", {"schedulingGates": GATES}, {"schedulingGates": GATES[:1]}, True),
-    ("one gate more", {"schedulingGates": GATES[:1]}, {"schedulingGates": GATES}, False),
-    ("a first gate", {}, {"schedulingGates": GATES[:1]}, False),
-    ("its scheduler", {}, {"schedulerName": "other"}, False),
-    ("its priority", {}, {"priority": 5}, False),
-    ("its restart policy", {}, {"restartPolicy": "Never"}, False),
-    ("its grace", {}, {"terminationGracePeriodSeconds": 5}, False),
+    ("image", {}, {"containers": [{**CONTAINER, "image": "other"}]}, True),
+    ("command", {}, {"containers": [{**CONTAINER, "command": ["a"]}]}, False),
+    ("nodeName", {}, {"nodeName": "n1"}, False),
+    ("nodeSelector", {}, {"nodeSelector": {"a": "b"}}, False),
+    ("nodeSelector while gated", {"schedulingGates": GATES}, {"nodeSelector": {"a": "b"}}, True),
+    ("one scheduling gate less", {"schedulingGates": GATES}, {"schedulingGates": GATES[:1]}, True),
+    ("one scheduling gate more", {"schedulingGates": GATES[:1]}, {"schedulingGates": GATES}, False),
+    ("a first scheduling gate", {}, {"schedulingGates": GATES[:1]}, False),
+    ("schedulerName", {}, {"schedulerName": "other"}, False),
+    ("priority", {}, {"priority": 5}, False),
+    ("restartPolicy", {}, {"restartPolicy": "Never"}, False),
+    ("terminationGracePeriodSeconds", {}, {"terminationGracePeriodSeconds": 5}, False),
     ("a first deadline", {}, {"activeDeadlineSeconds": 5}, True),
     ("an earlier deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 5}, True),
     ("a later deadline", {"activeDeadlineSeconds": 50}, {"activeDeadlineSeconds": 500}, False),

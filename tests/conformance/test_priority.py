@@ -69,10 +69,10 @@ async def test_system_classes_exist(cluster: Cluster, namespace: str, name: str,
 
 
 SPECS: list[tuple[str, Object, bool]] = [
-    ("the number of its class", {"priority": 77}, True),
-    ("another number than its class", {"priority": 78}, False),
-    ("the policy of its class", {"preemptionPolicy": "PreemptLowerPriority"}, True),
-    ("another policy than its class", {"preemptionPolicy": "Never"}, False),
+    ("the value of the class", {"priority": 77}, True),
+    ("another value", {"priority": 78}, False),
+    ("the preemption policy of the class", {"preemptionPolicy": "PreemptLowerPriority"}, True),
+    ("another preemption policy", {"preemptionPolicy": "Never"}, False),
 ]
 
 
@@ -109,10 +109,10 @@ async def test_a_recreated_class_does_not_change_pods(
 
 
 CLASSES: list[tuple[str, Object, type[ClusterError] | None]] = [
-    ("the highest that users may have", {"value": 1_000_000_000}, None),
-    ("higher than users may have", {"value": 1_000_000_001}, InvalidError),
-    ("the lowest", {"value": -2_147_483_648}, None),
-    ("a policy that is none", {"value": 1, "preemptionPolicy": "Sometimes"}, InvalidError),
+    ("the highest user value", {"value": 1_000_000_000}, None),
+    ("above the highest user value", {"value": 1_000_000_001}, InvalidError),
+    ("the lowest value", {"value": -2_147_483_648}, None),
+    ("an unknown preemption policy", {"value": 1, "preemptionPolicy": "Sometimes"}, InvalidError),
     ("the name of a system class", {"name": "system-mine", "value": 1}, InvalidError),
 ]
 
@@ -131,10 +131,10 @@ async def test_validation_of_classes(
 
 
 CHANGES: list[tuple[str, Object, bool]] = [
-    ("its number", {"value": 78}, False),
-    ("its policy", {"preemptionPolicy": "Never"}, False),
-    ("its description", {"description": "good"}, True),
-    ("its labels", {"metadata": {"labels": {"a": "b"}}}, True),
+    ("value", {"value": 78}, False),
+    ("preemptionPolicy", {"preemptionPolicy": "Never"}, False),
+    ("description", {"description": "good"}, True),
+    ("labels", {"metadata": {"labels": {"a": "b"}}}, True),
 ]
 
 

@@ -39,7 +39,7 @@ METADATA: list[tuple[str, Object, str]] = [
     ("a value of 64 letters", {"labels": {"a": "b" * 64}}, "metadata.labels"),
     ("a value that ends with a hyphen", {"labels": {"a": "b-"}}, "metadata.labels"),
     ("an annotation with a space", {"annotations": {"a b": "c"}}, "metadata.annotations"),
-    ("annotations without measure", {"annotations": {"a": "b" * 262_145}}, "metadata.annotations"),
+    ("too large annotations", {"annotations": {"a": "b" * 262_145}}, "metadata.annotations"),
     (
         "an owner without a uid",
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": ""}]},
@@ -56,7 +56,7 @@ METADATA: list[tuple[str, Object, str]] = [
         "metadata.ownerReferences",
     ),
     (
-        "two owners in control",
+        "two controller references",
         {
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
@@ -73,9 +73,9 @@ GOOD_METADATA: list[tuple[str, Object]] = [
     ("a label with a domain", {"labels": {"example.com/A_b.c-d": "X_y.z-1"}}),
     ("a label of 63 letters", {"labels": {"a" * 63: "b" * 63}}),
     ("an empty value", {"labels": {"a": ""}}),
-    ("an annotation with anything in it", {"annotations": {"a/B": "ü \n {}"}}),
+    ("an annotation with any value", {"annotations": {"a/B": "ü \n {}"}}),
     (
-        "an owner that may be gone",
+        "an owner that may not exist",
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "x"}]},
     ),
 ]
@@ -149,19 +149,19 @@ BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
     ("another kind", CONFIG_MAPS, {"kind": "Secret"}, BadRequestError),
     ("another version", CONFIG_MAPS, {"apiVersion": "v2"}, BadRequestError),
     ("another group", resource_of("TYJob"), {"apiVersion": "example.com/v1"}, BadRequestError),
-    ("a number where a text belongs", CONFIG_MAPS, {"data": {"a": 5}}, BadRequestError),
-    ("a text where a map belongs", CONFIG_MAPS, {"data": "a"}, BadRequestError),
-    ("a text where a number belongs", PODS, {"spec": {"priority": "high"}}, BadRequestError),
-    ("a list where an object belongs", PODS, {"spec": []}, BadRequestError),
-    ("a time that is none", PODS, {"metadata": {"name": "a", "creationTimestamp": "soon"}}, BadRequestError),
-    ("an exact time that is none", LEASES, {"spec": {"renewTime": "soon"}}, BadRequestError),
+    ("a number for a string", CONFIG_MAPS, {"data": {"a": 5}}, BadRequestError),
+    ("a string for a map", CONFIG_MAPS, {"data": "a"}, BadRequestError),
+    ("a string for a number", PODS, {"spec": {"priority": "high"}}, BadRequestError),
+    ("a list for an object", PODS, {"spec": []}, BadRequestError),
+    ("an invalid time", PODS, {"metadata": {"name": "a", "creationTimestamp": "soon"}}, BadRequestError),
+    ("an invalid MicroTime", LEASES, {"spec": {"renewTime": "soon"}}, BadRequestError),
     (
-        "an exact time of no month",
+        "a MicroTime in month 13",
         LEASES,
         {"spec": {"renewTime": "2026-13-01T00:00:00.000000Z"}},
         BadRequestError,
     ),
-    ("an exact time that is not", LEASES, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, BadRequestError),
+    ("a MicroTime without a fraction", LEASES, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, BadRequestError),
     (
         "a time without a zone",
         JOBS,
@@ -169,7 +169,7 @@ BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
         BadRequestError,
     ),
     (
-        "a day without a time",
+        "a date without a time",
         PODS,
         {"metadata": {"name": "a", "creationTimestamp": "2026-01-01"}},
         BadRequestError,
@@ -213,7 +213,7 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         "spec.containers[0].image",
     ),
     (
-        "a container in capitals",
+        "a container name in upper case",
         PODS,
         {"spec": {"containers": [{**CONTAINER, "name": "A"}]}},
         "spec.containers[0].name",
@@ -241,31 +241,31 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         "spec.containers[0].resources.requests",
     ),
     (
-        "a policy that is none",
+        "an unknown restart policy",
         PODS,
         {"spec": {"containers": [CONTAINER], "restartPolicy": "Maybe"}},
         "spec.restartPolicy",
     ),
     (
-        "a port that is none",
+        "a port above 65535",
         SERVICES,
         {"spec": {"clusterIP": "None", "ports": [{"port": 70000}]}},
         "spec.ports[0].port",
     ),
     (
-        "a host in capitals",
+        "a hostname in upper case",
         PODS,
         {"spec": {"containers": [CONTAINER], "hostname": "A"}},
         "spec.hostname",
     ),
     (
-        "a deadline at once",
+        "a deadline of 0",
         PODS,
         {"spec": {"containers": [CONTAINER], "activeDeadlineSeconds": 0}},
         "spec.activeDeadlineSeconds",
     ),
     (
-        "a taint twice",
+        "a duplicate taint",
         NODES,
         {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
         "metadata.taints[1]",
@@ -304,27 +304,27 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
         },
         "spec.tolerations[0].effect",
     ),
-    ("a key that leads elsewhere", CONFIG_MAPS, {"data": {"..": "c"}}, "data[..]"),
+    ("the key ..", CONFIG_MAPS, {"data": {"..": "c"}}, "data[..]"),
     (
-        "a budget with two ways to count",
+        "a budget with minAvailable and maxUnavailable",
         BUDGETS,
         {"spec": {"minAvailable": 1, "maxUnavailable": 1, "selector": {}}},
         "spec",
     ),
     (
-        "a lease without a length",
+        "a lease with duration 0",
         LEASES,
         {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 0}},
         "spec.leaseDurationSeconds",
     ),
     (
-        "a job that restarts for ever",
+        "a job with restart policy Always",
         JOBS,
         {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}}},
         "spec.template.spec.restartPolicy",
     ),
     (
-        "a job with less than no tries",
+        "a job with a negative back-off limit",
         JOBS,
         {
             "spec": {
@@ -336,19 +336,19 @@ SPECS: list[tuple[str, Resource[Object], Object, str]] = [
     ),
     ("a job without a template", resource_of("TYJob"), {"spec": {}}, "spec"),
     (
-        "a count below one",
+        "a worker set with count 0",
         resource_of("TYJob"),
         {"spec": {"leader": {}, "workerSets": [{"counts": 0}]}},
         "spec",
     ),
     (
-        "replicas upside down",
+        "maxReplicas below minReplicas",
         resource_of("DIJob"),
         {"spec": {"minReplicas": 5, "maxReplicas": 1, "template": {}}},
         "spec",
     ),
     (
-        "trainers upside down",
+        "max-instance below min-instance",
         resource_of("TrainingJob"),
         {"spec": {"trainer": {"min-instance": 5, "max-instance": 1}}},
         "spec",

@@ -157,14 +157,14 @@ GENERATIONS: list[tuple[str, Resource[Object], Object, int]] = [
         {"spec": {"nodeSelector": {"matchLabels": {"pool": "b"}}}},
         2,
     ),
-    ("a status through the front door", resource_of("TYJob"), {"status": {"stage": "Running"}}, 1),
+    ("a status in a patch of the object", resource_of("TYJob"), {"status": {"stage": "Running"}}, 1),
     (
         "labels and annotations",
         resource_of("TYJob"),
         {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}},
         1,
     ),
-    ("a generation of one's own", resource_of("TYJob"), {"metadata": {"generation": 9}}, 1),
+    ("metadata.generation", resource_of("TYJob"), {"metadata": {"generation": 9}}, 1),
     ("the spec of a budget", BUDGETS, {"spec": {"minAvailable": 2}}, 2),
     ("the spec of a job", JOBS, {"spec": {"parallelism": 3}}, 2),
     ("the image of a pod", PODS, {"spec": {"containers": [{"name": "main", "image": "other"}]}}, 2),
@@ -193,15 +193,15 @@ NOT_YOURS: list[tuple[str, Object, type[ClusterError]]] = [
     ("another uid", {"uid": "00000000-0000-0000-0000-000000000000"}, InvalidError),
     ("another name", {"name": "b"}, BadRequestError),
     ("another namespace", {"namespace": "default"}, BadRequestError),
-    ("an older version", {"resourceVersion": "1"}, ConflictError),
-    ("a time of deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}, InvalidError),
-    ("a grace of deletion", {"deletionGracePeriodSeconds": 7}, InvalidError),
+    ("an older resourceVersion", {"resourceVersion": "1"}, ConflictError),
+    ("deletionTimestamp", {"deletionTimestamp": "2001-01-01T00:00:00Z"}, InvalidError),
+    ("deletionGracePeriodSeconds", {"deletionGracePeriodSeconds": 7}, InvalidError),
     ("no name", {"name": None}, BadRequestError),
 ]
 IGNORED: list[tuple[str, Object]] = [
-    ("another time of creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
-    ("no time of creation", {"creationTimestamp": None}),
-    ("a link to itself", {"selfLink": "/a/b"}),
+    ("another creationTimestamp", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
+    ("no creationTimestamp", {"creationTimestamp": None}),
+    ("selfLink", {"selfLink": "/a/b"}),
     ("no uid", {"uid": None}),
 ]
 """Changes of metadata in a patch."""
@@ -239,8 +239,8 @@ async def test_the_version_in_a_patch_is_a_precondition(cluster: Cluster, namesp
 GIVEN: list[tuple[str, Object]] = [
     ("a uid", {"uid": "00000000-0000-0000-0000-000000000000"}),
     ("a time of creation", {"creationTimestamp": "2001-01-01T00:00:00Z"}),
-    ("a time of deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}),
-    ("a link to itself", {"selfLink": "/a/b"}),
+    ("deletionTimestamp", {"deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}),
+    ("selfLink", {"selfLink": "/a/b"}),
 ]
 
 

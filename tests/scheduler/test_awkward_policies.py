@@ -68,7 +68,7 @@ async def untold(stage: Stage, what: str) -> list[str]:
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", SAYS)
-async def test_others_are_served_and_the_job_is_told(name: str) -> None:
+async def test_other_pods_are_served_and_the_job_gets_a_reason(name: str) -> None:
     async with Registry() as registry:
         stage = await new_stage(registry, asyncio.get_running_loop().time)
         for thing in NODES:

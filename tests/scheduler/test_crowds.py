@@ -14,7 +14,7 @@ from tests.scheduler.simulations import Run, no_node_has_too_much, simulated
 CROWD = 10_000
 
 
-def test_a_crowd_that_waits_delays_nobody_elsewhere() -> None:
+def test_many_waiting_pods_do_not_delay_other_pools() -> None:
     async def main(one: Run) -> None:
         one.store.commit_observers.clear()
 

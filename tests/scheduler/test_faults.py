@@ -41,7 +41,7 @@ def test_the_room_of_a_slow_write_is_not_given_away() -> None:
     assert took < 20
 
 
-def test_a_pod_that_is_refused_rests_while_another_takes_the_room() -> None:
+def test_a_pod_whose_binding_is_refused_backs_off_while_another_takes_the_room() -> None:
     act = Act(
         create=[small("a1", "a", cpu=4), small("a2", "a", cpu=4)],
         on={"a2": "n1"},
@@ -56,7 +56,7 @@ def test_a_refused_write_is_planned_again() -> None:
     come_to_be(act, *faults, objects=[A, in_pool("a", "n1")])
 
 
-def test_a_binding_whose_answer_was_lost_is_found_to_have_been_made() -> None:
+def test_a_binding_whose_answer_was_lost_counts_as_made() -> None:
     act = Act(
         create=[small("a1", "a", cpu=4), small("a2", "a", cpu=4)], on={"a1": "n1"}, waits={"a2": "pool a"}
     )
@@ -64,7 +64,7 @@ def test_a_binding_whose_answer_was_lost_is_found_to_have_been_made() -> None:
         come_to_be(act, Refuse(nth=1, on="bind", code=code, applied=True), objects=[A, in_pool("a", "n1")])
 
 
-def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
+def test_no_pod_is_evicted_before_the_nomination_of_its_beneficiary_is_written() -> None:
     async def main(one: Run) -> list[Object]:
         for thing in (A, open_pool("b"), in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")):
             await one.stage.create(thing)
@@ -85,7 +85,7 @@ def test_nobody_leaves_for_one_whose_room_could_not_be_written_down() -> None:
     assert nominated
 
 
-def test_pods_that_are_not_there_yet_neither_make_others_leave_nor_keep_room() -> None:
+def test_pods_that_do_not_exist_yet_neither_evict_nor_reserve() -> None:
     async def main(one: Run) -> None:
         clock = one.simulation.clock
         for thing in (*CLASSES, in_pool("a", "n1"), small("low", "none", on="n1", priority=LOW)):
@@ -100,7 +100,7 @@ def test_pods_that_are_not_there_yet_neither_make_others_leave_nor_keep_room() -
     simulated(main)
 
 
-def test_a_gang_whose_pods_are_made_one_by_one_starts_whole() -> None:
+def test_a_gang_whose_pods_are_created_one_by_one_starts_whole() -> None:
     async def main(one: Run) -> list[Object]:
         clock = one.simulation.clock
         shape = template(cpu=1, annotations={"shoal.io/gang": "g", "shoal.io/gang-min": "3"})

@@ -77,6 +77,6 @@ def test_pools_and_queues_and_writes_are_measured() -> None:
     assert found["scheduler_cycle_duration_seconds_count",] >= 2
 
 
-def test_nothing_is_said_of_pools_before_the_first_cycle() -> None:
+def test_the_status_of_pools_is_not_written_before_the_first_cycle() -> None:
     names = {name for name, *_ in samples(Metrics())}
     assert not {name for name in names if name.startswith("scheduler_pool")}

@@ -68,7 +68,7 @@ def with_policy(call: PolicyCall, *acts: Act) -> float:
     return simulated(main)
 
 
-def test_a_policy_says_where_a_job_starts_and_how_large_it_becomes() -> None:
+def test_a_policy_decides_the_first_node_and_the_size_of_a_job() -> None:
     with_policy(
         call_inline(Last()),
         Act(create=[JOB], says={"DIJob/d": {"allocation": ["n2", "n2"], "replicas": 2}}),
@@ -76,7 +76,7 @@ def test_a_policy_says_where_a_job_starts_and_how_large_it_becomes() -> None:
     )
 
 
-def test_nobody_waits_for_a_policy_that_thinks() -> None:
+def test_other_pods_do_not_wait_for_a_slow_policy() -> None:
     took = with_policy(
         slowly(call_inline(Last())),
         Act(create=[JOB, small("p", "none")], on={"p": "n1"}),

@@ -107,7 +107,7 @@ def test_what_could_not_be_told_is_told_again() -> None:
     simulated(main)
 
 
-def test_a_gated_pod_is_said_to_be_gated() -> None:
+def test_a_gated_pod_has_the_reason_scheduling_gated() -> None:
     async def main(one: Run) -> None:
         await one.stage.create(in_pool("a", "n1"))
         async with (

@@ -23,7 +23,7 @@ async def settle(one: Run, act: Act) -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_a_resized_job_grows_again_when_it_has_rested() -> None:
+def test_a_resized_job_grows_again_after_its_cooldown() -> None:
     async def main(one: Run) -> None:
         config = SchedulerConfig(cooldown="20s", optimise_period=NEVER, max_load=1)
         for thing in (in_pool("a", "n1", cpu=2), in_pool("b", "n2", cpu=1)):
@@ -43,7 +43,7 @@ def test_a_resized_job_grows_again_when_it_has_rested() -> None:
     simulated(main)
 
 
-def test_a_gang_that_is_not_whole_again_in_time_gives_up_the_rest() -> None:
+def test_the_rest_of_a_broken_gang_is_evicted_after_the_recovery_time() -> None:
     async def main(one: Run) -> None:
         config = SchedulerConfig(gang_recovery_seconds=30, optimise_period=NEVER)
         gang = [pod(f"g{i}", cpu=4, pool="a", gang="g", gang_min=2) for i in range(2)]

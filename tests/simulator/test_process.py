@@ -79,7 +79,7 @@ def test_a_restarted_process_ends_as_without_crashes(case: Case) -> None:
     assert run_test(main, *case.faults) == ("done", "a b c")
 
 
-def test_a_process_is_down_for_as_long_as_the_crash_says() -> None:
+def test_a_crashed_process_is_down_for_the_time_of_the_fault() -> None:
     starts: list[float] = []
 
     async def program(cluster: Cluster) -> None:

@@ -185,7 +185,7 @@ async def test_a_pod_that_is_deleted_before_its_start_ends(
         await until_gone(cluster, PODS, "a", namespace)
 
 
-async def test_a_recreated_pod_runs_anew(cluster: Cluster, namespace: str, node: str) -> None:
+async def test_a_recreated_pod_runs_again(cluster: Cluster, namespace: str, node: str) -> None:
     async with simulated_kubelet(cluster, [node], clock=ManualClock()):
         first = await bound(cluster, namespace, node)
         await until(cluster, PODS, "a", namespace, holds=phase("Running"))
