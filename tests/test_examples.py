@@ -1,4 +1,4 @@
-"""The examples: each is good, and tells the story that it promises."""
+"""The examples: each is valid, and its plan has what its comment announces."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def planned(name: str, cycles: int = 1) -> Answer:
 
 
 def evicted(answer: Answer) -> list[tuple[str, str, str]]:
-    """Who had to leave which node, and why."""
+    """Evicted pods, with node and reason."""
     return [(entry["pod"], entry["node"], entry["reason"]) for entry in answer["evictions"]]
 
 
@@ -49,7 +49,7 @@ def placed(answer: Answer) -> dict[str, str]:
 
 
 def job(answer: Answer, name: str) -> Answer:
-    """What is said of one job."""
+    """The entry of one job."""
     (found,) = [entry for entry in answer["jobs"] if entry["job"] == name]
     return dict(found)
 
@@ -69,7 +69,7 @@ def test_it_is_valid_without_a_warning(world: Path) -> None:
 
 
 @every_example
-def test_it_opens_with_its_story_and_the_command_to_run(world: Path) -> None:
+def test_it_begins_with_a_description_and_the_command_to_run(world: Path) -> None:
     head = re.match(r"(#.*\n)+", world.read_text())
     assert head, "the first line is the headline that `make examples` prints"
     assert f"shoal plan -f examples/worlds/{world.name}" in head[0]
@@ -77,14 +77,14 @@ def test_it_opens_with_its_story_and_the_command_to_run(world: Path) -> None:
 
 
 @every_example
-def test_it_comes_to_rest(world: Path) -> None:
+def test_its_plan_becomes_stable(world: Path) -> None:
     assert planned(world.stem, cycles=20)["stable"]
 
 
 # --- each of them ------------------------------------------------------------------------------------------
 
 
-def test_cpu_work_leaves_a_gpu_machine_when_gpu_work_comes() -> None:
+def test_cpu_pods_are_evicted_from_a_gpu_node_for_a_gpu_job() -> None:
     first, last = planned("cpu-on-gpu-machines"), planned("cpu-on-gpu-machines", cycles=10)
     leaving = [(f"ads/features-{number}", "gpu-1", "Reclaimed") for number in (58, 59)]
     assert evicted(first) == evicted(last) == leaving
@@ -95,14 +95,14 @@ def test_cpu_work_leaves_a_gpu_machine_when_gpu_work_comes() -> None:
     assert codes(last, "Pod/ads/features-58") == codes(last, "Pod/ads/features-59") == ["NoRoom"]
 
 
-def test_the_machine_with_the_fewest_guests_is_cleared_for_eight_gpus() -> None:
+def test_the_node_with_the_fewest_borrowers_is_reclaimed_for_eight_gpus() -> None:
     answer = planned("one-gpu-on-eight", cycles=10)
     assert evicted(answer) == [("search/trial-5", "big-2", "Reclaimed")]
     assert placed(answer) == {"language/pretrain-0": "big-2", "search/trial-5": "big-1"}
     assert [entry["pod"] for entry in answer["placements"] if entry["borrowed"]] == ["search/trial-5"]
 
 
-def test_what_team_b_lent_comes_back_to_it() -> None:
+def test_team_b_reclaims_its_room() -> None:
     first, last = planned("two-teams"), planned("two-teams", cycles=10)
     assert evicted(first) == evicted(last) == [("a/sweep-1", "b-1", "Reclaimed")]
     assert codes(first, "DIJob/b/chess") == ["WaitingForRoom"]
@@ -111,7 +111,7 @@ def test_what_team_b_lent_comes_back_to_it() -> None:
     assert (job(last, "Pod/a/sweep-1")["pool"], codes(last, "Pod/a/sweep-1")) == ("team-a", ["NoRoom"])
 
 
-def test_the_masters_lend_nothing_however_idle_they_are() -> None:
+def test_the_masters_do_not_lend() -> None:
     answer = planned("masters", cycles=10)
     assert list(placed(answer)) == ["kube-system/etcd-backup-0"]
     assert placed(answer)["kube-system/etcd-backup-0"].startswith("master-")
@@ -121,7 +121,7 @@ def test_the_masters_lend_nothing_however_idle_they_are() -> None:
     assert "master" not in reason["message"]
     (masters,) = [pool for pool in answer["pools"] if pool["pool"] == "masters"]
     idle = int(masters["allocatable"]["cpu"]) - int(masters["used"]["cpu"])
-    assert idle > 2 * 16, "there is room enough, if only it were lent"
+    assert idle > 2 * 16, "the masters have enough free room"
 
 
 def test_all_kinds_run() -> None:
@@ -151,11 +151,11 @@ def test_a_gang_waits_whole_for_the_room_of_terminating_pods() -> None:
 
 
 def trainers(answer: Answer) -> dict[str, int]:
-    """How many trainers each job has or is promised."""
+    """Allocated and nominated trainers of each job."""
     return {entry["job"].rpartition("/")[2]: entry["target"] for entry in answer["jobs"]}
 
 
-def test_a_newcomer_gets_its_minimum_from_the_most_fulfilled() -> None:
+def test_a_new_job_gets_its_minimum_from_the_most_fulfilled() -> None:
     answer = planned("edl")
     assert sorted(evicted(answer)) == [
         ("paddle/ranking-trainer-6", "gpu-2", "Shrunk"),

@@ -23,17 +23,17 @@ def stop_during_binding(slow: float, timeout: float) -> tuple[str, float]:
 
     async def main(one: Run) -> tuple[str, float]:
         loop, cluster = asyncio.get_running_loop(), Connection(one.store, one.faults)
-        await one.stage.create(in_pool("a", "n1"))
+        await one.testbed.create(in_pool("a", "n1"))
         options = Options(stop=timeout)
         async with running(
             cluster, SchedulerConfig(), clock=one.simulation.clock, scheduler_options=options
         ) as manager:
             await manager.ready()
-            await one.stage.create(small("p", "none"))
+            await one.testbed.create(small("p", "none"))
             await asyncio.sleep(1)
             stopped = loop.time()
         took = loop.time() - stopped
-        pod = await one.store.get(PODS, "p", one.stage.namespace)
+        pod = await one.store.get(PODS, "p", one.testbed.namespace)
         return pod["spec"].get("nodeName", ""), took
 
     return simulated(main, Slow(nth=1, on="bind", seconds=slow))

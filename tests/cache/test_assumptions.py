@@ -1,4 +1,4 @@
-"""What was decided counts at once and ends with an answer, never with news that are older than itself."""
+"""Assumptions: they count at once and end with an event that answers them, never with an older one."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -48,112 +48,112 @@ def allocate(world: World) -> Assumption | None:
 
 
 @dataclass(frozen=True)
-class Course:
-    """What is there, what is decided, what is told after that, and as what it is seen in the end.
+class Case:
+    """An initial object, a decision, the events after it, and the expected object in the snapshot.
 
-    What is told comes with versions 11, 12 and so on; None is told of as gone. `written` is the version
-    of the write, known before anything is told.
+    The events have the versions 11, 12 and so on; None is a deletion. `open` is the expected number of open
+    assumptions. `written` is the version of the write, if it is known before the events.
     """
 
     first: Object
     decide: Callable[[World], Assumption | None]
-    told: list[Object | None] = field(default_factory=list)
-    seen: Object | None = None
+    events: list[Object | None] = field(default_factory=list)
+    expected: Object | None = None
     open: int = 0
     written: int | None = None
 
 
 ALLOCATED = job(allocations={"a-leader": "n1"})
-COURSES = {
-    "an assumed binding counts before the watch confirms it": Course(PENDING, bind, [], STARTING, open=1),
-    "an older event does not undo an assumed binding": Course(
+CASES = {
+    "an assumed binding counts before the watch confirms it": Case(PENDING, bind, [], STARTING, open=1),
+    "an older event does not undo an assumed binding": Case(
         PENDING,
         bind,
         [known(pod("p", cpu=1, labels={"app": "x"}))],
         known(pod("p", cpu=1, labels={"app": "x"}, node="n1", phase="Pending")),
         open=1,
     ),
-    "an assumed binding ends the nomination": Course(
+    "an assumed binding ends the nomination": Case(
         known(pod("p", cpu=1, nominated="n2")),
         bind,
         [],
         known(pod("p", cpu=1, node="n1", phase="Pending")),
         open=1,
     ),
-    "an event with the node confirms a binding": Course(PENDING, bind, [BOUND], BOUND),
-    "an event with another node replaces a binding": Course(
+    "an event with the node confirms a binding": Case(PENDING, bind, [BOUND], BOUND),
+    "an event with another node replaces a binding": Case(
         PENDING, bind, [known(pod("p", cpu=1, node="n2"))], known(pod("p", cpu=1, node="n2"))
     ),
-    "a recreated pod is not bound": Course(
+    "a recreated pod is not bound": Case(
         PENDING, bind, [known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
     ),
-    "an unbound pod that is terminating is not bound": Course(
+    "an unbound pod that is terminating is not bound": Case(
         PENDING, bind, [known(pod("p", cpu=1, terminating=True))], known(pod("p", cpu=1, terminating=True))
     ),
-    "a deletion ends a binding": Course(PENDING, bind, [None]),
-    "a pod recreated after a deletion is not bound": Course(
+    "a deletion ends a binding": Case(PENDING, bind, [None]),
+    "a pod recreated after a deletion is not bound": Case(
         PENDING, bind, [None, known(pod("p", cpu=1), "u2")], known(pod("p", cpu=1), "u2")
     ),
-    "an assumed eviction counts before the watch confirms it": Course(BOUND, evict, [], LEAVING, open=1),
-    "an older event does not undo an assumed eviction": Course(BOUND, evict, [BOUND], LEAVING, open=1),
-    "an event with a deletionTimestamp confirms an eviction": Course(BOUND, evict, [LEAVING], LEAVING),
-    "a recreated pod is not evicted": Course(
+    "an assumed eviction counts before the watch confirms it": Case(BOUND, evict, [], LEAVING, open=1),
+    "an older event does not undo an assumed eviction": Case(BOUND, evict, [BOUND], LEAVING, open=1),
+    "an event with a deletionTimestamp confirms an eviction": Case(BOUND, evict, [LEAVING], LEAVING),
+    "a recreated pod is not evicted": Case(
         BOUND, evict, [known(pod("p", cpu=1, node="n1"), "u2")], known(pod("p", cpu=1, node="n1"), "u2")
     ),
-    "an assumed status counts before the watch confirms it": Course(job(), allocate, [], ALLOCATED, open=1),
-    "an event does not confirm a status whose written version is unknown": Course(
+    "an assumed status counts before the watch confirms it": Case(job(), allocate, [], ALLOCATED, open=1),
+    "an event does not confirm a status whose written version is unknown": Case(
         job(), allocate, [job()], ALLOCATED, open=1
     ),
-    "an event older than the write does not undo it": Course(
+    "an event older than the write does not undo it": Case(
         job(), allocate, [job()], ALLOCATED, open=1, written=12
     ),
-    "the event of the write confirms it": Course(job(), allocate, [job(), ALLOCATED], ALLOCATED, written=12),
-    "an event newer than the write replaces the assumed status": Course(
+    "the event of the write confirms it": Case(job(), allocate, [job(), ALLOCATED], ALLOCATED, written=12),
+    "an event newer than the write replaces the assumed status": Case(
         job(), allocate, [job(), job(), job(stage="Running")], job(stage="Running"), written=12
     ),
-    "a recreated job has no allocations": Course(
+    "a recreated job has no allocations": Case(
         job(), allocate, [known(job(), "u2")], known(job(), "u2"), written=99
     ),
 }
 
 
-@pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
-def test_an_assumption_holds_until_it_is_answered(course: Course) -> None:
-    incremental = IncrementalWorld.of([*NODES, course.first])
-    made = course.decide(incremental.world)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_an_assumption_holds_until_it_is_answered(case: Case) -> None:
+    incremental = IncrementalWorld.of([*NODES, case.first])
+    made = case.decide(incremental.world)
     assert made is not None
-    if course.written is not None:
-        incremental.world.written(made, course.written)
-    for version, told in enumerate(course.told, 11):
-        tell(incremental, course.first, told, version)
-    incremental.objects.pop(identity(course.first), None)
-    if course.seen is not None:
-        incremental.objects[identity(course.seen)] = course.seen
+    if case.written is not None:
+        incremental.world.written(made, case.written)
+    for version, event in enumerate(case.events, 11):
+        deliver(incremental, case.first, event, version)
+    incremental.objects.pop(identity(case.first), None)
+    if case.expected is not None:
+        incremental.objects[identity(case.expected)] = case.expected
     incremental.check()
-    assert incremental.world.assumed == course.open
+    assert incremental.world.assumed == case.open
 
 
-def tell(incremental: IncrementalWorld, first: Object, told: Object | None, version: int) -> None:
-    if told is None:
+def deliver(incremental: IncrementalWorld, first: Object, event: Object | None, version: int) -> None:
+    if event is None:
         incremental.remove(identity(first))
     else:
-        incremental.world.put(view(told), version=version)
+        incremental.world.put(view(event), version=version)
 
 
-@pytest.mark.parametrize("course", COURSES.values(), ids=COURSES.keys())
-def test_what_is_forgotten_has_never_been(course: Course) -> None:
-    incremental = IncrementalWorld.of([*NODES, course.first])
-    made = course.decide(incremental.world)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_forgotten_assumption_has_no_effect(case: Case) -> None:
+    incremental = IncrementalWorld.of([*NODES, case.first])
+    made = case.decide(incremental.world)
     assert made is not None
-    for version, told in enumerate(course.told, 11):
-        tell(incremental, course.first, told, version)
-        incremental.objects |= {identity(told): told} if told else {}
+    for version, event in enumerate(case.events, 11):
+        deliver(incremental, case.first, event, version)
+        incremental.objects |= {identity(event): event} if event else {}
     incremental.world.forget(made)
     incremental.check()
     assert incremental.world.assumed == 0
 
 
-def test_the_version_of_a_write_may_come_after_the_news_of_it() -> None:
+def test_the_version_of_a_write_may_be_known_after_its_event() -> None:
     incremental = IncrementalWorld.of([*NODES, job()])
     made = allocate(incremental.world)
     assert made is not None
@@ -177,13 +177,13 @@ def test_two_decisions_about_one_pod_end_one_by_one() -> None:
     incremental.check()
 
 
-def test_nothing_is_assumed_of_what_is_not_there() -> None:
+def test_nothing_is_assumed_of_absent_objects() -> None:
     world = World(NOW)
     assert [bind(world), evict(world), allocate(world)] == [None, None, None]
     assert world.assumed == 0
 
 
-def test_a_pod_that_is_forgotten_knows_what_namespaces_are_called_by_now() -> None:
+def test_a_pod_follows_namespace_labels_after_its_assumption_is_forgotten() -> None:
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {},
@@ -200,8 +200,8 @@ def test_a_pod_that_is_forgotten_knows_what_namespaces_are_called_by_now() -> No
 
 @settings(max_examples=40)
 @given(worlds(), st.data())
-def test_decisions_that_are_told_of_leave_no_trace(drawn: Drawn, data: st.DataObject) -> None:
-    """Bind pods and send others away; tell of all of it, or forget it, in any order."""
+def test_confirmed_or_forgotten_assumptions_have_no_effect(drawn: Drawn, data: st.DataObject) -> None:
+    """Bind pods and evict others; confirm or forget each decision, in any order."""
     incremental = IncrementalWorld.of(drawn.objects, drawn.config)
     before = snapshot_data(incremental.build().snapshot)
     pods = [one for one in drawn.objects if one["kind"] == "Pod"]
@@ -221,7 +221,7 @@ def test_decisions_that_are_told_of_leave_no_trace(drawn: Drawn, data: st.DataOb
 
 
 def decided(world: World, one: Object) -> tuple[Assumption | None, Object]:
-    """Bind a pod that waits, or send away one that runs; and the pod as it then is."""
+    """Bind a pending pod or evict a running one; return the assumption and the changed pod."""
     after, (_, key) = deepcopy(one), identity(one)
     if one["spec"].get("nodeName"):
         after["metadata"]["deletionTimestamp"] = "2024-05-01T00:00:00Z"

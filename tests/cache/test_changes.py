@@ -1,4 +1,4 @@
-"""One change at a time: what depends on it follows, and follows back when the change is undone."""
+"""Single changes of a world: the snapshot follows each change, and its reversal."""
 
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ SILENT = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2024-05-0
 
 @dataclass(frozen=True)
 class Change:
-    """Objects as they are at first, what is told of them then, and how much later that is."""
+    """Initial objects, the objects that are then put and removed, and the seconds until the next snapshot."""
 
     objects: list[Object]
     put: list[Object] = field(default_factory=list)
@@ -48,18 +48,18 @@ def silent(name: str) -> Object:
     return made
 
 
-def noted(one: Object, **metadata: object) -> Object:
+def with_metadata(one: Object, **metadata: object) -> Object:
     """An object with other metadata."""
     return one | {"metadata": one["metadata"] | metadata}
 
 
-def led_by(name: str, job: Object) -> Object:
+def with_leader(name: str, job: Object) -> Object:
     """A TYJob with another name for its leader."""
     return job | {"spec": job["spec"] | {"leader": {"name": name, "template": SMALL}}}
 
 
-def choosy(name: str, **where: str) -> Object:
-    """A pod that keeps away from pods of namespaces with the label team=a."""
+def pod_with_anti_affinity(name: str, **where: str) -> Object:
+    """A pod with anti-affinity to pods of namespaces with the label team=a."""
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": "x"}},
@@ -69,8 +69,8 @@ def choosy(name: str, **where: str) -> Object:
     return pod(name, cpu=1, spec={"affinity": apart}, **where)  # type: ignore[arg-type]
 
 
-def choosy_job(name: str) -> Object:
-    return tyjob(name, leader=SMALL, workers={"w": (1, {"spec": choosy("x")["spec"]})})
+def job_with_anti_affinity(name: str) -> Object:
+    return tyjob(name, leader=SMALL, workers={"w": (1, {"spec": pod_with_anti_affinity("x")["spec"]})})
 
 
 def limited(name: str, where: str) -> Object:
@@ -131,8 +131,8 @@ CHANGES = {
     "a job is added after its pods": Change([*NODES, JOB_POD], put=[JOB]),
     "a job is deleted before its pods": Change([*NODES, JOB_POD, JOB], remove=[("TYJob", ("default", "a"))]),
     "a job is deleted and recreated": Change(
-        [*NODES, noted(JOB_POD, ownerReferences=[OWNER]), noted(JOB, uid="one")],
-        put=[noted(JOB, uid="another")],
+        [*NODES, with_metadata(JOB_POD, ownerReferences=[OWNER]), with_metadata(JOB, uid="one")],
+        put=[with_metadata(JOB, uid="another")],
     ),
     "a pod that names no scheduler is not managed until its job exists": Change(
         [*NODES, pod_of("a-leader", NO_SCHEDULER, of=owner("TYJob", "a"), node="n1")], put=[JOB]
@@ -169,7 +169,8 @@ CHANGES = {
         [*NODES, TRAINERS], put=[pod("t-trainer-2", node="n1")]
     ),
     "an elastic job cannot grow by a name that another job claims": Change(
-        [*NODES, TRAINERS], put=[led_by("2", tyjob("t-trainer", leader=SMALL, workers={"w": (1, SMALL)}))]
+        [*NODES, TRAINERS],
+        put=[with_leader("2", tyjob("t-trainer", leader=SMALL, workers={"w": (1, SMALL)}))],
     ),
     "a batch Job skips names of existing pods": Change(
         [*NODES, batch_job("b", SMALL, parallelism=2, completions=2, indexed=True)], put=[pod("b-1")]
@@ -189,13 +190,13 @@ CHANGES = {
             batch_job("b", SMALL),
             pod("b-0", owner=owner("Job", "b")),
         ],
-        put=[noted(batch_job("b", SMALL), annotations={POOL: "a"})],
+        put=[with_metadata(batch_job("b", SMALL), annotations={POOL: "a"})],
     ),
     "a batch Job loses its pool annotation": Change(
         [
             node("n1", labels={"pool": "a"}),
             open_pool("a"),
-            noted(batch_job("b", SMALL), annotations={POOL: "a"}),
+            with_metadata(batch_job("b", SMALL), annotations={POOL: "a"}),
             pod("b-0", owner=owner("Job", "b")),
         ],
         put=[batch_job("b", SMALL)],
@@ -228,20 +229,20 @@ CHANGES = {
             NODES[0],
             pod("x", namespace="team", node="n1", labels={"app": "x"}),
             namespace("team"),
-            choosy("p"),
+            pod_with_anti_affinity("p"),
         ],
         put=[namespace("team", labels={"team": "a"})],
     ),
     "an affinity term of a bound pod follows namespace labels": Change(
-        [NODES[0], choosy("p", node="n1"), pod("x", namespace="team", labels={"app": "x"})],
+        [NODES[0], pod_with_anti_affinity("p", node="n1"), pod("x", namespace="team", labels={"app": "x"})],
         put=[namespace("team", labels={"team": "a"})],
     ),
     "affinity terms of templates follow namespace labels": Change(
-        [NODES[0], pod("x", namespace="team", node="n1", labels={"app": "x"}), choosy_job("j")],
+        [NODES[0], pod("x", namespace="team", node="n1", labels={"app": "x"}), job_with_anti_affinity("j")],
         put=[namespace("team", labels={"team": "a"})],
     ),
     "an affinity term ignores a deleted namespace": Change(
-        [NODES[0], choosy("p", node="n1"), namespace("team", labels={"team": "a"})],
+        [NODES[0], pod_with_anti_affinity("p", node="n1"), namespace("team", labels={"team": "a"})],
         remove=[("Namespace", ("", "team"))],
     ),
     "a budget without a status is added": Change(
@@ -262,14 +263,14 @@ CHANGES = {
     ),
     "a pod with anti-affinity is added": Change(
         [NODES[0], pod("x", namespace="team", labels={"app": "x"}), namespace("team", labels={"team": "a"})],
-        put=[choosy("p", node="n1")],
+        put=[pod_with_anti_affinity("p", node="n1")],
     ),
     "a job gets an allocation before its pod exists": Change(
         [*NODES, tyjob("a", leader=SMALL, workers={"w": (1, SMALL)})], put=[ALLOCATED]
     ),
     "the node of an allocation is removed": Change([*NODES, ALLOCATED], remove=[("Node", ("", "n1"))]),
     "a job is being deleted": Change(
-        [*NODES, JOB], put=[noted(JOB, deletionTimestamp="2024-05-01T00:00:00Z")]
+        [*NODES, JOB], put=[with_metadata(JOB, deletionTimestamp="2024-05-01T00:00:00Z")]
     ),
 }
 
@@ -288,7 +289,7 @@ def test_what_depends_on_a_change_follows_it(change: Change) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> None:
+def test_a_change_that_is_undone_before_the_next_snapshot_has_no_effect(change: Change) -> None:
     incremental = IncrementalWorld.of(change.objects)
     before = snapshot_data(incremental.build().snapshot)
     incremental.put(*change.put)
@@ -298,14 +299,14 @@ def test_nobody_sees_what_was_undone_before_anybody_looked(change: Change) -> No
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_world_can_become_another_and_itself_again(change: Change) -> None:
+def test_a_world_can_take_the_content_of_another_and_back(change: Change) -> None:
     first, then = IncrementalWorld.of(change.objects), IncrementalWorld.of(change.objects)
     then.put(*change.put)
     then.remove(*change.remove)
-    stage = World(NOW)
-    assembler = SnapshotBuilder(stage, first.config)
+    world = World(NOW)
+    assembler = SnapshotBuilder(world, first.config)
     for one in (first, then, first):
-        stage.become(one.world)
+        world.become(one.world)
         assert snapshot_data(assembler.build(NOW).snapshot) == snapshot_data(one.build().snapshot)
 
 

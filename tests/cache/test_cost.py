@@ -1,4 +1,4 @@
-"""What following a world costs is counted in what is made anew, not in seconds."""
+"""The cost of incremental snapshots, counted in rebuilt parts, not in seconds."""
 
 import gc
 import weakref
@@ -33,12 +33,12 @@ SMALL = template(cpu=1)
 
 
 class Counts(Counter[str]):
-    """How often something was made."""
+    """Number of rebuilt parts of each type."""
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Counts:
-    """Counts specs and workloads that are made, nodes that are summed up, and layouts of all nodes."""
+    """Counts built specs and workloads, nodes whose sums are computed, and layouts of all nodes."""
     counts = Counts()
     _count(monkeypatch, WorkloadBuilder, "build", lambda _: counts.update(workloads=1))
     _count(monkeypatch, WorkloadIndex, "_spec_of", lambda _: counts.update(specs=1))
@@ -48,7 +48,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
 
 def _count(monkeypatch: pytest.MonkeyPatch, where: type, name: str, note: Callable[[Any], None]) -> None:
-    """Let something be noted, with the last of the arguments but one, whenever a method is called."""
+    """Call `note` with the last argument but one at every call of a method."""
     method = getattr(where, name)
 
     def counted(*arguments: Any) -> Any:  # noqa: ANN401 - of any method
@@ -66,7 +66,7 @@ def with_heartbeat(one: Object, minute: int, status: str = "True") -> Object:
 
 
 def with_conditions(one: Object) -> Object:
-    """A pod of whose status something changed that nobody reads."""
+    """A pod with a changed status field that the cache does not read."""
     made = deepcopy(one)
     made["status"]["conditions"] = [{"type": "ContainersReady", "status": "True"}]
     return made
@@ -110,11 +110,11 @@ COSTS: dict[str, tuple[list[Object], Counts]] = {
 }
 
 
-@pytest.mark.parametrize("told, cost", COSTS.values(), ids=COSTS.keys())
-def test_a_snapshot_costs_what_has_changed(told: list[Object], cost: Counts, made: Counts) -> None:
+@pytest.mark.parametrize("changed, cost", COSTS.values(), ids=COSTS.keys())
+def test_a_snapshot_costs_what_has_changed(changed: list[Object], cost: Counts, made: Counts) -> None:
     incremental = IncrementalWorld.of(OBJECTS)
     made.clear()
-    incremental.put(*told)
+    incremental.put(*changed)
     incremental.build(NOW + 1)
     assert {what: number for what, number in made.items() if number} == cost
 

@@ -1,4 +1,4 @@
-"""Whoever follows a world sees at any time what somebody would see who looks at it for the first time."""
+"""Incremental snapshots of random changing worlds equal snapshots that are built from scratch."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -21,7 +21,7 @@ PAIRS = st.one_of(
     st.tuples(elastic_worlds(), elastic_worlds()),
     st.tuples(worlds(), elastic_worlds()),
 )
-"""Two worlds whose objects have the same names: what becomes of the one on its way to the other?"""
+"""Two worlds whose objects have the same names; the objects of both are put in random order."""
 
 LATER = (NOW, NOW + 30, NOW + 61, NOW + 3600)
 LONG_AGO = "2024-05-01T00:00:00Z"
@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[Callable[[Object], None], ...]] = {
 
 
 def changed(draw: Callable[[st.SearchStrategy[Any]], Any], one: Object) -> Object:
-    """An object as it was written, or with something about it changed."""
+    """An object, unchanged or with one random change."""
     change = draw(st.sampled_from((None, *CHANGES.get(one["kind"], ()))))
     made = deepcopy(one)
     if change:
@@ -140,10 +140,10 @@ def test_a_world_can_be_emptied_again(pair: tuple[World, World], data: st.DataOb
 def test_earlier_snapshots_do_not_change(pair: tuple[World, World], data: st.DataObject) -> None:
     incremental = IncrementalWorld.of(pair[0].objects, pair[0].config)
     seen = [incremental.build().snapshot]
-    portraits = [snapshot_data(seen[0])]
+    data_before = [snapshot_data(seen[0])]
     for step in steps(data, pair):
         incremental.put(*step)
         incremental.remove(identity(step[0]))
         seen.append(incremental.build().snapshot)
-        portraits.append(snapshot_data(seen[-1]))
-    assert [snapshot_data(snapshot) for snapshot in seen] == portraits
+        data_before.append(snapshot_data(seen[-1]))
+    assert [snapshot_data(snapshot) for snapshot in seen] == data_before

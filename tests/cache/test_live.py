@@ -1,4 +1,4 @@
-"""A World that follows a cluster: it comes to show what the cluster has, whatever that is made of."""
+"""A World that follows a cluster: it converges to the objects of the cluster, invalid ones left out."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ SMALL = template(cpu=1)
 
 
 def objects() -> list[Object]:
-    """One of everything, and a little more."""
+    """Objects of every kind."""
     return [
         namespace("team", labels={"team": "a"}, pool="a"),
         priority_class("high", 10),
@@ -58,7 +58,7 @@ def objects() -> list[Object]:
 
 
 async def create(registry: Registry, one: Object) -> None:
-    """Make an object, with its status, which is written apart."""
+    """Create an object, and write its status with a second request."""
     resource = by_kind()[one["apiVersion"], one["kind"]]
     await registry.create(resource, one)
     if "status" in one:
@@ -68,7 +68,7 @@ async def create(registry: Registry, one: Object) -> None:
 
 
 async def build_fresh(registry: Registry, config: SchedulerConfig) -> Object:
-    """What somebody sees who reads everything once."""
+    """The snapshot of a world that lists everything once."""
     world = World(NOW)
     for resource in followed():
         world.put(*map(view, (await registry.list(resource)).items))
@@ -141,11 +141,11 @@ async def test_an_allocation_counts_from_its_decision_on_and_the_watch_confirms_
             assert world.jobs["TYJob"][key].status.allocations == {"t-leader": "n1"}
 
 
-# --- clusters that are not all right ------------------------------------------------------------------------
+# --- invalid objects and missing kinds ----------------------------------------------------------------------
 
 
-class Shelf:
-    """A cluster in which nothing happens: it has what it was given, whether that is right or not."""
+class ConstantCluster:
+    """A cluster with constant, possibly invalid objects, whose watches have no events."""
 
     def __init__(self, *items: Object, without: Collection[str] = ()) -> None:
         self._items = items
@@ -169,9 +169,9 @@ class Shelf:
         version: str = "",
         timeout: float | None = None,  # noqa: ASYNC109 - as the port has it
     ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
-        yield self._silence()
+        yield self._no_events()
 
-    async def _silence(self) -> AsyncIterator[WatchEvent[Any]]:
+    async def _no_events(self) -> AsyncIterator[WatchEvent[Any]]:
         await asyncio.Event().wait()
         for event in list[WatchEvent[Any]]():
             yield event
@@ -207,7 +207,7 @@ UNREADABLE: dict[str, tuple[Object, list[str]]] = {
 
 @pytest.mark.parametrize("bad, paths", UNREADABLE.values(), ids=UNREADABLE.keys())
 async def test_only_the_undecodable_object_is_left_out(bad: Object, paths: list[str]) -> None:
-    async with follow_world(Shelf(node("n1"), bad, pod("good", cpu=1))) as live:
+    async with follow_world(ConstantCluster(node("n1"), bad, pod("good", cpu=1))) as live:
         await live.synced()
         ((kind, key), problem) = next(iter(live.unreadable.items()))
         assert (kind, key[1]) == (bad["kind"], "bad")
@@ -220,7 +220,7 @@ async def test_only_the_undecodable_object_is_left_out(bad: Object, paths: list[
 async def test_a_null_is_an_absent_field_for_pods_too() -> None:
     odd = pod("p", cpu=1) | {"status": None}
     odd["spec"] |= {"nodeSelector": None, "tolerations": None, "priority": None}
-    async with follow_world(Shelf(node("n1"), odd)) as live:
+    async with follow_world(ConstantCluster(node("n1"), odd)) as live:
         await live.synced()
         assert live.unreadable == {}
         assert live.world.pods["default", "p"].phase == "Pending"
@@ -228,7 +228,7 @@ async def test_a_null_is_an_absent_field_for_pods_too() -> None:
 
 async def test_a_kind_that_is_not_installed_is_empty_until_it_is() -> None:
     job = tyjob("t", leader=SMALL, workers={"w": (1, SMALL)})
-    cluster = Shelf(node("n1"), job, without={"TYJob", "Pool"})
+    cluster = ConstantCluster(node("n1"), job, without={"TYJob", "Pool"})
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

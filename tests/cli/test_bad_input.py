@@ -51,7 +51,7 @@ TEXTS: list[tuple[str, bytes, str]] = [
     ("prose", b"Dear cluster, please run my job.\n", "must be an object (a mapping), not 'Dear cluster"),
     ("binary", bytes(range(255, 0, -1)) * 100, "is not text in UTF-8 (byte 0)"),
     ("nulls", b"\0" * 1000, "is not YAML: "),
-    ("a truncated UTF-8 character", b'{"kind": "\\ud800"}', "is not YAML: line 1: found invalid Unicode character"),
+    ("a lone surrogate", b'{"kind": "\\ud800"}', "is not YAML: line 1: found invalid Unicode character"),
     ("an alias bomb", BOMB.encode(), "more than 3000000 values after expansion of aliases"),
     (
         "a merge key bomb",

@@ -161,7 +161,12 @@ BODIES: list[tuple[str, Resource[Object], Object, type[ClusterError]]] = [
         {"spec": {"renewTime": "2026-13-01T00:00:00.000000Z"}},
         BadRequestError,
     ),
-    ("a MicroTime without a fraction", LEASES, {"spec": {"renewTime": "2026-01-01T00:00:00Z"}}, BadRequestError),
+    (
+        "a MicroTime without a fraction",
+        LEASES,
+        {"spec": {"renewTime": "2026-01-01T00:00:00Z"}},
+        BadRequestError,
+    ),
     (
         "a time without a zone",
         JOBS,

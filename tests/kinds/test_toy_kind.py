@@ -31,7 +31,7 @@ from shoal.explain.explanation import explain
 from shoal.explain.trials import PlanOptions
 from tests.builders import node
 from tests.kinds.toy_kind import KIND
-from tests.scheduler.scenes import Act, until
+from tests.scheduler.scenarios import Step, until
 from tests.scheduler.simulations import Run, simulated
 
 HERE = Path(__file__).parent
@@ -98,28 +98,28 @@ def test_it_runs_is_scaled_described_and_deleted() -> None:
     """In the simulated home, with its own controller, the real scheduler and simulated kubelets."""
 
     async def main(one: Run) -> str:
-        stage, cluster = one.stage, one.stage.cluster
-        toyjobs, namespace = resource_of("ToyJob"), one.stage.namespace
+        testbed, cluster = one.testbed, one.testbed.cluster
+        toyjobs, namespace = resource_of("ToyJob"), one.testbed.namespace
         for raw in (node("n1", cpu="2"), node("n2", cpu="2")):
-            await stage.create(raw)
-        async with one.shoal(cluster, SchedulerConfig()), stage.machines():
-            await stage.create(toyjob("a", 2))
-            act = Act(says={"ToyJob/a": {"phase": "Running", "running": 2}})
-            await until(lambda: stage.missing(act), "it runs")
-            pods = await stage.pods()
+            await testbed.create(raw)
+        async with one.shoal(cluster, SchedulerConfig()), testbed.machines():
+            await testbed.create(toyjob("a", 2))
+            step = Step(statuses={"ToyJob/a": {"phase": "Running", "running": 2}})
+            await until(lambda: testbed.missing(step), "it runs")
+            pods = await testbed.pods()
             assert sorted(pods) == ["a-0", "a-1"]
 
             manifest = await cluster.get(toyjobs, "a", namespace)
             patch = scale_patch(toyjobs, manifest, 3, "")
             await cluster.patch(toyjobs, "a", namespace, patch=patch.patch)
-            await until(lambda: stage.missing(Act(says={"ToyJob/a": {"running": 3}})), "it grows")
-            grown = await stage.pods()
+            await until(lambda: testbed.missing(Step(statuses={"ToyJob/a": {"running": 3}})), "it grows")
+            grown = await testbed.pods()
             assert {name: grown[name]["metadata"]["uid"] for name in pods} == {
                 name: pod["metadata"]["uid"] for name, pod in pods.items()
             }
 
             described = describe_object(
-                _session(list((await stage.pods()).values())),
+                _session(list((await testbed.pods()).values())),
                 toyjobs,
                 await cluster.get(toyjobs, "a", namespace),
                 events=False,
@@ -128,7 +128,7 @@ def test_it_runs_is_scaled_described_and_deleted() -> None:
             await cluster.delete(toyjobs, "a", namespace)
 
             async def left() -> list[str]:
-                return sorted(await stage.pods())
+                return sorted(await testbed.pods())
 
             await until(left, "its pods go with it")
             with pytest.raises(NotFoundError):
@@ -143,13 +143,15 @@ def test_it_runs_is_scaled_described_and_deleted() -> None:
 
 def test_it_finishes_when_its_pods_have_succeeded() -> None:
     async def main(one: Run) -> None:
-        stage = one.stage
-        await stage.create(node("n1", cpu="2"))
-        async with one.shoal(stage.cluster, SchedulerConfig()), stage.machines():
-            await stage.create(toyjob("a", 2))
-            await until(lambda: stage.missing(Act(says={"ToyJob/a": {"running": 2}})), "it runs")
-            await stage.perform(Act(ends=["a-0", "a-1"]))
-            await until(lambda: stage.missing(Act(says={"ToyJob/a": {"phase": "Succeeded"}})), "it ends")
+        testbed = one.testbed
+        await testbed.create(node("n1", cpu="2"))
+        async with one.shoal(testbed.cluster, SchedulerConfig()), testbed.machines():
+            await testbed.create(toyjob("a", 2))
+            await until(lambda: testbed.missing(Step(statuses={"ToyJob/a": {"running": 2}})), "it runs")
+            await testbed.perform(Step(ends=["a-0", "a-1"]))
+            await until(
+                lambda: testbed.missing(Step(statuses={"ToyJob/a": {"phase": "Succeeded"}})), "it ends"
+            )
 
     simulated(main)
 

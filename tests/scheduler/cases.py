@@ -1,4 +1,4 @@
-"""The live cases of spec/pools.md, as scenes. The numbers are those of the document."""
+"""The live cases of spec/pools.md as scenarios. The numbers are those of the document."""
 
 from tests.builders import (
     GPU,
@@ -16,12 +16,14 @@ from tests.builders import (
     trainingjob,
     tyjob,
 )
-from tests.scheduler.scenes import Act, Scene
+from tests.scheduler.scenarios import Scenario, Step
 
 A, B = open_pool("a"), open_pool("b")
-CLASSES = [priority_class(f"scene-{name}", value) for name, value in (("low", -5), ("mid", 5), ("high", 100))]
+CLASSES = [
+    priority_class(f"scenario-{name}", value) for name, value in (("low", -5), ("mid", 5), ("high", 100))
+]
 ON_CPU, ON_GPU = resources(1), resources(1, gpu=1)
-LOW, MID, HIGH = "scene-low", "scene-mid", "scene-high"
+LOW, MID, HIGH = "scenario-low", "scenario-mid", "scenario-high"
 
 
 def in_pool(pool: str, name: str, *, cpu: Amount = 4) -> Object:
@@ -49,8 +51,8 @@ def selecting(name: str, **labels: str) -> Object:
     return {"spec": {"nodeSelector": {"matchLabels": {"pool": name, **labels}}}}
 
 
-CASES: dict[str, Scene] = {
-    "6: a home pod takes its pool's room back, and the one at home stays": Scene(
+CASES: dict[str, Scenario] = {
+    "6: a home pod takes its pool's room back, and the one at home stays": Scenario(
         objects=[
             A,
             B,
@@ -59,12 +61,12 @@ CASES: dict[str, Scene] = {
             small("f", "b", on="n1", priority=HIGH),
             small("a1", "a", on="n1"),
         ],
-        acts=[
-            Act(on={"f": "n1", "a1": "n1"}),
-            Act(create=[small("a2", "a")], on={"a2": "n1", "a1": "n1"}, gone=["f"]),
+        steps=[
+            Step(on={"f": "n1", "a1": "n1"}),
+            Step(create=[small("a2", "a")], on={"a2": "n1", "a1": "n1"}, gone=["f"]),
         ],
     ),
-    "7: without lower-priority victims at home, a pod borrows": Scene(
+    "7: without lower-priority victims at home, a pod borrows": Scenario(
         objects=[
             A,
             B,
@@ -73,93 +75,93 @@ CASES: dict[str, Scene] = {
             in_pool("b", "n2"),
             small("a1", "a", cpu=4, on="n1", priority=MID),
         ],
-        acts=[Act(create=[small("a2", "a", priority=MID)], on={"a1": "n1", "a2": "n2"})],
+        steps=[Step(create=[small("a2", "a", priority=MID)], on={"a1": "n1", "a2": "n2"})],
     ),
-    "7: it waits where the other pool does not share, and runs when it does": Scene(
+    "7: it waits where the other pool does not share, and runs when it does": Scenario(
         objects=[
             *(A, open_pool("b", shares=False), in_pool("a", "n1"), in_pool("b", "n2")),
             small("a1", "a", cpu=4, on="n1"),
         ],
-        acts=[
-            Act(create=[small("a2", "a")], on={"a1": "n1"}, waits={"a2": "Unschedulable: pool a"}),
-            Act(patch=[("Pool", "b", {"spec": {"disableSharing": False}})], on={"a2": "n2"}),
+        steps=[
+            Step(create=[small("a2", "a")], on={"a1": "n1"}, waits={"a2": "Unschedulable: pool a"}),
+            Step(patch=[("Pool", "b", {"spec": {"disableSharing": False}})], on={"a2": "n2"}),
         ],
     ),
-    "8: a pool with everything disabled neither lends, nor borrows, nor preempts": Scene(
+    "8: a pool with everything disabled neither lends, nor borrows, nor preempts": Scenario(
         objects=[
             *(A, open_pool("masters", preempts=False, borrows=False, shares=False), *CLASSES),
             *(in_pool("a", "n1"), in_pool("masters", "n2")),
             small("m1", "masters", cpu=4, on="n2", priority=LOW),
             small("a1", "a", on="n1"),
         ],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[small("m2", "masters", priority=HIGH)], waits={"m2": "pool masters"}, on={"m1": "n2"}
             ),
-            Act(ends=["m1"], on={"m2": "n2"}),
-            Act(create=[small("a2", "a", cpu=3)], waits={"a2": "pool a"}, on={"a1": "n1", "m2": "n2"}),
+            Step(ends=["m1"], on={"m2": "n2"}),
+            Step(create=[small("a2", "a", cpu=3)], waits={"a2": "pool a"}, on={"a1": "n1", "m2": "n2"}),
         ],
     ),
-    "10: with disablePreemption no pod is evicted": Scene(
+    "10: with disablePreemption no pod is evicted": Scenario(
         objects=[A, B, *CLASSES, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1", priority=LOW)],
         config=NO_PREEMPTION,
-        acts=[
-            Act(create=[small("a1", "a", priority=HIGH)], waits={"a1": "pool a"}, on={"f": "n1"}),
-            Act(delete=[("Pod", "f")], on={"a1": "n1"}, gone=["f"]),
+        steps=[
+            Step(create=[small("a1", "a", priority=HIGH)], waits={"a1": "pool a"}, on={"f": "n1"}),
+            Step(delete=[("Pod", "f")], on={"a1": "n1"}, gone=["f"]),
         ],
     ),
-    "12: a home pod gets the room once the borrower is gone": Scene(
+    "12: a home pod gets the room once the borrower is gone": Scenario(
         objects=[
             *(open_pool("a", preempts=False), B, in_pool("a", "n1"), small("f", "b", cpu=4, on="n1")),
         ],
-        acts=[
-            Act(create=[small("a1", "a")], waits={"a1": "pool a"}, on={"f": "n1"}),
-            Act(ends=["f"], on={"a1": "n1"}),
+        steps=[
+            Step(create=[small("a1", "a")], waits={"a1": "pool a"}, on={"f": "n1"}),
+            Step(ends=["f"], on={"a1": "n1"}),
         ],
     ),
-    "15: pods of a pool that does not borrow wait": Scene(
+    "15: pods of a pool that does not borrow wait": Scenario(
         objects=[open_pool("a", borrows=False), B, in_pool("b", "n2")],
-        acts=[
-            Act(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
-            Act(create=[in_pool("a", "n1")], on={"a1": "n1"}),
+        steps=[
+            Step(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
+            Step(create=[in_pool("a", "n1")], on={"a1": "n1"}),
         ],
     ),
-    "19: a pod protected by a budget is evicted only if no other node is enough": Scene(
+    "19: a pod protected by a budget is evicted only if no other node is enough": Scenario(
         objects=[
             *(A, *CLASSES, in_pool("a", "n1"), in_pool("a", "n2")),
             budget("keep", selector={"app": "kept"}, min_available=1, allowed=0),
             pod("kept", cpu=4, pool="a", node="n1", priority=LOW, labels={"app": "kept"}),
             small("other", "a", cpu=4, on="n2", priority=MID),
         ],
-        acts=[
-            Act(on={"kept": "n1", "other": "n2"}),
-            Act(
+        steps=[
+            Step(on={"kept": "n1", "other": "n2"}),
+            Step(
                 create=[small("h1", "a", cpu=4, priority=HIGH)], on={"h1": "n2", "kept": "n1"}, gone=["other"]
             ),
-            Act(create=[small("h2", "a", cpu=4, priority=HIGH)], on={"h1": "n2", "h2": "n1"}, gone=["kept"]),
+            Step(create=[small("h2", "a", cpu=4, priority=HIGH)], on={"h1": "n2", "h2": "n1"}, gone=["kept"]),
         ],
     ),
-    "22: a team's idle machines serve another until it needs them": Scene(
+    "22: a team's idle machines serve another until it needs them": Scenario(
         objects=[A, B, in_pool("a", "n1"), in_pool("b", "n2"), small("b1", "b", cpu=4, on="n2")],
-        acts=[
-            Act(create=[small("b2", "b"), small("b3", "b")], on={"b1": "n2", "b2": "n1", "b3": "n1"}),
-            Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1", "b1": "n2"}, gone=["b2", "b3"]),
+        steps=[
+            Step(create=[small("b2", "b"), small("b3", "b")], on={"b1": "n2", "b2": "n1", "b3": "n1"}),
+            Step(create=[small("a1", "a", cpu=4)], on={"a1": "n1", "b1": "n2"}, gone=["b2", "b3"]),
         ],
     ),
-    "24: a gang that would lose pods of its minimum is evicted whole": Scene(
+    "24: a gang that would lose pods of its minimum is evicted whole": Scenario(
         objects=[
             *(A, *CLASSES, in_pool("a", "n1", cpu=2), in_pool("a", "n2", cpu=1)),
             *(pod(f"g{i}", cpu=1, pool="a", gang="g", node=f"n{1 + i % 2}", priority=LOW) for i in range(3)),
         ],
-        acts=[
-            Act(on={"g0": "n1", "g1": "n2", "g2": "n1"}),
-            Act(create=[small("h", "a", cpu=2, priority=HIGH)], on={"h": "n1"}, gone=["g0", "g1", "g2"]),
+        steps=[
+            Step(on={"g0": "n1", "g1": "n2", "g2": "n1"}),
+            Step(create=[small("h", "a", cpu=2, priority=HIGH)], on={"h": "n1"}, gone=["g0", "g1", "g2"]),
         ],
     ),
-    "25: no other pod takes nominated room": Scene(
+    "25: no other pod takes nominated room": Scenario(
         objects=[A, *CLASSES, in_pool("a", "n1"), small("victim", "a", cpu=4, on="n1", priority=LOW)],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[small("thief", "a", cpu=1, priority=LOW), small("first", "a", cpu=4, priority=HIGH)],
                 on={"first": "n1"},
                 waits={"thief": "pool a"},
@@ -167,125 +169,125 @@ CASES: dict[str, Scene] = {
             ),
         ],
     ),
-    "nodes and pods follow when pools are added, changed and deleted": Scene(
+    "nodes and pods follow when pools are added, changed and deleted": Scenario(
         objects=[in_pool("a", "n1"), in_pool("b", "n2")],
-        acts=[
-            Act(create=[open_pool("a", borrows=False), open_pool("b", shares=False)]),
-            Act(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}),
-            Act(create=[small("a2", "a")], waits={"a2": "pool a"}, on={"a1": "n1"}),
-            Act(
+        steps=[
+            Step(create=[open_pool("a", borrows=False), open_pool("b", shares=False)]),
+            Step(create=[small("a1", "a", cpu=4)], on={"a1": "n1"}),
+            Step(create=[small("a2", "a")], waits={"a2": "pool a"}, on={"a1": "n1"}),
+            Step(
                 patch=[
                     ("Pool", "a", {"spec": {"disableBorrowing": False}}),
                     ("Pool", "b", selecting("none")),
                 ],
                 on={"a2": "n2"},
             ),
-            Act(delete=[("Pool", "a")], on={"a1": "n1", "a2": "n2"}),
-            Act(create=[small("a3", "a")], on={"a3": "n2"}),
+            Step(delete=[("Pool", "a")], on={"a1": "n1", "a2": "n2"}),
+            Step(create=[small("a3", "a")], on={"a3": "n2"}),
         ],
     ),
-    "a node that is relabelled serves its new pool": Scene(
+    "a node that is relabelled serves its new pool": Scenario(
         objects=[open_pool("a", borrows=False), open_pool("b", shares=False), in_pool("b", "n1")],
-        acts=[
-            Act(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
-            Act(patch=[("Node", "n1", {"metadata": {"labels": {"pool": "a"}}})], on={"a1": "n1"}),
+        steps=[
+            Step(create=[small("a1", "a")], waits={"a1": "Unschedulable"}),
+            Step(patch=[("Node", "n1", {"metadata": {"labels": {"pool": "a"}}})], on={"a1": "n1"}),
         ],
     ),
-    "a gang starts whole or not at all": Scene(
+    "a gang starts whole or not at all": Scenario(
         objects=[A, in_pool("a", "n1")],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[pod(f"g{i}", cpu=2, pool="a", gang="g", gang_min=3) for i in range(3)],
                 waits={"g0": "3 pods", "g1": "3 pods", "g2": "3 pods"},
             ),
-            Act(create=[in_pool("a", "n2")], on={"g0": "n1", "g1": "n1", "g2": "n2"}),
+            Step(create=[in_pool("a", "n2")], on={"g0": "n1", "g1": "n1", "g2": "n2"}),
         ],
     ),
-    "26: borrowers are evicted first, then surplus instances, then home pods": Scene(
+    "26: borrowers are evicted first, then surplus instances, then home pods": Scenario(
         objects=[
             *(A, B, *CLASSES, in_pool("a", "n1")),
             *(small("f", "b", cpu=1, on="n1", priority=HIGH), small("h", "a", cpu=1, on="n1", priority=LOW)),
         ],
         config={"cooldown": "0s", "maxLoad": 1},
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[dijob("e", template(cpu=1), replicas=(1, 2), preemptible=True, pool="a")],
                 on={"e-0-0": "n1", "e-0-1": "n1", "f": "n1", "h": "n1"},
-                says={"DIJob/e": {"allocation": ["n1", "n1"], "replicas": 2}},
+                statuses={"DIJob/e": {"allocation": ["n1", "n1"], "replicas": 2}},
             ),
-            Act(create=[small("x", "a", cpu=1)], on={"x": "n1", "e-0-1": "n1", "h": "n1"}, gone=["f"]),
-            Act(
+            Step(create=[small("x", "a", cpu=1)], on={"x": "n1", "e-0-1": "n1", "h": "n1"}, gone=["f"]),
+            Step(
                 create=[small("y", "a", cpu=1)],
                 on={"y": "n1", "e-0-0": "n1", "h": "n1"},
-                says={"DIJob/e": {"allocation": ["n1"], "replicas": 1}},
+                statuses={"DIJob/e": {"allocation": ["n1"], "replicas": 1}},
             ),
-            Act(create=[small("z", "a", cpu=1)], on={"z": "n1", "e-0-0": "n1"}, gone=["h"]),
+            Step(create=[small("z", "a", cpu=1)], on={"z": "n1", "e-0-0": "n1"}, gone=["h"]),
         ],
     ),
 }
 
-JOBS: dict[str, Scene] = {
-    "a TYJob is allocated whole in one write, and its pods are bound there": Scene(
+JOBS: dict[str, Scenario] = {
+    "a TYJob is allocated whole in one write, and its pods are bound there": Scenario(
         objects=[in_pool("a", "n1"), in_pool("a", "n2")],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[four("t", least=3)],
                 on={"t-leader": "n1", "t-w-0": "n1", "t-w-1": "n2", "t-w-2": "n2"},
-                says={"TYJob/t": {"scheduleState": "ScheduledSucceed"}},
+                statuses={"TYJob/t": {"scheduleState": "ScheduledSucceed"}},
             ),
         ],
     ),
-    "a TYJob that does not fit waits with a reason, and starts when there is room": Scene(
+    "a TYJob that does not fit waits with a reason, and starts when there is room": Scenario(
         objects=[in_pool("a", "n1")],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[four("t", least=2)],
-                says={"TYJob/t": {"scheduleState": "ScheduledFailed", "allocations": None}},
+                statuses={"TYJob/t": {"scheduleState": "ScheduledFailed", "allocations": None}},
             ),
-            Act(
+            Step(
                 create=[in_pool("a", "n2", cpu=2)],
                 on={"t-leader": "n2", "t-w-0": "n1", "t-w-1": "n1"},
-                says={"TYJob/t": {"scheduleState": "ScheduledPartly"}},
+                statuses={"TYJob/t": {"scheduleState": "ScheduledPartly"}},
             ),
-            Act(create=[in_pool("a", "n3")], on={"t-w-2": "n3"}),
+            Step(create=[in_pool("a", "n3")], on={"t-w-2": "n3"}),
         ],
     ),
-    "a preemptible DIJob grows into free room, and shrinks to its requested size": Scene(
+    "a preemptible DIJob grows into free room, and shrinks to its requested size": Scenario(
         objects=[in_pool("a", "n1")],
         config={"cooldown": "0s"},
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[dijob("d", template(cpu=1), replicas=(1, 3), preemptible=True)],
                 on={"d-0-0": "n1", "d-0-1": "n1", "d-0-2": "n1"},
-                says={"DIJob/d": {"allocation": ["n1"] * 3, "replicas": 3}},
+                statuses={"DIJob/d": {"allocation": ["n1"] * 3, "replicas": 3}},
             ),
-            Act(
+            Step(
                 status=[("DIJob", "d", {"requestedReplicas": 2})],
                 on={"d-0-0": "n1", "d-0-1": "n1"},
-                says={"DIJob/d": {"allocation": ["n1"] * 2, "replicas": 2}},
+                statuses={"DIJob/d": {"allocation": ["n1"] * 2, "replicas": 2}},
             ),
         ],
     ),
-    "a DIJob that is not preemptible starts whole, at home": Scene(
+    "a DIJob that is not preemptible starts whole, at home": Scenario(
         objects=[in_pool("a", "n1"), in_pool("a", "n2", cpu=2)],
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[dijob("d", template(cpu=2), replicas=(3, 3))],
                 on={"d-0-0": "n2", "d-0-1": "n1", "d-0-2": "n1"},
-                says={"DIJob/d": {"nominations": {}}},
+                statuses={"DIJob/d": {"nominations": {}}},
             ),
         ],
     ),
-    "the room of a TrainingJob is reserved until its pods exist": Scene(
+    "the room of a TrainingJob is reserved until its pods exist": Scenario(
         objects=[in_pool("a", "n1"), node("g1", cpu=4, gpu=4, ready="True")],
         config={"maxLoad": 1, "cooldown": "0s"},
-        acts=[
-            Act(
+        steps=[
+            Step(
                 create=[trainingjob("e", trainer=ON_GPU, limits={GPU: "1"}, trainers=(2, 3), pserver=ON_CPU)],
                 on={"e-trainer-0": "g1", "e-trainer-1": "g1", "e-trainer-2": "g1"},
-                says={"TrainingJob/e": {"nominations": {}}},
+                statuses={"TrainingJob/e": {"nominations": {}}},
             ),
         ],
     ),
 }
-"""What a scheduler does for jobs, whose pods others make."""
+"""Scenarios of jobs, whose pods are created by controllers."""

@@ -1,7 +1,7 @@
-"""The embedded home as a stage: kubectl or shoal does what acts do, and pods are real processes.
+"""The embedded home as a testbed: kubectl or shoal makes the writes of steps, and pods are real processes.
 
-A node comes as a machine that the agent plays from then on: for each the agent begins anew, and finds the
-pods of the others as they are.
+Each node of a scenario is a local node of the agent. The agent is restarted for each added node, and adopts
+the running pods.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from shoal.kubelet.runtime import Run, Runtime, UsageReport, open_runtime
 from tests.cli.process import SHOAL
 from tests.k8s.assets import assets
 from tests.k8s.fixtures import need_assets
-from tests.scheduler.scenes import Act, Stage
+from tests.scheduler.scenarios import ClusterTestbed, Step
 
 WAITING = ["sh", "-c", "[ -p end ] || mkfifo end; read _ <end"]
-"""What containers run that say nothing of it: they wait until somebody writes into `end`."""
+"""Command of containers without one: it waits until the named pipe `end` is written to."""
 ENDING = ["sh", "-c", "echo >end"]
 GIBIBYTE = 2**30
 
 
 class Machines:
-    """The machines of a scene, which come one by one, and whoever runs their pods just now."""
+    """The local nodes of a scenario, which are added one by one, and the agent that runs their pods."""
 
     def __init__(self, registry: Registry, runtime: Runtime, home: Path) -> None:
         self._registry, self._runtime, self._home = registry, runtime, home
@@ -43,7 +43,7 @@ class Machines:
         self._task = asyncio.create_task(self._agent.run())
 
     async def add(self, machine: LocalNode) -> None:
-        """One more; returns when its node is there."""
+        """Add a local node; returns when its Node exists."""
         await self.stop()
         self._machines += (machine,)
         self._agent = Agent(self._registry, self._runtime, self._home, self._machines)
@@ -61,8 +61,8 @@ class Machines:
         return self._agent.usage()
 
 
-class EmbeddedStage(Stage):
-    """A stage whose acts are commands, and whose pods are processes."""
+class EmbeddedTestbed(ClusterTestbed):
+    """A testbed in which writes are commands and pods are processes."""
 
     def __init__(
         self, registry: Registry, namespace: str, machines: Machines, kubeconfig: Path, program: str
@@ -77,8 +77,8 @@ class EmbeddedStage(Stage):
         if one["kind"] == "Node":
             await self._add(one)
             return
-        made = json.loads(await self.tell("create", "-o", "json", "-f", "-", stdin=dressed(one)))
-        self.remember(made)
+        made = json.loads(await self.run("create", "-o", "json", "-f", "-", stdin=with_commands(one)))
+        self.record(made)
 
     async def _add(self, node: Object) -> None:
         metadata, has = node["metadata"], node["status"]["allocatable"]
@@ -86,33 +86,33 @@ class EmbeddedStage(Stage):
         machine = LocalNode(name=name, cpu=int(has["cpu"]) * 1000, memory=10 * GIBIBYTE, gpus=tuple(gpus))
         await self._machines.add(machine)
         labels = [f"{key}={value}" for key, value in metadata["labels"].items()]
-        await self.tell("label", "--overwrite", "node", name, *labels)
+        await self.run("label", "--overwrite", "node", name, *labels)
 
-    async def perform(self, act: Act) -> None:
-        for one in act.create:
+    async def perform(self, step: Step) -> None:
+        for one in step.create:
             await self.create(one)
-        for kind, name, patch in act.patch:
-            await self.tell("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
-        for kind, name in act.delete:
-            await self.tell("delete", kind, name, "--wait=false")
-        for kind, name, status in act.status:
-            said = json.dumps({"status": status})
-            await self.tell("patch", kind, name, "--subresource=status", "--type=merge", "-p", said)
-        for name in act.ends:
-            await self.tell("exec", name, "--", *ENDING)
+        for kind, name, patch in step.patch:
+            await self.run("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+        for kind, name in step.delete:
+            await self.run("delete", kind, name, "--wait=false")
+        for kind, name, status in step.status:
+            text = json.dumps({"status": status})
+            await self.run("patch", kind, name, "--subresource=status", "--type=merge", "-p", text)
+        for name in step.ends:
+            await self.run("exec", name, "--", *ENDING)
 
-    async def tell(self, *arguments: str, stdin: Object | None = None) -> str:
-        """What the program prints; it must not fail."""
+    async def run(self, *arguments: str, stdin: Object | None = None) -> str:
+        """Run a command, which must succeed, and return its output."""
         pipe = asyncio.subprocess.PIPE
         command = await asyncio.create_subprocess_exec(
-            *self._words(arguments[0]), *arguments, stdin=pipe, stdout=pipe, stderr=pipe
+            *self._program_for(arguments[0]), *arguments, stdin=pipe, stdout=pipe, stderr=pipe
         )
-        said, wrong = await command.communicate(json.dumps(stdin).encode())
-        assert command.returncode == 0, wrong.decode()
-        return said.decode()
+        output, errors = await command.communicate(json.dumps(stdin).encode())
+        assert command.returncode == 0, errors.decode()
+        return output.decode()
 
-    def _words(self, verb: str) -> tuple[str, ...]:
-        """How a command begins; there is no `shoal patch`."""
+    def _program_for(self, verb: str) -> tuple[str, ...]:
+        """Program and global options of a command; there is no `shoal patch`."""
         where = ("--kubeconfig", str(self._kubeconfig), "--namespace", self.namespace)
         if self._program == "shoal" and verb != "patch":
             return (*SHOAL, *where)
@@ -120,40 +120,40 @@ class EmbeddedStage(Stage):
         return (str(assets("kubectl") / "kubectl"), *where, "--cache-dir", cache)
 
 
-def dressed(one: Object) -> Object:
-    """An object as a user of the embedded home writes it: every container has a command."""
+def with_commands(one: Object) -> Object:
+    """Return an object for the embedded home: every container has a command."""
     made = copy.deepcopy(one)
     made.pop("status", None)
     made["metadata"].pop("uid", None)
     made["metadata"].pop("namespace", None)
     if made["kind"] == "Pod":
         made["spec"]["restartPolicy"] = "Never"
-    _dress(made)
+    _add_commands(made)
     return made
 
 
-def _dress(value: Any) -> None:  # noqa: ANN401 - whatever JSON can say
+def _add_commands(value: Any) -> None:  # noqa: ANN401 - any JSON
     if isinstance(value, dict):
         for container in value.get("containers", ()):
             container.setdefault("command", WAITING)
         for part in value.values():
-            _dress(part)
+            _add_commands(part)
     elif isinstance(value, list):
         for part in value:
-            _dress(part)
+            _add_commands(part)
 
 
 @contextlib.asynccontextmanager
-async def embedded_stage(home: Path, program: str) -> AsyncIterator[EmbeddedStage]:
-    """A stage in an embedded home of its own; nothing of it runs any more when the block ends."""
+async def embedded_testbed(home: Path, program: str) -> AsyncIterator[EmbeddedTestbed]:
+    """A testbed with a new embedded home, whose processes have ended when the block ends."""
     need_assets("kubectl")
     async with open_home(home) as registry, open_runtime(home) as runtime:
         machines, credentials = Machines(registry, runtime, home), Credentials(home)
         try:
             async with serving(registry, credentials, kubelet=machines) as url:
-                made = await registry.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})
+                made = await registry.create(NAMESPACES, {"metadata": {"generateName": "scenario-"}})
                 kubeconfig = credentials.write_kubeconfig(url)
-                yield EmbeddedStage(registry, made["metadata"]["name"], machines, kubeconfig, program)
+                yield EmbeddedTestbed(registry, made["metadata"]["name"], machines, kubeconfig, program)
         finally:
             await machines.stop()
             await end_all(runtime)

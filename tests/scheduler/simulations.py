@@ -1,4 +1,4 @@
-"""Simulated runs of the scheduler: with faults by a schedule, and a witness who sees every write."""
+"""Simulated runs of the scheduler: with scheduled faults, and a check of every write."""
 
 import asyncio
 from collections import Counter
@@ -22,42 +22,42 @@ from shoal.simulator import (
     run,
     run_with_restarts,
 )
-from tests.scheduler.scenes import Shoal, Stage, new_stage
+from tests.scheduler.scenarios import ClusterTestbed, Shoal, new_testbed
 
 T = TypeVar("T")
 
 
 @dataclass
 class Run:
-    """A run under way: where it plays, and Shoal as the faults let it be."""
+    """A simulated run: its cluster, and Shoal, which is restarted after crashes."""
 
     simulation: Simulation
     store: SimulatedCluster
-    stage: Stage
+    testbed: ClusterTestbed
     faults: FaultInjector
 
     @property
     def shoal(self) -> Shoal:
-        return partial(enduring, self)
+        return partial(restarting, self)
 
 
 def simulated(main: Callable[[Run], Coroutine[Any, Any, T]], *faults: AnyFault, seed: int = 1) -> T:
-    """Run something in a simulated home; no node may ever be given more than it has."""
+    """Run `main` in a simulated home; fails if a node is ever overcommitted."""
 
-    async def scene(simulation: Simulation) -> T:
+    async def with_store(simulation: Simulation) -> T:
         async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
-            store.commit_observers.append(partial(no_node_has_too_much, store))
-            stage = await new_stage(store, simulation.clock)
+            store.commit_observers.append(partial(check_no_overcommit, store))
+            testbed = await new_testbed(store, simulation.clock)
             return await main(
-                Run(simulation, store, stage, FaultInjector(Schedule(faults), simulation.clock))
+                Run(simulation, store, testbed, FaultInjector(Schedule(faults), simulation.clock))
             )
 
-    return run(scene, seed=seed)
+    return run(with_store, seed=seed)
 
 
 @asynccontextmanager
-async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> AsyncIterator[None]:
-    """Shoal, which begins anew after every crash."""
+async def restarting(one: Run, cluster: Cluster, config: SchedulerConfig) -> AsyncIterator[None]:
+    """Run Shoal, and restart it after every crash."""
 
     async def program(connection: Cluster) -> None:
         async with running(connection, config, clock=one.simulation.clock):
@@ -71,8 +71,8 @@ async def enduring(one: Run, cluster: Cluster, config: SchedulerConfig) -> Async
         await asyncio.gather(task, return_exceptions=True)
 
 
-def no_node_has_too_much(store: SimulatedCluster, _: Sequence[Change]) -> None:
-    """Whatever happens, in whatever order: pods on a node fit it."""
+def check_no_overcommit(store: SimulatedCluster, _: Sequence[Change]) -> None:
+    """Assert that the pods on each node fit it."""
     has = {
         node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in store.list_now(NODES)
     }

@@ -9,7 +9,7 @@ from shoal.manager import running
 from shoal.scheduler.metrics import Metrics
 from tests.builders import open_pool
 from tests.scheduler.cases import CLASSES, HIGH, A, B, in_pool, small
-from tests.scheduler.scenes import Act, until
+from tests.scheduler.scenarios import Step, until
 from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
@@ -27,8 +27,8 @@ def measured() -> Samples:
     async def main(one: Run) -> Samples:
         closed = open_pool("c", preempts=False, borrows=False, shares=False)
         for thing in (A, B, closed, *CLASSES, in_pool("a", "n1"), in_pool("b", "n2", cpu=8)):
-            await one.stage.create(thing)
-        act = Act(
+            await one.testbed.create(thing)
+        step = Step(
             create=[
                 small("f", "b", cpu=8),
                 small("g", "b", cpu=2),
@@ -38,14 +38,14 @@ def measured() -> Samples:
             on={"f": "n2", "g": "n1"},
             waits={"large": "would not fit", "waits": "pool c"},
         )
-        last = Act(create=[small("h", "a", cpu=4, priority=HIGH)], on={"h": "n1"}, gone=["g"])
+        last = Step(create=[small("h", "a", cpu=4, priority=HIGH)], on={"h": "n1"}, gone=["g"])
         async with (
             running(one.store, SchedulerConfig(), clock=one.simulation.clock) as manager,
             run_nodes(one.store, one.simulation.clock),
         ):
-            for one_act in (act, last):
-                await one.stage.perform(one_act)
-                await until(lambda: one.stage.missing(one_act), "it")  # noqa: B023 - at once
+            for one_step in (step, last):
+                await one.testbed.perform(one_step)
+                await until(lambda: one.testbed.missing(one_step), "it")  # noqa: B023 - at once
             await asyncio.sleep(10)
             return samples(manager.metrics)
 

@@ -1,4 +1,4 @@
-"""Recorded cycles: `shoal plan` makes the same of them, to the byte."""
+"""Recorded cycles: `shoal plan` makes the same plans of them, byte for byte."""
 
 import asyncio
 import shlex
@@ -12,7 +12,7 @@ from shoal.manager import Manager
 from shoal.simulator import Slow
 from tests.builders import batch_job, budget, dijob, pod, template, trainingjob
 from tests.scheduler.cases import CLASSES, HIGH, LOW, ON_CPU, A, B, four, in_pool, small
-from tests.scheduler.puppets import puppets
+from tests.scheduler.fake_controllers import run_fake_controllers
 from tests.scheduler.simulated_nodes import run_nodes
 from tests.scheduler.simulations import Run, simulated
 
@@ -35,18 +35,21 @@ STEP = 0.3
 
 
 def record(directory: Path, *, keep: int = 1000) -> None:
-    """Let a few things happen, some of them while writes are slow, so that much is assumed."""
+    """Record cycles with new objects, some while writes are slow, so that many decisions are assumptions."""
 
     async def main(one: Run) -> None:
         manager = Manager(
             one.store, SchedulerConfig(cooldown="1s"), clock=one.simulation.clock, record=directory, keep=keep
         )
         for thing in OBJECTS:
-            await one.stage.create(thing)
+            await one.testbed.create(thing)
         running = asyncio.create_task(manager.run())
-        async with run_nodes(one.store, one.simulation.clock), puppets(one.store, one.stage.namespace):
+        async with (
+            run_nodes(one.store, one.simulation.clock),
+            run_fake_controllers(one.store, one.testbed.namespace),
+        ):
             for thing in ARRIVALS:
-                await one.stage.create(thing)
+                await one.testbed.create(thing)
                 await asyncio.sleep(STEP)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -15,7 +15,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-async def test_what_is_published_is_read_again(config: SchedulerConfig) -> None:
+async def test_a_published_configuration_is_read_back(config: SchedulerConfig) -> None:
     async with Registry() as cluster:
         assert await published(cluster) is None
         await publish(cluster, SchedulerConfig(max_load=0.5))
@@ -24,7 +24,7 @@ async def test_what_is_published_is_read_again(config: SchedulerConfig) -> None:
 
 
 @pytest.mark.parametrize("text", ["no json", "[1]", '{"maxLoad": 7}', '{"unknown": 1}'])
-async def test_what_makes_no_sense_is_said(text: str) -> None:
+async def test_an_invalid_configuration_is_refused(text: str) -> None:
     async with Registry() as cluster:
         body = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {"scheduler.yaml": text}}
         await cluster.create(CONFIG_MAPS, body)

@@ -1,7 +1,7 @@
-"""Scenes: a live cluster as data, and a player for any home.
+"""Scenarios: actions on a live cluster and their expected results as data, and their execution in any home.
 
-A scene has objects to begin with, and acts. In each act something is done to the cluster, and then the play
-waits until the cluster has come to what the act expects. Nothing depends on how long that takes.
+A scenario has initial objects, and steps. Each step writes to the cluster, and waits until the cluster is in
+the expected state. Nothing depends on how long that takes.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from shoal.cluster.errors import NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import NAMESPACES, PODS, Object, Resource, by_kind
 from shoal.engine.config import SchedulerConfig
-from tests.scheduler.puppets import puppets
+from tests.scheduler.fake_controllers import run_fake_controllers
 from tests.scheduler.simulated_nodes import run_nodes
 
 PATIENCE = 60.0
-"""Seconds after which what was waited for is taken never to come."""
+"""Seconds until a wait fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Act:
-    """What is done, and what must come of it."""
+class Step:
+    """Writes, and the state that is expected after them."""
 
     create: Sequence[Object] = ()
     delete: Sequence[tuple[str, str]] = ()
@@ -35,26 +35,26 @@ class Act:
     ends: Sequence[str] = ()
     """Pods that succeed."""
     on: Mapping[str, str] = field(default_factory=dict)
-    """Pods that run, and where."""
+    """Pods that run, and their nodes."""
     waits: Mapping[str, str] = field(default_factory=dict)
-    """Pods that have no node, and a word of what they are told."""
+    """Pods that have no node, and a part of the reason in their PodScheduled condition."""
     gone: Sequence[str] = ()
-    """Pods that are no more, or are made again."""
-    says: Mapping[str, Object] = field(default_factory=dict)
+    """Pods that were deleted, or recreated."""
+    statuses: Mapping[str, Object] = field(default_factory=dict)
     """Jobs, as `Kind/name`, and a part of the status that each has."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
-    """A play. The pods of the first act that have nodes are never touched unless some act says so."""
+class Scenario:
+    """Initial objects, and steps that are executed one after another."""
 
     objects: Sequence[Object]
-    acts: Sequence[Act]
+    steps: Sequence[Step]
     config: Object = field(default_factory=dict)
 
 
-class Stage:
-    """A cluster that a scene is played in, and what is remembered of its pods."""
+class ClusterTestbed:
+    """A cluster in which a scenario is executed; it knows the created objects and the uids of pods."""
 
     def __init__(self, cluster: Cluster, namespace: str, clock: Callable[[], float]) -> None:
         self.cluster, self.namespace, self.clock = cluster, namespace, clock
@@ -62,11 +62,11 @@ class Stage:
         self._uids: dict[str, str] = {}
 
     def machines(self) -> AbstractAsyncContextManager[object]:
-        """What runs the pods, until the block ends."""
+        """Run the pods until the block ends."""
         return run_nodes(self.cluster, self.clock)
 
     async def create(self, one: Object) -> None:
-        """Make an object, and its status, which is written apart."""
+        """Create an object, and write its status with a second request."""
         resource = by_kind()[one["apiVersion"], one["kind"]]
         body = {**one, "metadata": dict(one["metadata"])}
         body["metadata"].pop("uid", None)
@@ -74,27 +74,27 @@ class Stage:
         if resource.namespaced:
             space = body["metadata"]["namespace"] = self.namespace
         made = await self.cluster.create(resource, body)
-        self.remember(made)
+        self.record(made)
         if one["kind"] != "Pod" and "status" in one:
             patch = {"status": one["status"]}
             await self.cluster.patch_status(resource, made["metadata"]["name"], space, patch=patch)
 
-    def remember(self, made: Object) -> None:
-        """Keep in mind what was made, and which pod has a name now."""
+    def record(self, made: Object) -> None:
+        """Record a created object."""
         self.made.append(made)
         if made["kind"] == "Pod":
             self._uids[made["metadata"]["name"]] = made["metadata"]["uid"]
 
-    async def perform(self, act: Act) -> None:
-        """Do what an act does."""
-        for one in act.create:
+    async def perform(self, step: Step) -> None:
+        """Make the writes of a step."""
+        for one in step.create:
             await self.create(one)
-        for kind, name, patch in act.patch:
+        for kind, name, patch in step.patch:
             await self.cluster.patch(_of_kind(kind), name, self._space(kind), patch=patch)
-        for kind, name in act.delete:
+        for kind, name in step.delete:
             await self.cluster.delete(_of_kind(kind), name, self._space(kind))
-        ends = [("Pod", name, {"phase": "Succeeded"}) for name in act.ends]
-        for kind, name, status in (*act.status, *ends):
+        ends = [("Pod", name, {"phase": "Succeeded"}) for name in step.ends]
+        for kind, name, status in (*step.status, *ends):
             patch = {"status": status}
             await self.cluster.patch_status(_of_kind(kind), name, self._space(kind), patch=patch)
 
@@ -105,35 +105,35 @@ class Stage:
         page = await self.cluster.list(PODS, Selector(self.namespace))
         return {pod["metadata"]["name"]: pod for pod in page.items}
 
-    async def missing(self, act: Act) -> list[str]:
-        """What is not yet as an act expects it."""
-        jobs = [missing async for missing in self._unsaid(act)]
-        return [*self._missing(act, await self.pods()), *jobs]
+    async def missing(self, step: Step) -> list[str]:
+        """Return what differs from the expected state."""
+        jobs = [missing async for missing in self._wrong_statuses(step)]
+        return [*self._missing(step, await self.pods()), *jobs]
 
-    async def _unsaid(self, act: Act) -> AsyncIterator[str]:
-        for job, wanted in act.says.items():
+    async def _wrong_statuses(self, step: Step) -> AsyncIterator[str]:
+        for job, wanted in step.statuses.items():
             kind, _, name = job.partition("/")
             status = (await self.cluster.get(_of_kind(kind), name, self.namespace)).get("status", {})
-            said = {key: status.get(key) for key in wanted}
-            if said != wanted:
-                yield f"{job} says {said} where {wanted} is due"
+            found = {key: status.get(key) for key in wanted}
+            if found != wanted:
+                yield f"the status of {job} has {found}, not {wanted}"
 
-    def _missing(self, act: Act, pods: Mapping[str, Object]) -> Iterator[str]:
-        for name, node in act.on.items():
+    def _missing(self, step: Step, pods: Mapping[str, Object]) -> Iterator[str]:
+        for name, node in step.on.items():
             pod = pods.get(name)
             if not pod or pod["spec"].get("nodeName") != node or pod["status"].get("phase") != "Running":
                 yield f"{name} does not run on {node}: {_shown(pod)}"
-        for name, word in act.waits.items():
+        for name, word in step.waits.items():
             pod = pods.get(name)
-            if not pod or pod["spec"].get("nodeName") or word not in told(pod):
+            if not pod or pod["spec"].get("nodeName") or word not in waiting_reason(pod):
                 yield f"{name} does not wait with {word!r}: {_shown(pod)}"
-        for name in act.gone:
+        for name in step.gone:
             pod = pods.get(name)
             if pod and pod["metadata"]["uid"] == self._uids[name]:
                 yield f"{name} is still there: {_shown(pod)}"
 
     async def clear(self) -> None:
-        """Take away all that was made, newest first."""
+        """Delete all created objects, newest first."""
         for pod in (await self.pods()).values():
             await self._remove(pod)
         for one in reversed(self.made):
@@ -146,43 +146,43 @@ class Stage:
 
 
 Shoal = Callable[[Cluster, SchedulerConfig], AbstractAsyncContextManager[object]]
-"""Has Shoal at work on a cluster, until the block ends."""
+"""Runs Shoal on a cluster until the block ends."""
 
 
-async def play(scene: Scene, stage: Stage, shoal: Shoal) -> None:
-    """Play a scene to its end."""
-    for one in scene.objects:
-        await stage.create(one)
-    cluster, namespace = stage.cluster, stage.namespace
+async def run_scenario(scenario: Scenario, testbed: ClusterTestbed, shoal: Shoal) -> None:
+    """Execute all steps of a scenario."""
+    for one in scenario.objects:
+        await testbed.create(one)
+    cluster, namespace = testbed.cluster, testbed.namespace
     async with (
-        shoal(cluster, decode(SchedulerConfig, dict(scene.config))),
-        stage.machines(),
-        puppets(cluster, namespace),
+        shoal(cluster, decode(SchedulerConfig, dict(scenario.config))),
+        testbed.machines(),
+        run_fake_controllers(cluster, namespace),
     ):
-        for number, act in enumerate(scene.acts, 1):
-            await stage.perform(act)
-            await until(lambda: stage.missing(act), f"act {number}")  # noqa: B023 - at once
+        for number, step in enumerate(scenario.steps, 1):
+            await testbed.perform(step)
+            await until(lambda: testbed.missing(step), f"step {number}")  # noqa: B023 - at once
 
 
 async def until(missing: Callable[[], Awaitable[Sequence[str]]], what: str) -> None:
-    """Wait until nothing is missing any more."""
-    left: Sequence[str] = ["nothing was looked at"]
+    """Poll until nothing is missing."""
+    left: Sequence[str] = ["not checked yet"]
     try:
         async with asyncio.timeout(PATIENCE):
-            while left := await missing():  # noqa: ASYNC110 - nobody tells when a cluster has come so far
+            while left := await missing():  # noqa: ASYNC110 - any write may complete the state
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"{what}: " + "; ".join(left)) from None
 
 
-async def new_stage(cluster: Cluster, clock: Callable[[], float]) -> Stage:
-    """A stage with a namespace of its own."""
-    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": "scene-"}})
-    return Stage(cluster, made["metadata"]["name"], clock)
+async def new_testbed(cluster: Cluster, clock: Callable[[], float]) -> ClusterTestbed:
+    """Return a testbed with a new namespace."""
+    made = await cluster.create(NAMESPACES, {"metadata": {"generateName": "scenario-"}})
+    return ClusterTestbed(cluster, made["metadata"]["name"], clock)
 
 
-def told(pod: Object) -> str:
-    """What a pod that waits is told."""
+def waiting_reason(pod: Object) -> str:
+    """The reason and message of the PodScheduled condition, if it is False."""
     conditions = pod.get("status", {}).get("conditions") or ()
     found = [c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"]
     return f"{found[0]['reason']}: {found[0].get('message', '')}" if found else ""

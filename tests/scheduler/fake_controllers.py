@@ -1,7 +1,4 @@
-"""Puppets: the least that controllers of jobs do, so that a scheduler can be seen to place their pods.
-
-Each makes the pods that a job's status asks for, again and again; none of them ever deletes one.
-"""
+"""Fake controllers of jobs: they create the pods that the status of a job allows, and never delete any."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,16 +9,16 @@ from shoal.cluster.errors import AlreadyExistsError
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.resources import PODS, Object, resource_of
 
-LOOKS = 0.05
-"""Seconds from one look to the next."""
+PERIOD = 0.05
+"""Seconds between two lists of the jobs."""
 
 Wanted = tuple[str, Object, dict[str, str]]
 """A pod's name, its template and its labels."""
 
 
 @asynccontextmanager
-async def puppets(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
-    """Make the pods of jobs until the block ends."""
+async def run_fake_controllers(cluster: Cluster, namespace: str) -> AsyncIterator[None]:
+    """Create the pods of jobs until the block ends."""
     task = asyncio.create_task(_work(cluster, Selector(namespace)))
     try:
         yield
@@ -40,7 +37,7 @@ async def _work(cluster: Cluster, selector: Selector) -> None:
         ):
             for job in (await cluster.list(resource, selector)).items:
                 await _make(cluster, job, wanted, pods)
-        await asyncio.sleep(LOOKS)
+        await asyncio.sleep(PERIOD)
 
 
 async def _make(
@@ -83,7 +80,7 @@ def _di(job: Object, _: set[str]) -> Iterator[Wanted]:
 
 
 def _training(job: Object, pods: set[str]) -> Iterator[Wanted]:
-    """As many of each role as are decided, with the lowest numbers that are free."""
+    """The desired number of pods of each role, with the lowest free indices."""
     name, status = job["metadata"]["name"], job.get("status", {})
     for role, size in status.get("replicas", {}).items():
         container = {"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}
