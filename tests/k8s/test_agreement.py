@@ -91,38 +91,43 @@ MORE: list[tuple[str, str, Object]] = [
 
 REFUSED_BY_SHOAL_ONLY = {
     "templates are kept as they are: with their schemas a CRD would be too large to be applied": [
-        "dijob: a template of nothing",
+        "dijob: an empty template",
     ],
     "CEL may not compare every name with every other in a list of any length": [
         "tasks: the type of another task as name",
     ],
     "a rule that would be unreadable": ["tyjob: the leader has the name of a worker's pod"],
-    "schemas say nothing about keys": ["pool: a label with a space", "trainingjob: a resource with a space"],
-    "quantities are texts to a schema, without a size": [
-        "trainingjob: an absurd text",
+    "schemas do not restrict keys": ["pool: a label with a space", "trainingjob: a resource with a space"],
+    "a schema treats quantities as strings, without a size": [
+        "trainingjob: an absurd string",
         "trainingjob: half a GPU",
         "trainingjob: more than the limit",
     ],
-    "a number that is whole but for its spelling is stored as 1": ["trainingjob: passes with a point"],
-    "Kubernetes does not mind, and nothing comes of it": [
+    "1.0 is stored as 1": ["trainingjob: passes with a point"],
+    "Kubernetes accepts it, without any effect": [
         "pod: an amount above the maximum of quantities",
         "pod: more than any node has",
         "pod: Gt requires a number",
     ],
-    "a status is not read when an object is made": ["job: invalid indexes", "job: an index above the limit"],
-    "absent is 0 to an API server, which always writes it": ["class: a priority class without a value"],
+    "the status is ignored when an object is created": [
+        "job: invalid indexes",
+        "job: an index above the limit",
+        "tyjob: invalid indexes in a TYJob",
+    ],
+    "the API server treats an absent value as 0 and writes it": ["class: a priority class without a value"],
 }
 REFUSED_BY_KUBERNETES_ONLY = {
-    "a number that is not whole has no type that the schema could name beside text": [
-        "trainingjob: half a number"
+    "a schema cannot allow fractions beside strings": ["trainingjob: half a number"],
+    "harmless, and not worth a longer pattern": ["trainingjob: negative zero"],
+    "Shoal does not read it, so Shoal does not check it": [
+        "tyjob: an annotation with a space",
+        "tyjob: an incomplete owner reference",
     ],
-    "harmless, and not worth a longer pattern": ["trainingjob: negative nothing"],
-    "not read by us, so not checked by us": ["tyjob: an annotation with a space", "tyjob: half an owner"],
-    "kubectl asks for unknown fields to be refused; we warn": [
+    "kubectl requests refusal of unknown fields; Shoal warns": [
         "tyjob: an unknown field",
         "trainingjob: an unknown resource field",
     ],
-    "it may be what is left of labels in the wrong place, which only we still see": [
+    "after pruning it may be the rest of misplaced labels, which only Shoal sees": [
         "pool: an empty selector"
     ],
 }
