@@ -19,9 +19,11 @@ import shoal
 from shoal.api.fields import pluralize
 from shoal.apiserver.credentials import Credentials, certificate_hosts
 from shoal.apiserver.http.server import serving
+from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.strategies.table import strategies
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time
+from shoal.controllers.jobs.tokens import fetch_key
 from shoal.embedded.daemon import (
     KEEP_PODS_SIGNAL,
     STATUS_PATH,
@@ -37,8 +39,11 @@ from shoal.kubelet.nodes import LocalNodes
 from shoal.kubelet.runtime import Run, Runtime, open_runtime
 from shoal.kubelet.shim.records import write_atomically
 from shoal.manager import Manager, in_background, running
+from shoal.server.callers import Administrator
+from shoal.server.serving import RunningServer, ServerOptions, serving_jobs
 
 _LAYOUT_FILE: Final = "nodes.json"
+_SERVER_FILE: Final = "server.json"
 
 
 class NodeLayout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +68,19 @@ def save_layout(home: Path, layout: NodeLayout) -> None:
         write_atomically(str(home / _LAYOUT_FILE), msgspec.json.encode(layout), durable=True)
 
 
+class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the DI server of a home listens: pods know its port, so that it stays the same over restarts."""
+
+    port: int = 0
+
+
+def last_server_port(home: Path) -> int:
+    """The port that the DI server of a home had; 0 if it never ran."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((home / _SERVER_FILE).read_bytes(), type=ServerAddress).port
+    return 0
+
+
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to serve, and how."""
 
@@ -72,6 +90,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: LocalNodes
     listen: str
     port: int | None
+    server_port: int | None
     keep_pods: bool
 
 
@@ -122,8 +141,11 @@ async def serve(
         kubeconfig = credentials.write_kubeconfig(url)
         stack.push_async_callback(_stop_pods, agent, stop_request, echo)
         await stack.enter_async_context(_running_agent(agent))
+        server = await stack.enter_async_context(_running_server(registry, credentials.token, options))
+        status_page.server_url = server.url
         status_page.manager = await stack.enter_async_context(running(registry, options.config, native=True))
         await status_page.manager.ready()
+        await server.jobs.synced()
         stack.enter_context(_daemon_info(options.home, url))
         ready(url, kubeconfig)
         await stop_request.requested.wait()
@@ -135,6 +157,7 @@ class StatusPage:
 
     def __init__(self, options: ServeOptions, runtime: Runtime) -> None:
         self.manager: Manager | None = None
+        self.server_url = ""
         self._options: Final = options
         self._runtime: Final = runtime
         self._started_at: Final = time.time()
@@ -147,8 +170,24 @@ class StatusPage:
             "uptimeSeconds": round(time.time() - self._started_at),
             "abilities": msgspec.to_builtins(features),
             "naming": "hosts files" if features.mounts else "variables",
+            "server": self.server_url,
             "health": msgspec.to_builtins(self.manager.health()) if self.manager else {},
         }
+
+
+@asynccontextmanager
+async def _running_server(
+    registry: Registry, token: str, options: ServeOptions
+) -> AsyncIterator[RunningServer]:
+    """Run the DI server on the loopback address, for the pods and users of this machine."""
+    port = last_server_port(options.home) if options.server_port is None else options.server_port
+    server_options = ServerOptions(
+        key=await fetch_key(registry), users=Administrator(token), config=options.config, port=port
+    )
+    async with serving_jobs(registry, server_options) as server:
+        address = msgspec.json.encode(ServerAddress(port=server.port))
+        write_atomically(str(options.home / _SERVER_FILE), address, durable=True)
+        yield server
 
 
 @asynccontextmanager

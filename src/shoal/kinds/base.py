@@ -16,6 +16,7 @@ import msgspec
 
 from shoal.api import registry
 from shoal.api.kinds import Kind
+from shoal.api.managed import ManagedPod
 from shoal.api.podspec import Template
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.plan import Eviction, Resize, Verdict
@@ -91,15 +92,31 @@ class PlannedJob(msgspec.Struct, Generic[J], frozen=True, eq=False):
     now: float
 
 
+class ReplicaApi(msgspec.Struct, Generic[J], frozen=True, eq=False, kw_only=True):
+    """What the server tells and grants the workers of a job: addresses, and another size.
+
+    `view` is what its functions get: an object with `metadata` of `ManagedMeta`, and `status.profilings`.
+    `addresses` returns `ip:port` of each replica in order, "" where there is none. `requested_size` returns
+    the size to request when replicas are added (or with a negative number removed); it raises
+    CannotScaleError if the job must not have that size.
+    """
+
+    view: type[J]
+    addresses: Callable[[J, Sequence[ManagedPod], SchedulerConfig], tuple[str, ...]]
+    requested_size: Callable[[J, int, SchedulerConfig], int]
+
+
 class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
     """A kind of job.
 
-    `role_fields` are the fields of its spec that describe its pods. Its `view` has the name of the kind, and
+    `role_fields` are the fields of its spec that describe its pods. `reports`: its status has `profilings`,
+    to which the workers of a job report through the server. Its `view` has the name of the kind, and
     the status of a kind that is planned as a workload has at least `conditions`, `nominations` (pod name to
     node) and `broken_since`; the scheduler writes them.
     """
 
     role_fields: tuple[str, ...] = ("template",)
+    reports: bool = False
 
     @property
     def is_workload(self) -> bool:
@@ -170,6 +187,11 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         In the embedded home these names resolve before there are pods.
         """
         yield from ()
+
+    @property
+    def replica_api(self) -> ReplicaApi[Any] | None:
+        """What the server offers to the workers of a job; None if they cannot ask for another size."""
+        return None
 
     def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any] | None":  # noqa: ARG002 - until a kind has one
         """The controller that creates the pods of these jobs; None if there is none."""

@@ -37,22 +37,22 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", _JSON).partition(";")[0].strip().lower() or _JSON
 
 
-async def read(request: Request) -> bytes:
+async def read(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """Read the body; TooLargeError above the limit."""
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > MAX_BODY_BYTES:
-        raise _too_large()
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
+        if size > limit:
+            raise _too_large(limit)
         parts.append(part)
     return b"".join(parts)
 
 
-def _too_large() -> TooLargeError:
-    return TooLargeError(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+def _too_large(limit: int) -> TooLargeError:
+    return TooLargeError(f"Request entity too large: limit is {limit}")
 
 
 async def read_object(request: Request, *, duplicates: bool = False) -> Body:

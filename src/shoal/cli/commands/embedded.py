@@ -79,6 +79,12 @@ _LIMIT_TEXTS: Final = {
     metavar="PORT",
     help="Port to listen on; 0 is any free port. Default as before.",
 )
+@click.option(
+    "--server-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port of the DI server on the loopback address; 0 is any free port. Default as before.",
+)
 def up(  # noqa: PLR0913 - one parameter an option
     *,
     home: Path,
@@ -91,6 +97,7 @@ def up(  # noqa: PLR0913 - one parameter an option
     keep_pods: bool,
     listen: str,
     port: int | None,
+    server_port: int | None,
 ) -> None:
     r"""Run a cluster on this machine: objects in SQLite, pods as processes, and an API for kubectl.
 
@@ -122,6 +129,7 @@ def up(  # noqa: PLR0913 - one parameter an option
         nodes=_local_nodes(layout),
         listen=listen,
         port=port,
+        server_port=server_port,
         keep_pods=keep_pods,
     )
     if not detach:
@@ -283,6 +291,7 @@ def format_status(info: dict[str, Any]) -> str:
     health, abilities = info["health"], info["abilities"]
     lines = [
         f"Shoal {info['version']} is up at {info['url']}",
+        f"server    {info['server']}, for the workers of jobs",
         f"home      {info['home']}",
         f"pid       {info['pid']}, for {_format_uptime(info['uptimeSeconds'])}",
         f"pods      {', '.join(f'{n} {phase}' for phase, n in info['pods'].items()) or 'none'}",

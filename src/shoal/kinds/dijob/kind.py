@@ -21,6 +21,7 @@ from shoal.kinds.base import (
     PlannedJob,
     PolicyInputs,
     Relaxation,
+    ReplicaApi,
     ScalePatch,
 )
 from shoal.kinds.dijob import SERVICE_PREFIX, TYPE, workload
@@ -122,6 +123,12 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
         for suffix in suffixes:
             yield dns_label(meta["name"], meta["uid"], suffix=suffix), service
 
+    @property
+    def replica_api(self) -> ReplicaApi[Any]:
+        from shoal.kinds.dijob.replicas import REPLICA_API  # noqa: PLC0415 - commands do not need it
+
+        return REPLICA_API
+
     def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any]":
         from shoal.kinds.dijob.controller import dijob_controller  # noqa: PLC0415 - commands do not need it
 
@@ -147,6 +154,7 @@ KIND: Final = DIJobKind(
     ),
     selectable=(".status.phase",),
     role_fields=("template", "tasks", "volumes"),
+    reports=True,
     rules=(JOB_NAME_RULE,),
     mutability=Mutability(
         mutable=(
