@@ -1,5 +1,6 @@
 """`shoal up` through the real command: start, stop, security, and unusable states."""
 
+import json
 import os
 import resource
 import shlex
@@ -23,6 +24,11 @@ from tests.cli.process import shoal
 from tests.k8s.access import Client
 
 NOTE = {"metadata": {"name": "note", "namespace": "default"}, "data": {"a": "1"}}
+
+
+def server_url(home: Path) -> str:
+    """The URL of the DI server, as `shoal status` shows it."""
+    return str(json.loads(shoal("status", "-o", "json", "--home", str(home)).stdout)["server"])
 
 
 async def note(home: Path, *, write: bool = False) -> str:
@@ -49,12 +55,37 @@ async def test_acknowledged_writes_survive_a_kill(tmp_path: Path) -> None:
         assert await note(tmp_path) == "1"
 
 
-async def test_url_and_token_survive_a_restart(tmp_path: Path) -> None:
+async def test_urls_and_token_survive_a_restart(tmp_path: Path) -> None:
     with up(tmp_path):
-        first, token = url(tmp_path), (tmp_path / "token").read_text()
+        first, token = (url(tmp_path), server_url(tmp_path)), (tmp_path / "token").read_text()
     with up(tmp_path):
-        assert url(tmp_path) == first
+        assert (url(tmp_path), server_url(tmp_path)) == first
         assert (tmp_path / "token").read_text() == token
+
+
+def test_the_di_server_of_a_home(tmp_path: Path) -> None:
+    """It answers on its port, with the administrator's token, about jobs that were just created."""
+    job: dict[str, object] = {
+        "apiVersion": "diengine.opendilab.org/v2alpha1",
+        "kind": "DIJob",
+        "metadata": {"name": "job"},
+    }
+    container = {"name": "w", "image": "x", "command": ["sleep", "600"]}
+    job["spec"] = {"preemptible": True, "maxReplicas": 3, "template": {"spec": {"containers": [container]}}}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with up(tmp_path, "--server-port", str(port)):
+        assert server_url(tmp_path) == f"http://127.0.0.1:{port}"
+        assert f"server    http://127.0.0.1:{port}," in shoal("status", "--home", str(tmp_path)).stdout
+        token = (tmp_path / "token").read_text()
+        path = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
+        client(tmp_path, token).create(path, job)
+        asked = Client(server_url(tmp_path), token, ssl.create_default_context())
+        assert asked.call("POST", "/v2alpha1/default.job/replicas", {"replicas": 5})[0] == 409
+        code, answer = asked.call("POST", "/v2alpha1/default.job/profilings", {"data": {"loss": 1}})
+        assert (code, answer["success"]) == (200, True)
+        stranger = Client(server_url(tmp_path), "", ssl.create_default_context())
+        assert stranger.call("GET", "/v2alpha1/default.job/replicas")[0] == 401
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -117,7 +148,8 @@ def test_permissions_of_an_open_home_are_fixed(tmp_path: Path) -> None:
 
 def test_it_listens_only_on_loopback(tmp_path: Path) -> None:
     with up(tmp_path) as daemon:
-        assert listeners(daemon.pid) == {("127.0.0.1", urlsplit(url(tmp_path)).port)}
+        ports = (urlsplit(url(tmp_path)).port, urlsplit(server_url(tmp_path)).port)
+        assert listeners(daemon.pid) == {("127.0.0.1", port) for port in ports}
 
 
 def test_it_listens_on_another_address_if_given(tmp_path: Path) -> None:

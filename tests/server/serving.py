@@ -1,4 +1,4 @@
-"""A DI server for tests: on any cluster, asked directly through ASGI, so that it also runs on virtual time."""
+"""A DI server for tests, on any cluster: asked directly through ASGI, so it also runs on virtual time."""
 
 import asyncio
 import base64
@@ -21,6 +21,9 @@ from shoal.server.serving import ServerOptions, make_app
 from shoal.simulator import SimulatedCluster, WallClock
 
 DIJOBS = resource_of("DIJob")
+Json = Any
+"""Any JSON value."""
+
 ADMIN = "administrator's token"
 CONTAINER = {"name": "w", "image": "x"}
 TEMPLATE: Object = {"spec": {"containers": [CONTAINER]}}
@@ -38,7 +41,7 @@ class Answer(NamedTuple):
         return str(self.body["message"])
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Json:
         return self.body["data"]
 
 
@@ -69,7 +72,7 @@ class Server:
         }
         return await _exchange(self.app, scope, sent)
 
-    async def create(self, name: str = "job", namespace: str = "default", **spec: Any) -> Object:
+    async def create(self, name: str = "job", namespace: str = "default", **spec: Json) -> Object:
         """Create a DIJob, preemptible with 1 to 8 replicas unless the spec says otherwise."""
         spec = spec if "tasks" in spec else {"template": TEMPLATE} | spec
         usual = {"preemptible": True, "minReplicas": 1, "maxReplicas": 8}
@@ -101,7 +104,7 @@ class Server:
             PODS, meta["name"], meta["namespace"], patch={"status": status}
         )
 
-    async def set_status(self, job: Object, **status: Any) -> Object:
+    async def set_status(self, job: Object, **status: Json) -> Object:
         meta = job["metadata"]
         changed = await self.cluster.patch_status(
             DIJOBS, meta["name"], meta["namespace"], patch={"status": status}
@@ -119,15 +122,20 @@ class Server:
         version = int(job["metadata"]["resourceVersion"])
         store = self.jobs.kinds["dijobs"].store
         key = (job["metadata"]["namespace"], job["metadata"]["name"])
+        changed = asyncio.Event()
+        store.subscribe(lambda _key, _old, _new: changed.set())
         async with asyncio.timeout(60):
             while store.version(key) < version:
-                await asyncio.sleep(0.01)
+                await changed.wait()
+                changed.clear()
 
     async def wait_for(self, path: str, data: object) -> Answer:
         """Ask until the data of the answer is as expected: watches take a moment."""
+        answer = await self.ask("GET", path)
         async with asyncio.timeout(60):
-            while (answer := await self.ask("GET", path)).data != data:
-                await asyncio.sleep(0.01)
+            while answer.data != data:
+                version = answer.body["resourceVersion"]
+                answer = await self.ask("GET", f"{path}?resourceVersion={version}")
         return answer
 
 
@@ -135,12 +143,12 @@ async def _exchange(app: ServerApp, scope: Object, body: bytes) -> Answer:
     sent: list[Any] = []
     received = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-    async def receive() -> Any:
+    async def receive() -> Json:
         for message in received:
             return message
         return await asyncio.Event().wait()  # the client stays connected
 
-    async def send(message: Any) -> None:
+    async def send(message: Json) -> None:
         sent.append(message)
 
     await app(scope, receive, send)
@@ -149,7 +157,7 @@ async def _exchange(app: ServerApp, scope: Object, body: bytes) -> Answer:
     return Answer(sent[0]["status"], headers, _parsed(text))
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> Json:
     try:
         return json.loads(text)
     except ValueError:

@@ -92,13 +92,24 @@ async def test_reports_of_many_workers_are_all_kept(cluster: Cluster) -> None:
 
 seconds = st.floats(0, 5)
 faults = st.one_of(
-    st.builds(Refuse, nth=st.integers(1, 12), on=st.sampled_from(["patch_status", "get"]), code=st.sampled_from([429, 500, 503])),
+    st.builds(
+        Refuse,
+        nth=st.integers(1, 12),
+        on=st.sampled_from(["patch_status", "get"]),
+        code=st.sampled_from([429, 500, 503]),
+    ),
     st.builds(Refuse, nth=st.integers(1, 12), on=st.just("patch_status"), code=st.just(409)),
-    st.builds(Refuse, nth=st.integers(1, 12), on=st.just("patch_status"), applied=st.just(True)),  # noqa: FBT003
-    st.builds(Slow, nth=st.integers(1, 12), on=st.sampled_from(["patch_status", "event", "get"]), seconds=seconds, answer=st.just(False)),  # noqa: FBT003
+    st.builds(Refuse, nth=st.integers(1, 12), on=st.just("patch_status"), applied=st.sampled_from([True])),
+    st.builds(
+        Slow,
+        nth=st.integers(1, 12),
+        on=st.sampled_from(["patch_status", "event", "get"]),
+        seconds=seconds,
+        answer=st.booleans(),
+    ),
     st.builds(Outage, at=seconds, seconds=seconds),
     st.builds(BreakWatch, at=seconds, seconds=seconds),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60)

@@ -20,7 +20,7 @@ READINGS = {
     "ns.job.007": [("ns", "job", 7), ("ns", "job.007", None)],
     "ns.job.-1": [],
     "ns.job.1e3": [("ns", "job.1e3", None)],
-    "ns.job.٣": [],  # noqa: RUF001 - a digit, but not an ASCII one
+    "ns.job.٣": [],  # a digit, but not an ASCII one
     "job": [],
     "": [],
     ".": [],

@@ -44,22 +44,36 @@ def learner(replicas: int, template: dict[str, Any] = TEMPLATE) -> dict[str, Any
 LISTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], list[str]]] = {
     "before there are pods": ({"minReplicas": 2}, {}, [], ["", ""]),
     "the default port": ({}, {}, [pod(0, "10.0.0.1")], ["10.0.0.1:22270"]),
-    "the port of the right name, in any container": ({"template": PORTS}, {}, [pod(0, "10.0.0.1")], ["10.0.0.1:7"]),
+    "the port of the right name, in any container": (
+        {"template": PORTS},
+        {},
+        [pod(0, "10.0.0.1")],
+        ["10.0.0.1:7"],
+    ),
     "an address of IPv6": ({}, {}, [pod(0, "fd00::1")], ["[fd00::1]:22270"]),
     "in the order of ranks": (
-        {"minReplicas": 3}, {}, [pod(2, "10.0.0.3"), pod(0, "10.0.0.1")], ["10.0.0.1:22270", "", "10.0.0.3:22270"],
+        {"minReplicas": 3},
+        {},
+        [pod(2, "10.0.0.3"), pod(0, "10.0.0.1")],
+        ["10.0.0.1:22270", "", "10.0.0.3:22270"],
     ),
     "ranks that were allocated, with a hole": (
-        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4}, {"allocation": ["a", "", "c"]},
-        [pod(0, "10.0.0.1"), pod(2, "10.0.0.3")], ["10.0.0.1:22270", "", "10.0.0.3:22270"],
+        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4},
+        {"allocation": ["a", "", "c"]},
+        [pod(0, "10.0.0.1"), pod(2, "10.0.0.3")],
+        ["10.0.0.1:22270", "", "10.0.0.3:22270"],
     ),
     "surplus ranks are left out": (
-        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4}, {"allocation": ["a"]},
-        [pod(0, "10.0.0.1"), pod(1, "10.0.0.2")], ["10.0.0.1:22270"],
+        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4},
+        {"allocation": ["a"]},
+        [pod(0, "10.0.0.1"), pod(1, "10.0.0.2")],
+        ["10.0.0.1:22270"],
     ),
     "also between wanted ones": (
-        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4}, {"allocation": ["a", "", "c"]},
-        [pod(0, "10.0.0.1"), pod(1, "10.0.0.2")], ["10.0.0.1:22270", "", ""],
+        {"preemptible": True, "minReplicas": 1, "maxReplicas": 4},
+        {"allocation": ["a", "", "c"]},
+        [pod(0, "10.0.0.1"), pod(1, "10.0.0.2")],
+        ["10.0.0.1:22270", "", ""],
     ),
     "scaled to 0": ({"minReplicas": 0}, {"replicas": 0}, [pod(0, "10.0.0.1")], []),
     "a pod that is being deleted": ({}, {}, [pod(0, "10.0.0.1", leaving=True)], [""]),
@@ -71,7 +85,7 @@ LISTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], lis
         [pod(0, "10.0.0.1", name="job-learner-0"), pod(1, "10.0.0.2", name="job-collector-0")],
         ["10.0.0.1:7", "10.0.0.2:22270"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("spec, status, pods, expected", LISTS.values(), ids=LISTS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.serving import ADMIN, DIJOBS, TEMPLATE, Server, di_server, home
+from tests.server.serving import ADMIN, DIJOBS, TEMPLATE, Json, Server, di_server, home
 
 REPLICAS = "/v2alpha1/default.job/replicas"
 PROFILINGS = "/v2alpha1/default.job/profilings"
@@ -27,7 +27,7 @@ class Case:
 
     method: str
     path: str
-    body: Any = None
+    body: Json = None
     status: int = 200
     message: str = ""
     after: dict[str, Any] = field(default_factory=dict)
@@ -39,30 +39,35 @@ class Case:
     token: str | None = None
 
 
-def more(body: Any, status: int = 400, message: str = "", **fields: Any) -> Case:
+def more(body: Json, status: int = 400, message: str = "", **fields: Json) -> Case:
     return Case("POST", REPLICAS, body, status, message, **fields)
 
 
-def fewer(body: Any, status: int = 400, message: str = "", *, path: str = REPLICAS, **fields: Any) -> Case:
+def fewer(body: Json, status: int = 400, message: str = "", *, path: str = REPLICAS, **fields: Json) -> Case:
     return Case("DELETE", path, body, status, message, **fields)
 
 
-def report(body: Any, status: int = 400, message: str = "", **fields: Any) -> Case:
+def report(body: Json, status: int = 400, message: str = "", **fields: Json) -> Case:
     return Case("POST", PROFILINGS, body, status, message, **fields)
 
 
-def trainer(body: Any, status: int = 400, message: str = "", **fields: Any) -> Case:
+def trainer(body: Json, status: int = 400, message: str = "", **fields: Json) -> Case:
     return Case("POST", TRAINER, body, status, message, **fields)
 
 
 ONE = {"replicas": 1}
+OTHER, FALSE_TOKEN, SHORT_TOKEN = "x", "di.x.y", "di."
 TASKS = {"tasks": [{"type": "learner", "template": TEMPLATE}]}
 NOT_INTEGER = "replicas must be an integer from 1 to 100000"
 
 CASES = {
     # sizes
     "one more than the size that was requested": more(
-        ONE, 200, "5 replicas requested", before={"requestedReplicas": 4, "replicas": 2}, after={"requestedReplicas": 5}
+        ONE,
+        200,
+        "5 replicas requested",
+        before={"requestedReplicas": 4, "replicas": 2},
+        after={"requestedReplicas": 5},
     ),
     "without a requested size, one more than the decided one": more(
         ONE, 200, "3 replicas requested", before={"replicas": 2}, after={"requestedReplicas": 3}
@@ -74,12 +79,21 @@ CASES = {
         {"replicas": 2}, 200, "2 replicas", before={"replicas": 0}, after={"requestedReplicas": 2}
     ),
     "up to maxReplicas": more({"replicas": 7}, 200, "8 replicas requested", after={"requestedReplicas": 8}),
-    "beyond maxReplicas": more({"replicas": 8}, 409, "9 replicas, more than maxReplicas, 8: raise spec.maxReplicas"),
-    "without maxReplicas the limit is minReplicas": more(ONE, 409, "maxReplicas, 1", spec={"maxReplicas": None}),
-    "down to minReplicas": fewer({"replicas": 3}, 200, "1 replicas", before={"replicas": 4}, after={"requestedReplicas": 1}),
+    "beyond maxReplicas": more({"replicas": 8}, 409, "9 replicas, more than maxReplicas, 8"),
+    "without maxReplicas the limit is minReplicas": more(
+        ONE, 409, "maxReplicas, 1", spec={"maxReplicas": None}
+    ),
+    "down to minReplicas": fewer(
+        {"replicas": 3}, 200, "1 replicas", before={"replicas": 4}, after={"requestedReplicas": 1}
+    ),
     "below minReplicas": fewer({"replicas": 4}, 409, "fewer than minReplicas, 1", before={"replicas": 4}),
     "the number in the query": fewer(
-        None, 200, "2 replicas", path=f"{REPLICAS}?replicas=2", before={"replicas": 4}, after={"requestedReplicas": 2}
+        None,
+        200,
+        "2 replicas",
+        path=f"{REPLICAS}?replicas=2",
+        before={"replicas": 4},
+        after={"requestedReplicas": 2},
     ),
     "the other form of the path": Case(
         "POST", "/v2alpha1/job/default.job.0/replicas", ONE, 200, "2 replicas", {"requestedReplicas": 2}
@@ -110,31 +124,56 @@ CASES = {
     "in the query and in the body": fewer(ONE, 400, "more than once", path=f"{REPLICAS}?replicas=1"),
     "a POST does not read the query": Case("POST", f"{REPLICAS}?replicas=1", None, 400, "not JSON"),
     # jobs that have no requested size
-    "a job that is not preemptible": more(ONE, 409, "`shoal scale dijob/job --replicas=N`", spec={"preemptible": False}),
+    "a job that is not preemptible": more(
+        ONE, 409, "`shoal scale dijob/job --replicas=N`", spec={"preemptible": False}
+    ),
     "a job with tasks": more(ONE, 409, "`shoal scale dijob/job --role=TASK --replicas=N`", spec=TASKS),
     "a job of another scheduler": more(
-        ONE, 409, "not scheduled by Shoal",
+        ONE,
+        409,
+        "not scheduled by Shoal",
         spec={"template": {"spec": {"schedulerName": "other", "containers": [{"name": "w", "image": "x"}]}}},
     ),
     "a finished job": more(ONE, 409, "has finished (Failed): create a new job", before={"phase": "Failed"}),
     "the body is checked before the job": more({}, 400, "missing", before={"phase": "Failed"}),
     # the generation
     "the present generation": Case(
-        "POST", "/v2alpha1/default.job.3/replicas", ONE, 200, "2", {"requestedReplicas": 2}, before={"generation": 3}
-    ),
-    "an earlier generation": Case(
-        "POST", "/v2alpha1/default.job.0/replicas", ONE, 200, "2", {"requestedReplicas": 2}, before={"generation": 3}
-    ),
-    "a later generation": Case(
-        "POST", "/v2alpha1/default.job.4/replicas", ONE, 409, "generation 4, but the job is in generation 3",
+        "POST",
+        "/v2alpha1/default.job.3/replicas",
+        ONE,
+        200,
+        "2",
+        {"requestedReplicas": 2},
         before={"generation": 3},
     ),
-    "a generation without end": Case("GET", f"/v2alpha1/default.job.{'9' * 100}/replicas", None, 409, "generation"),
-    "the generation is checked before the body": Case("POST", "/v2alpha1/default.job.1/replicas", {}, 409, "generation"),
+    "an earlier generation": Case(
+        "POST",
+        "/v2alpha1/default.job.0/replicas",
+        ONE,
+        200,
+        "2",
+        {"requestedReplicas": 2},
+        before={"generation": 3},
+    ),
+    "a later generation": Case(
+        "POST",
+        "/v2alpha1/default.job.4/replicas",
+        ONE,
+        409,
+        "generation 4, but the job is in generation 3",
+        before={"generation": 3},
+    ),
+    "a generation without end": Case(
+        "GET", f"/v2alpha1/default.job.{'9' * 100}/replicas", None, 409, "generation"
+    ),
+    "the generation is checked before the body": Case(
+        "POST", "/v2alpha1/default.job.1/replicas", {}, 409, "generation"
+    ),
     # profilings
     "new figures": report({"data": {"loss": 0.5}}, 200, "reported", after={"profilings": {"loss": 0.5}}),
     "figures are merged": report(
-        {"data": {"a": {"y": 2}, "b": None}}, 200,
+        {"data": {"a": {"y": 2}, "b": None}},
+        200,
         before={"profilings": {"a": {"x": 1}, "b": 1, "c": [1]}},
         after={"profilings": {"a": {"x": 1, "y": 2}, "c": [1]}},
     ),
@@ -145,11 +184,15 @@ CASES = {
     "a finished job may report its last figures": report(
         {"data": {"a": 1}}, 200, before={"phase": "Succeeded"}, after={"profilings": {"a": 1}}
     ),
-    "figures of a job with tasks": report({"data": {"a": 1}}, 200, spec=TASKS, after={"profilings": {"a": 1}}),
+    "figures of a job with tasks": report(
+        {"data": {"a": 1}}, 200, spec=TASKS, after={"profilings": {"a": 1}}
+    ),
     "as many figures as fit": report(
         {"data": {"a": "x" * (64 * KIB - 8)}}, 200, after={"profilings": {"a": "x" * (64 * KIB - 8)}}
     ),
-    "one byte more": report({"data": {"a": "x" * (64 * KIB - 7)}}, 413, "65537 bytes of JSON, more than 65536"),
+    "one byte more": report(
+        {"data": {"a": "x" * (64 * KIB - 7)}}, 413, "65537 bytes of JSON, more than 65536"
+    ),
     "together too many": report(
         {"data": {"b": "x" * (32 * KIB)}}, 413, "report less", before={"profilings": {"a": "x" * (32 * KIB)}}
     ),
@@ -159,37 +202,63 @@ CASES = {
     "no object at all": report("x", 400, "not a JSON object"),
     # trainers
     "the progress of a trainer": trainer(
-        {"trainerStatus": {
-            "progressPercentage": 45, "estimatedRemainingSeconds": 12, "lastUpdatedTime": "2026-01-23T10:30:45Z",
-            "metrics": [
-                {"name": "loss", "value": "1e-05"}, {"name": "current_step", "value": "450"},
-                {"name": "total_steps", "value": "1000"}, {"name": "note", "value": "1_0"}, {"name": "bad", "value": "nan"},
-            ],
-        }},
-        200, "reported",
-        after={"profilings": {
-            "progress": 45, "estimated_remaining_seconds": 12, "last_updated_time": "2026-01-23T10:30:45Z",
-            "metrics": {"loss": 1e-05, "current_step": 450, "total_steps": 1000, "note": "1_0", "bad": "nan"},
-            "current_step": 450, "total_steps": 1000,
-        }},
+        {
+            "trainerStatus": {
+                "progressPercentage": 45,
+                "estimatedRemainingSeconds": 12,
+                "lastUpdatedTime": "2026-01-23T10:30:45Z",
+                "metrics": [
+                    {"name": "loss", "value": "1e-05"},
+                    {"name": "current_step", "value": "450"},
+                    {"name": "total_steps", "value": "1000"},
+                    {"name": "note", "value": "1_0"},
+                    {"name": "bad", "value": "nan"},
+                ],
+            }
+        },
+        200,
+        "reported",
+        after={
+            "profilings": {
+                "progress": 45,
+                "estimated_remaining_seconds": 12,
+                "last_updated_time": "2026-01-23T10:30:45Z",
+                "metrics": {
+                    "loss": 1e-05,
+                    "current_step": 450,
+                    "total_steps": 1000,
+                    "note": "1_0",
+                    "bad": "nan",
+                },
+                "current_step": 450,
+                "total_steps": 1000,
+            }
+        },
     ),
     "a trainer that knows its progress only": trainer(
-        {"trainerStatus": {"progressPercentage": 100}}, 200,
+        {"trainerStatus": {"progressPercentage": 100}},
+        200,
         before={"profilings": {"metrics": {"loss": 1}}},
         after={"profilings": {"metrics": {"loss": 1}, "progress": 100}},
     ),
     "an empty status": trainer({"trainerStatus": {}}, 200),
     "no status": trainer({}, 400, "trainerStatus"),
-    "more than everything": trainer({"trainerStatus": {"progressPercentage": 101}}, 400, "progressPercentage"),
+    "more than everything": trainer(
+        {"trainerStatus": {"progressPercentage": 101}}, 400, "progressPercentage"
+    ),
     "a metric without a name": trainer({"trainerStatus": {"metrics": [{"value": "1"}]}}, 400, "name"),
     # callers
     "no token": more(ONE, 401, "a bearer token is required", token=""),
-    "another token": more(ONE, 401, "not valid", token="x"),
-    "a token of the form of a job's": more(ONE, 401, "not valid", token="di.x.y"),
-    "a token that is none": more(ONE, 401, "not valid", token="di."),
-    "a token is checked before the job": Case("GET", "/v2alpha1/default.other/replicas", None, 401, token="x"),
+    "another token": more(ONE, 401, "not valid", token=OTHER),
+    "a token of the form of a job's": more(ONE, 401, "not valid", token=FALSE_TOKEN),
+    "a token that is none": more(ONE, 401, "not valid", token=SHORT_TOKEN),
+    "a token is checked before the job": Case(
+        "GET", "/v2alpha1/default.other/replicas", None, 401, token=OTHER
+    ),
     # paths
-    "no such job": Case("GET", "/v2alpha1/default.other/replicas", None, 404, "no DIJob other in namespace default"),
+    "no such job": Case(
+        "GET", "/v2alpha1/default.other/replicas", None, 404, "no DIJob other in namespace default"
+    ),
     "a job is looked for before the body is read": Case("POST", "/v2alpha1/default.other/replicas", {}, 404),
     "no id": Case("GET", "/v2alpha1/job/replicas", None, 404, "namespace.name"),
     "an id that cannot be one": Case("GET", "/v2alpha1/Default.JOB/replicas", None, 404, "namespace.name"),
@@ -198,7 +267,7 @@ CASES = {
     "another kind": Case("POST", "/v1/pods/default/job/trainer-status", {}, 404, "no such path"),
     "another method": Case("PUT", REPLICAS, ONE, 405, "use GET or POST or DELETE"),
     "a GET of profilings": Case("GET", PROFILINGS, None, 405, "use POST"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -1,4 +1,4 @@
-"""Tokens of jobs: how they are made and checked, the key that they depend on, and where they must not show."""
+"""Tokens of jobs: how they are made and checked, their key, and where they must not show."""
 
 import asyncio
 import base64

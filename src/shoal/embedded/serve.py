@@ -43,7 +43,7 @@ from shoal.server.callers import Administrator
 from shoal.server.serving import RunningServer, ServerOptions, serving_jobs
 
 _LAYOUT_FILE: Final = "nodes.json"
-_SERVER_FILE: Final = "server.json"
+_SERVER_FILE: Final = "di-server.json"
 
 
 class NodeLayout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
