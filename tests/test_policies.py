@@ -186,14 +186,14 @@ ROWS = [
         Fixed(run={A: []}),
         running("a", (1, 4), "n1"),
         ["n1"],
-        refused="asks for 0 replicas",
+        refused="it has 0 replicas",
     ),
     Row(
         "too many",
         Fixed(run={A: ["n1"] * 5}),
         running("a", (1, 4), "n1"),
         ["n1"],
-        refused="asks for 5 replicas",
+        refused="it has 5 replicas",
     ),
     Row(
         "more than the requested size is cut to it",

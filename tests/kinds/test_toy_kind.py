@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,13 +38,10 @@ SOURCE = Path(kinds.__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def toy() -> Iterator[None]:
-    """Have the kind for one test."""
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the kind for one test."""
+    monkeypatch.setattr(registry._state, "added", registry._state.added)
     registry.register(KIND)
-    try:
-        yield
-    finally:
-        registry.unregister(KIND)
 
 
 def toyjob(name: str, size: int, cpu: str = "1") -> Object:

@@ -81,7 +81,7 @@ _CORE_KINDS: Final = (
 )
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _by_name() -> dict[tuple[str, str], Kind]:
     return {(kind.api_version, kind.kind): kind for kind in (*registry.kinds(), *_CORE_KINDS)}
 

@@ -9,8 +9,8 @@ import, its module `kind` has the implementation (`KIND`). Other packages add ki
 
     registry.register(KIND)                     # at run time, before a cluster is opened
 
-What is derived from the kinds (resources, schemas, tables) is cached by `per_generation`: it is computed
-again after a kind was added or removed.
+What is derived from the kinds (resources, schemas, tables) is cached by `cached_by_kinds`: it is computed
+again after a kind was added.
 """
 
 import functools
@@ -39,23 +39,22 @@ class _State:
     """The kinds that were added to the built-in ones."""
 
     def __init__(self) -> None:
-        self.generation = 0
         self.entry_points_loaded = False
-        self.added: dict[str, Kind] = {}
+        self.added: tuple[Kind, ...] = ()
 
 
 _state: Final = _State()
 
 
-def per_generation(compute: Callable[[], T]) -> Callable[[], T]:
-    """Cache the result of a function until a kind is added or removed."""
-    cached: list[tuple[int, T]] = []
+def cached_by_kinds(compute: Callable[[], T]) -> Callable[[], T]:
+    """Cache the result of a function until a kind is added."""
+    cached: list[tuple[tuple[Kind, ...], T]] = []
 
     @functools.wraps(compute)
     def current() -> T:
-        if not cached or cached[0][0] != _state.generation:
-            generation = _state.generation
-            cached[:] = [(generation, compute())]
+        if not cached or cached[0][0] is not _state.added:
+            added = _state.added
+            cached[:] = [(added, compute())]
         return cached[0][1]
 
     return current
@@ -82,26 +81,19 @@ def register(kind: "Kind") -> None:
     for other in types():
         if kind.kind == other.kind or (kind.group, kind.plural) == (other.group, other.plural):
             raise KindError(f"{kind.kind} ({kind.plural}.{kind.group}): the name is taken by {other.kind}")
-    _state.added[kind.kind] = kind
-    _state.generation += 1
+    _state.added = (*_state.added, kind)
 
 
-def unregister(kind: "Kind") -> None:
-    """Remove a kind that was added; built-in kinds stay."""
-    if _state.added.pop(kind.kind, None) is not None:
-        _state.generation += 1
-
-
-@per_generation
+@cached_by_kinds
 def _types() -> tuple[Type, ...]:
     built_in: list[Type] = [importlib.import_module(package).TYPE for package in _BUILT_IN]
-    return (*built_in, *_state.added.values())
+    return (*built_in, *_state.added)
 
 
-@per_generation
+@cached_by_kinds
 def _kinds() -> "tuple[Kind, ...]":
     built_in: list[Kind] = [importlib.import_module(f"{package}.kind").KIND for package in _BUILT_IN]
-    return (*built_in, *_state.added.values())
+    return (*built_in, *_state.added)
 
 
 def _load_entry_points() -> None:

@@ -258,7 +258,7 @@ class WorkloadBuilder:
 
     def _may_preempt(self, resolved: ResolvedSpec) -> bool:
         """Whether a job may preempt: not if its class or one of its pods has preemptionPolicy Never."""
-        if any(pod_class.patient for pod_class in resolved.pod_classes):
+        if any(pod_class.never_preempts for pod_class in resolved.pod_classes):
             return False
         return not self._world.never_preempts(_class_of(resolved))
 
@@ -266,7 +266,7 @@ class WorkloadBuilder:
         """Why a workload must not be placed now, whatever room there is; None if it may."""
         refused = self._claims.refused(resolved.spec.key)
         if refused:
-            return Reason("NameTaken", f"the pod {refused[0]}/{refused[1]} belongs to somebody else")
+            return Reason("NameTaken", f"the pod {refused[0]}/{refused[1]} has another owner")
         return next((slot.pod_class.held for slot in resolved.wanted if slot.pod_class.held), None)
 
 

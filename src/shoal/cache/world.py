@@ -179,7 +179,7 @@ class World:
             self.pod_classes.namespaces[namespace] = labels
         if before == labels or not self.pod_classes.depends_on_namespaces:
             return
-        for pod in [pod for pod in self.pods.values() if pod.pod_class.choices]:
+        for pod in [pod for pod in self.pods.values() if pod.pod_class.namespace_selections]:
             self._place("Pod", pod.key, self._revised(pod))
         for kind in ("Job", *self.jobs):
             for key in self._collection(kind):
@@ -196,7 +196,7 @@ class World:
 
     def _revised(self, pod: PodRecord) -> PodRecord:
         """A pod with its affinity terms resolved against the present labels of namespaces."""
-        if not pod.pod_class.choices:
+        if not pod.pod_class.namespace_selections:
             return pod
         return replace(pod, pod_class=self.pod_classes.revised(pod.pod_class))
 

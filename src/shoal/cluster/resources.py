@@ -138,19 +138,19 @@ _CORE: Final = (
 )
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def resources() -> tuple[Resource[Object], ...]:
     """All resources that Shoal stores or reads: those of Kubernetes, then our own kinds."""
     return (*_CORE, *map(_own, registry.types()))
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def by_kind() -> Mapping[tuple[str, str], Resource[Object]]:
     """Resources by the apiVersion and kind of their objects."""
     return {(resource.api_version, resource.kind): resource for resource in resources()}
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _by_name() -> Mapping[str, Resource[Object]]:
     return {resource.kind: resource for resource in resources()}
 
@@ -160,7 +160,7 @@ def resource_of(kind: str) -> Resource[Object]:
     return _by_name()[kind]
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def own_groups() -> frozenset[str]:
     """API groups of our own kinds."""
     return frozenset(kind.group for kind in registry.types())

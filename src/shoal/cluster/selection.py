@@ -158,7 +158,7 @@ _DEFAULTS: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false", 
 """Values of absent fields that do not count as an empty string."""
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _own_fields() -> dict[str, dict[str, str]]:
     """Selectable fields of our own kinds."""
     return {

@@ -169,7 +169,7 @@ class InterPodRules:
         """Each rule that may keep a task off nodes of a span: description and the nodes it leaves open."""
         yield from self.exclusions(shape, identity, span)
         if shape.pod_affinity and not self._affinity_met:
-            yield "without the pods it wants near", self._affine(shape.pod_affinity, identity, span)
+            yield "without pods that match its pod affinity", self._affine(shape.pod_affinity, identity, span)
         for spread in shape.spread:
             yield "too full for its topology spread", self._evenly_spread(spread, shape, identity, span)
 
@@ -177,7 +177,7 @@ class InterPodRules:
         """The rules by which existing pods keep a task away: host ports and anti-affinity."""
         if shape.ports:
             yield "with the host port taken", self._free_ports(shape, span)
-        yield "with pods that it or they keep apart from", self._anti_affine(shape, identity, span)
+        yield "with pods excluded by its anti-affinity or theirs", self._anti_affine(shape, identity, span)
 
     def _free_ports(self, shape: Shape, span: NodeSpan) -> Mask:
         mask = np.ones(len(self._nodes.names), dtype=bool)

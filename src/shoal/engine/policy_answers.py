@@ -63,7 +63,7 @@ def _problem(workload: Workload, names: tuple[str, ...], snapshot: Snapshot) -> 
     """What is wrong with an allocation, regardless of free room; empty if nothing is."""
     least, most, pool = workload.minimum, workload.maximum, snapshot.pools[workload.pool]
     if not least <= len(names) <= most:
-        return f"it asks for {len(names)} replicas, and there must be {least} to {most}"
+        return f"it has {len(names)} replicas; the job allows {least} to {most}"
     running = {task.number for task in workload.placed}
     unassigned = [rank for rank, name in enumerate(names) if not name and (rank in running or not running)]
     if unassigned:

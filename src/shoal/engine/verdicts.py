@@ -100,9 +100,9 @@ def _elastic_verdict(state: ElasticState, verdict: Verdict | None, *, cooling_do
     """The verdict of an elastic workload that waits for room to grow, is in cooldown, or is blocked."""
     reasons = verdict.reasons if verdict else state.workload.remarks
     if state.name_taken:
-        reasons += (Reason("NameTaken", "it could grow, but the next pod's name belongs to somebody else"),)
+        reasons += (Reason("NameTaken", "it could grow, but the next pod's name has another owner"),)
     if cooling_down:
-        reasons += (Reason("Held", "it was resized a short while ago, and rests before it may grow"),)
+        reasons += (Reason("Held", "it was resized a short while ago; it may grow again after the cooldown"),)
     if not state.nominated:
         return Verdict(state="ScheduledSucceed", reasons=reasons)
     more = pluralize(len(state.nominated), "pod")

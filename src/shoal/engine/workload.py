@@ -108,6 +108,8 @@ PlacementPolicy = Literal["Gang", "BinPack", "LeaderFirst", "MinFragment", "JobA
 QueuePolicy = Literal["Priority", "DRF"]
 NO_NODE = -1
 """Column of a task that has no node."""
+NO_NUMBER: Final = -1
+"""Number of a task without a rank or index."""
 
 DEFAULT_JOB_PRIORITY: Final = 5
 """The job priority of kinds that have none."""
@@ -119,7 +121,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     `varying` tasks are of the role whose number may vary (workers, trainers, replicas). The others are fixed
     (a leader, a master, parameter servers), or they follow: a task that `follows` belongs to a role whose
     number depends on that of the varying role. `leads` marks the task that the LeaderFirst policy places as
-    the leader. `number` is the ordinal in the role, -1 if there is none. `column` is the node that it has,
+    the leader. `number` is its ordinal in the role, or NO_NUMBER. `column` is the node that it has,
     and `nominated` the node on which room is reserved for it (NO_NODE: none).
     """
 
@@ -130,7 +132,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     varying: bool = True
     leads: bool = False
     follows: bool = False
-    number: int = -1
+    number: int = NO_NUMBER
     column: int = NO_NODE
     nominated: int = NO_NODE
 

@@ -86,7 +86,7 @@ def _summary(planned: PlannedCluster, state: State, changes: tuple[Change, ...])
         size, most = planned.size, planned.workload.ceiling
         return f"it has its minimum, {size} of up to {most}; it grows as room comes free and its turn comes"
     if state == "ScheduledSucceed":
-        return "it has all that it asks for; there is nothing to change"
+        return "it has all that it requests; no change is needed"
     if planned.nominated:
         return "room is kept for it, and it runs once those in it are gone; there is nothing to change"
     wanted = "complete it" if state == "ScheduledPartly" else "let it run now"

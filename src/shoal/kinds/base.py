@@ -198,7 +198,7 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         return None
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _job_kinds() -> dict[str, JobKind[Any]]:
     core = [importlib.import_module(module).KIND for module in _CORE_JOB_KINDS]
     own = [kind for kind in registry.kinds() if isinstance(kind, JobKind)]

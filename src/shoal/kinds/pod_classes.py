@@ -34,22 +34,22 @@ GATED: Final = Reason("Held", "its scheduling gates are not open yet")
 T = TypeVar("T")
 
 
-class Choice(msgspec.Struct, frozen=True, eq=False):
+class NamespaceSelection(msgspec.Struct, frozen=True, eq=False):
     """Namespaces of an affinity term: some by name, and those whose labels a selector matches."""
 
     names: tuple[str, ...]
     selector: LabelSelector
 
 
-Choices = tuple[Choice | None, ...]
+NamespaceSelections = tuple[NamespaceSelection | None, ...]
 """Namespaces of each affinity term; None where the term does not select them by labels."""
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True):
     """What pods with the same template have in common.
 
-    `choices` has the namespaces of each affinity term, those of pod affinity first, if any term selects
-    namespaces by labels: such terms change with the labels. `patient`: preemptionPolicy Never.
+    `namespace_selections` has the namespaces of each affinity term, those of pod affinity first, if any term
+    selects namespaces by labels: such terms change with the labels. `never_preempts`: preemptionPolicy Never.
     """
 
     shape: Shape
@@ -57,12 +57,12 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, kw_only=True, weakref=True
     scheduler: str = ""
     priority: int | None = None
     priority_class: str = ""
-    patient: bool = False
+    never_preempts: bool = False
     pool: str = ""
     gang: str = ""
     gang_min: int = 0
     held: Reason | None = None
-    choices: Choices = ()
+    namespace_selections: NamespaceSelections = ()
 
 
 class PodClassCache:
@@ -93,13 +93,13 @@ class PodClassCache:
 
     def revised(self, pod_class: PodClass) -> PodClass:
         """The class with its affinity terms resolved against the present labels of namespaces."""
-        if not pod_class.choices:
+        if not pod_class.namespace_selections:
             return pod_class
         shape = pod_class.shape
         terms = [
-            term if choice is None else self._resolved_term(term, choice)
-            for term, choice in zip(
-                (*shape.pod_affinity, *shape.pod_anti_affinity), pod_class.choices, strict=True
+            term if selection is None else self._resolved_term(term, selection)
+            for term, selection in zip(
+                (*shape.pod_affinity, *shape.pod_anti_affinity), pod_class.namespace_selections, strict=True
             )
         ]
         pod_affinity, pod_anti_affinity = (
@@ -126,18 +126,18 @@ class PodClassCache:
             scheduler=spec.scheduler_name,
             priority=spec.priority,
             priority_class=spec.priority_class_name,
-            patient=spec.preemption_policy == "Never",
+            never_preempts=spec.preemption_policy == "Never",
             pool=annotations.get(POOL_ANNOTATION, ""),
             gang=gang,
             gang_min=gang_min,
             held=complaint or _held(spec),
-            choices=_choices(spec),
+            namespace_selections=_namespace_selections(spec),
         )
         return self._deduplicated(made)
 
     def _deduplicated(self, pod_class: PodClass) -> PodClass:
         kept = self._shared((PodClass, *_parts(pod_class)), pod_class)
-        if kept.choices:
+        if kept.namespace_selections:
             self._label_dependent.add(kept)
         return kept
 
@@ -212,37 +212,37 @@ class PodClassCache:
 
     def _namespaces(self, term: PodAffinityTerm, identity: Identity) -> frozenset[str] | None:
         """Namespaces of an affinity term: by default that of the pod; None means all."""
-        choice = _choice(term)
-        if choice:
-            return self._selected(choice)
+        selection = _namespace_selection(term)
+        if selection:
+            return self._selected(selection)
         return frozenset(term.namespaces or [identity.namespace]) if term.namespace_selector is None else None
 
-    def _resolved_term(self, term: AffinityTerm, choice: Choice) -> AffinityTerm:
-        return self._neighbours(term.topology_key, term.selector, self._selected(choice))
+    def _resolved_term(self, term: AffinityTerm, selection: NamespaceSelection) -> AffinityTerm:
+        return self._neighbours(term.topology_key, term.selector, self._selected(selection))
 
-    def _selected(self, choice: Choice) -> frozenset[str]:
-        chosen = (name for name, labels in self.namespaces.items() if choice.selector.matches(labels))
-        return frozenset([*choice.names, *chosen])
+    def _selected(self, selection: NamespaceSelection) -> frozenset[str]:
+        chosen = (name for name, labels in self.namespaces.items() if selection.selector.matches(labels))
+        return frozenset([*selection.names, *chosen])
 
 
 def _parts(pod_class: PodClass) -> Iterator[Hashable]:
     """The parts that distinguish pod classes."""
-    *plain, choices = msgspec.structs.astuple(pod_class)
+    *plain, selections = msgspec.structs.astuple(pod_class)
     yield from plain
-    yield from (choice and (choice.names, choice.selector.requirements()) for choice in choices)
+    yield from (one and (one.names, one.selector.requirements()) for one in selections)
 
 
-def _choices(spec: PodSpec) -> Choices:
+def _namespace_selections(spec: PodSpec) -> NamespaceSelections:
     affinity = spec.affinity
     terms = (*affinity.pod_affinity.required, *affinity.pod_anti_affinity.required)
-    choices = tuple(_choice(term) for term in terms)
-    return choices if any(choices) else ()
+    selections = tuple(_namespace_selection(term) for term in terms)
+    return selections if any(selections) else ()
 
 
-def _choice(term: PodAffinityTerm) -> Choice | None:
+def _namespace_selection(term: PodAffinityTerm) -> NamespaceSelection | None:
     """The namespace selector of a term; None for an empty one, which selects all namespaces."""
     selector = term.namespace_selector
-    return Choice(term.namespaces, selector) if selector and selector.requirements() else None
+    return NamespaceSelection(term.namespaces, selector) if selector and selector.requirements() else None
 
 
 def _narrowed(
@@ -271,5 +271,5 @@ def _held(spec: PodSpec) -> Reason | None:
     if spec.scheduling_gates:
         return GATED
     if spec.resource_claims:
-        return Reason("Held", "it asks for resource claims (DRA), which are not understood")
+        return Reason("Held", "it has resource claims (DRA), which are not supported")
     return None

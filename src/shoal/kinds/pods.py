@@ -168,7 +168,7 @@ def _rank(meta: ObjectMeta) -> int | None:
     return None
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _index_labels() -> tuple[str, ...]:
     """Labels (or annotations) in which pods of any kind of job keep their rank or index."""
     return (*(type_.index_label for type_ in registry.types() if type_.index_label), INDEX_KEY)

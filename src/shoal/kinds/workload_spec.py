@@ -13,7 +13,7 @@ import msgspec
 from shoal.api.meta import ObjectMeta, OwnerReference, ScaleRecord
 from shoal.api.names import parse_small_int
 from shoal.engine.workload import (
-    NO_NODE,
+    NO_NUMBER,
     FollowingRole,
     Growth,
     PlacementPolicy,
@@ -45,7 +45,7 @@ class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     varying: bool = True
     leads: bool = False
     follows: bool = False
-    number: int = NO_NODE
+    number: int = NO_NUMBER
 
 
 class SlotSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -169,7 +169,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False
             pod_class=pod_class,
             created=self.created,
             owner=OwnerReference(kind=self.kind, name=meta.name, uid=meta.uid, controller=True),
-            rank=None if number == NO_NODE else number,
+            rank=None if number == NO_NUMBER else number,
         )
 
 

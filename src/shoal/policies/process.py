@@ -91,7 +91,7 @@ class PolicyProcess:
         context = multiprocessing.get_context("spawn")
         with self._lock:
             if self._closed:
-                raise PolicyDiedError("it is not asked any more")
+                raise PolicyDiedError("its process was closed")
             self._pipe, child_pipe = context.Pipe()
             process = context.Process(target=_serve, args=(self._name, child_pipe), daemon=True)
             process.start()

@@ -61,13 +61,13 @@ _COLLECTION_METHODS: Final = frozenset({"GET", "POST"})
 """Methods of a collection, without DELETE (deletecollection)."""
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def served_resources() -> tuple[Resource[Object], ...]:
     """Return all resources that the API serves."""
     return (*resources(), *METRICS_RESOURCES)
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _by_path() -> dict[tuple[str, str, str], Resource[Object]]:
     return {(resource.group, resource.version, resource.plural): resource for resource in served_resources()}
 

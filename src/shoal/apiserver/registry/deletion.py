@@ -149,7 +149,7 @@ def set_finalizers(metadata: dict[str, Any], finalizers: list[str]) -> None:
         metadata.pop("finalizers", None)
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _by_group_kind() -> dict[tuple[str, str], Resource[Object]]:
     return {(resource.group, resource.kind): resource for resource in resources()}
 

@@ -137,7 +137,7 @@ _CORE: Final = (
 )
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def strategies() -> Mapping[str, Strategy]:
     """Return the strategies of all resources by full name: built-in kinds, then our own kinds."""
     own = (

@@ -300,7 +300,7 @@ def _print_pool_table(result: "CycleResult", plan_report: "Report") -> None:
 
 def _usage_table(pools: "Iterable[PoolEntry]", used: dict[str, Usage]) -> str:
     """Actual usage of each pool's nodes, beside what their pods request and what is allocatable."""
-    titles = ["POOL", "CPU(asked)", "CPU(used)", "CPU(%)", "MEMORY(asked)", "MEMORY(used)", "MEMORY(%)"]
+    titles = ["POOL", "CPU(requests)", "CPU(used)", "CPU(%)", "MEMORY(requests)", "MEMORY(used)", "MEMORY(%)"]
     return format_table([titles, *(_usage_row(pool, used) for pool in pools)])
 
 

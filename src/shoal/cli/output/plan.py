@@ -317,10 +317,8 @@ def _task_summary(entry: "TaskEntry") -> str:
     )
     number = f"{entry.waiting} of {entry.count} " if entry.count > 1 else ""
     waiting_text = f"{number}without a node; " if entry.waiting else ""
-    verb = "each asks" if entry.count > 1 else "asks"
-    return (
-        f"{waiting_text}{verb} for {requests}; {entry.policy}, {entry.best} score first, {_WHEN[entry.when]}"
-    )
+    verb = "each requests" if entry.count > 1 else "requests"
+    return f"{waiting_text}{verb} {requests}; {entry.policy}, {entry.best} score first, {_WHEN[entry.when]}"
 
 
 def _rank(entry: "TaskEntry", node: "NodeEntry") -> tuple[object, ...]:

@@ -13,7 +13,7 @@ _METADATA: Final[Schema] = {
 }
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def _own() -> dict[str, Kind]:
     return {f"{kind.plural}.{kind.group}": kind for kind in registry.kinds()}
 
@@ -31,7 +31,7 @@ def schema_name(resource: Resource[Any]) -> str:
     return f"{reversed_group}.{resource.version}.{resource.kind}"
 
 
-@registry.per_generation
+@registry.cached_by_kinds
 def schemas() -> dict[str, Schema]:
     """Return the schemas of all kinds, and those that they refer to, by name."""
     return core.schemas() | {schema_name(resource): _object_schema(resource) for resource in resources()}

@@ -36,9 +36,9 @@ _Ranks = Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)]
 
 
 class EngineFields(View, frozen=True, kw_only=True):
-    """How the workers talk to each other."""
+    """Communication between the workers."""
 
-    topology: Annotated[Literal["star", "alone", "mesh"], description("Who attaches to whom.")] = "star"
+    topology: Annotated[Literal["star", "alone", "mesh"], description("Which ranks are connected.")] = "star"
     parallel_workers: Annotated[Positive, description("Processes in each worker.")] = 1
 
 
