@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shoal.apiserver.http.requests import REVIEWS
 from shoal.cluster.resources import resources
 from shoal.cluster.schemas import core, protobuf
 from tests.k8s.assets import HERE
@@ -40,9 +41,8 @@ _SCALARS: Final = {
 def extract(get: Callable[[str], Schema]) -> Notations:
     """Return the notations of all types that the built-in kinds consist of."""
     published: dict[str, Schema] = {}
-    for api_version in sorted(
-        {resource.api_version for resource in resources() if core.is_builtin(resource)}
-    ):
+    stored = {resource.api_version for resource in resources() if core.is_builtin(resource)}
+    for api_version in sorted(stored | {review.api_version for review in REVIEWS}):
         group = "apis" if "/" in api_version else "api"
         published |= get(f"/openapi/v3/{group}/{api_version}")["components"]["schemas"]
     wanted = [core.schema_name(resource) for resource in resources() if core.is_builtin(resource)]
@@ -112,7 +112,15 @@ _MEMBER: Final = re.compile(
     re.MULTILINE,
 )
 _SOURCES: Final = {
-    "k8s.io/api": ("core/v1", "batch/v1", "policy/v1", "scheduling/v1", "coordination/v1"),
+    "k8s.io/api": (
+        "core/v1",
+        "batch/v1",
+        "policy/v1",
+        "scheduling/v1",
+        "coordination/v1",
+        "authentication/v1",
+        "authorization/v1",
+    ),
     "k8s.io/apimachinery": ("pkg/apis/meta/v1",),
 }
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.apiserver.http import kubelet as kubelet_handlers
-from shoal.apiserver.http import read, write
+from shoal.apiserver.http import read, reviews, write
 from shoal.apiserver.http.discovery import PUBLIC_PATHS, server_info
 from shoal.apiserver.http.requests import (
     ATTACH,
@@ -31,6 +31,7 @@ from shoal.apiserver.http.requests import (
     NAME,
     NO_KUBELET,
     PORT_FORWARD,
+    REVIEWS,
     Kubelet,
     RequestContext,
     Target,
@@ -109,13 +110,15 @@ class ApiApp:
         if request.scope["path"] in PUBLIC_PATHS:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = token.strip().encode("latin-1", "replace")
-        if scheme.lower() != _SCHEME or not hmac.compare_digest(given, self._token):
+        if scheme.lower() != _SCHEME or not self._is_valid(token.strip()):
             raise UnauthorizedError("Unauthorized")
         if any(name.startswith(_IMPERSONATION_PREFIX) for name in request.headers):
             raise ForbiddenError(
                 "impersonation is not supported: there is a single user, with all permissions"
             )
+
+    def _is_valid(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def _server_info(self, request: Request) -> Response | None:
         page = self._pages.get(request.scope["path"])
@@ -134,6 +137,9 @@ class ApiApp:
             stopping=self._stopping,
         )
 
+    async def _review(self, context: RequestContext) -> Response:
+        return await reviews.answer(context, self._is_valid)
+
     def _handler_for(self, request: Request, target: Target) -> Handler:
         method = request.method
         if method not in target.methods:
@@ -144,6 +150,8 @@ class ApiApp:
             return _SUBRESOURCE_HANDLERS[target.subresource]
         if target.resource in METRICS_RESOURCES:
             return kubelet_handlers.read_metrics
+        if target.resource in REVIEWS:
+            return self._review
         if method == "DELETE" and not target.name:
             return write.delete_all
         return _METHOD_HANDLERS[method]

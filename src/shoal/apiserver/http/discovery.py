@@ -22,6 +22,7 @@ from shoal.apiserver.http.requests import (
     EXEC,
     LOG,
     METRICS_RESOURCES,
+    REVIEWS,
     STATUS,
     served_resources,
     subresources_of,
@@ -124,6 +125,8 @@ def _verbs(resource: Resource[Any]) -> tuple[str, ...]:
     """Return the verbs of a resource; namespaces have no deletecollection."""
     if resource in METRICS_RESOURCES:
         return _METRICS_VERBS
+    if resource in REVIEWS:
+        return ("create",)
     if is_shoal_kind(resource):
         return _CUSTOM_RESOURCE_VERBS
     return tuple(verb for verb in _VERBS if verb != "deletecollection" or resource is not NAMESPACES)

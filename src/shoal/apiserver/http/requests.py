@@ -30,6 +30,28 @@ POD_METRICS: Final = Resource[Object](
 METRICS_RESOURCES: Final = (NODE_METRICS, POD_METRICS)
 """Resources that are measured on request and not stored."""
 
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource[Object]:
+    return Resource[Object](
+        group=f"{group}.k8s.io",
+        version="v1",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        namespaced=namespaced,
+        decode=msgspec.json.decode,
+    )
+
+
+REVIEWS: Final = (
+    _review("authorization", "LocalSubjectAccessReview", namespaced=True),
+    _review("authorization", "SelfSubjectAccessReview"),
+    _review("authorization", "SelfSubjectRulesReview"),
+    _review("authorization", "SubjectAccessReview"),
+    _review("authentication", "SelfSubjectReview"),
+    _review("authentication", "TokenReview"),
+)
+"""Questions about the caller and its permissions: they are created to be answered, and not stored."""
+
 _CORE_ROOT: Final = "api"
 _GROUP_ROOT: Final = "apis"
 _NAMESPACES: Final = NAMESPACES.plural
@@ -64,7 +86,7 @@ _COLLECTION_METHODS: Final = frozenset({"GET", "POST"})
 @registry.cached_by_kinds
 def served_resources() -> tuple[Resource[Object], ...]:
     """Return all resources that the API serves."""
-    return (*resources(), *METRICS_RESOURCES)
+    return (*resources(), *METRICS_RESOURCES, *REVIEWS)
 
 
 @registry.cached_by_kinds
@@ -90,6 +112,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """Allowed methods."""
         if self.resource in METRICS_RESOURCES:
             return frozenset({"GET"})
+        if self.resource in REVIEWS:
+            return frozenset() if self.name else frozenset({"POST"})
         if self.subresource:
             return (_POD_SUBRESOURCES | _UNSUPPORTED_SUBRESOURCES).get(
                 self.subresource, frozenset({"GET", "PUT", "PATCH"})

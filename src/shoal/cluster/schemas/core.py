@@ -63,6 +63,12 @@ REQUEST_KINDS: Final = {
     "Binding": "io.k8s.api.core.v1.Binding",
     "Eviction": "io.k8s.api.policy.v1.Eviction",
     "DeleteOptions": f"{_META}.DeleteOptions",
+    "LocalSubjectAccessReview": "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    "SelfSubjectAccessReview": "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+    "SelfSubjectRulesReview": "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+    "SubjectAccessReview": "io.k8s.api.authorization.v1.SubjectAccessReview",
+    "SelfSubjectReview": "io.k8s.api.authentication.v1.SelfSubjectReview",
+    "TokenReview": "io.k8s.api.authentication.v1.TokenReview",
 }
 """Kinds of request bodies, which are never stored, and the names of their schemas."""
 
