@@ -12,8 +12,9 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +23,10 @@ from shoal.cache.live import LiveWorld, Texts
 from shoal.cache.world import World
 from shoal.cluster.port import Cluster
 from shoal.cluster.reflector import ReflectorOptions, Reflectors
+from shoal.controllers.jobs.server_access import ServerAccess, with_server_access
 from shoal.controllers.manager import ControllerFactory, ControllerManager
+from shoal.controllers.runtime import Controller
+from shoal.controllers.stores import Stores
 from shoal.engine.config import FULFILMENT, SchedulerConfig
 from shoal.kinds.base import job_kinds
 from shoal.policies.process import PolicyProcess
@@ -58,12 +62,14 @@ class Manager:
         record: Path | None = None,
         keep: int = 100,
         native: bool = False,
+        server: ServerAccess | None = None,
     ) -> None:
         """Put the parts together; `run` starts them.
 
         `record`: a directory to which the last `keep` cycles are written. `native`: run controllers for
         Kubernetes' own kinds too (Jobs, disruption budgets) and judge nodes by their heartbeats, as is
-        needed wherever Kubernetes' own controllers do not run.
+        needed wherever Kubernetes' own controllers do not run. `server`: the DI server, to which the pods of
+        jobs get access.
         """
         self.metrics: Final = Metrics()
         world, texts = World(clock()), Texts()
@@ -74,7 +80,7 @@ class Manager:
             self.reflectors,
             config,
             native=native,
-            job_controllers=job_controllers(native=native),
+            job_controllers=job_controllers(native=native, server=server),
             clock=clock,
             rng=reflector_options.rng if reflector_options else None,
             registry=self.metrics.registry,
@@ -119,10 +125,21 @@ class Manager:
         )
 
 
-def job_controllers(*, native: bool) -> list[ControllerFactory]:
+def job_controllers(*, native: bool, server: ServerAccess | None = None) -> list[ControllerFactory]:
     """Return the controllers of all job kinds; of Kubernetes' own kinds only if `native`."""
     own = {kind.kind for kind in registry.kinds()}
-    return [kind.controller for name, kind in job_kinds().items() if native or name in own]
+    wanted = (kind for name, kind in job_kinds().items() if native or name in own)
+    return [
+        partial(_with_access, kind.controller, server) if server and kind.reports else kind.controller
+        for kind in wanted
+    ]
+
+
+def _with_access(
+    factory: ControllerFactory, server: ServerAccess, stores: Stores, config: SchedulerConfig
+) -> Controller[Any] | None:
+    controller = factory(stores, config)
+    return controller and with_server_access(controller, server)
 
 
 @asynccontextmanager
@@ -136,6 +153,7 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
     scheduler_options: Options | None = None,
     record: Path | None = None,
     native: bool = False,
+    server: ServerAccess | None = None,
 ) -> AsyncIterator[Manager]:
     """Run a manager until the block ends. An elastic policy of users runs in a process of its own."""
     with contextlib.ExitStack() as stack:
@@ -150,6 +168,7 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
             scheduler_options=scheduler_options,
             record=record,
             native=native,
+            server=server,
         )
         await publish(cluster, config)
         async with in_background(manager.run()):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from shoal.api.managed import ManagedMeta
 from shoal.cluster.errors import InternalError
 from shoal.cluster.resources import SECRETS
+from shoal.controllers.jobs.server_access import ServerAccess
 from shoal.controllers.jobs.tokens import (
     KEY_SECRET,
     SYSTEM_NAMESPACE,
-    ServerAccess,
     fetch_key,
     is_job_token,
     job_token,
@@ -70,7 +70,7 @@ SECRET_NAMES = {
 
 @pytest.mark.parametrize("name, expected", SECRET_NAMES.items())
 def test_the_name_of_a_secret(name: str, expected: str) -> None:
-    assert token_secret_name(ManagedMeta(name=name, uid=UID), "di-") == expected
+    assert token_secret_name(ManagedMeta(name=name, uid=UID)) == expected
 
 
 def test_an_access_does_not_show_its_key() -> None:

@@ -23,6 +23,7 @@ from shoal.apiserver.registry.registry import Registry
 from shoal.apiserver.strategies.table import strategies
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_time
+from shoal.controllers.jobs.server_access import ServerAccess
 from shoal.controllers.jobs.tokens import fetch_key
 from shoal.embedded.daemon import (
     KEEP_PODS_SIGNAL,
@@ -141,9 +142,12 @@ async def serve(
         kubeconfig = credentials.write_kubeconfig(url)
         stack.push_async_callback(_stop_pods, agent, stop_request, echo)
         await stack.enter_async_context(_running_agent(agent))
-        server = await stack.enter_async_context(_running_server(registry, credentials.token, options))
+        key = await fetch_key(registry)
+        server = await stack.enter_async_context(_running_server(registry, key, credentials.token, options))
         status_page.server_url = server.url
-        status_page.manager = await stack.enter_async_context(running(registry, options.config, native=True))
+        status_page.manager = await stack.enter_async_context(
+            running(registry, options.config, native=True, server=ServerAccess(server.url, key))
+        )
         await status_page.manager.ready()
         await server.jobs.synced()
         stack.enter_context(_daemon_info(options.home, url))
@@ -177,13 +181,11 @@ class StatusPage:
 
 @asynccontextmanager
 async def _running_server(
-    registry: Registry, token: str, options: ServeOptions
+    registry: Registry, key: bytes, token: str, options: ServeOptions
 ) -> AsyncIterator[RunningServer]:
     """Run the DI server on the loopback address, for the pods and users of this machine."""
     port = last_server_port(options.home) if options.server_port is None else options.server_port
-    server_options = ServerOptions(
-        key=await fetch_key(registry), users=Administrator(token), config=options.config, port=port
-    )
+    server_options = ServerOptions(key=key, users=Administrator(token), config=options.config, port=port)
     async with serving_jobs(registry, server_options) as server:
         address = msgspec.json.encode(ServerAddress(port=server.port))
         write_atomically(str(options.home / _SERVER_FILE), address, durable=True)

@@ -157,7 +157,7 @@ def _serve(options: "ServeOptions", announce: "Callable[[str], None]") -> None:
 
     from shoal.apiserver.credentials import CredentialsError
     from shoal.apiserver.http.server import ListenError
-    from shoal.cluster.errors import StorageError
+    from shoal.cluster.errors import ClusterError
     from shoal.embedded.serve import serve
 
     def ready(url: str, kubeconfig: Path) -> None:
@@ -165,7 +165,7 @@ def _serve(options: "ServeOptions", announce: "Callable[[str], None]") -> None:
 
     try:
         uvloop.run(serve(options, ready, click.echo))
-    except (StorageError, CredentialsError, ListenError) as problem:
+    except (ClusterError, CredentialsError, ListenError) as problem:
         raise click.ClickException(str(problem)) from None
 
 

@@ -11,8 +11,6 @@ import hmac
 import secrets
 from typing import Final
 
-import msgspec
-
 from shoal.api.managed import ManagedMeta
 from shoal.cluster.errors import AlreadyExistsError, InternalError, NotFoundError
 from shoal.cluster.port import Cluster
@@ -27,17 +25,6 @@ TOKEN_FIELD: Final = "token"  # noqa: S105 - the name of a field
 _KEY_FIELD: Final = "key"
 _KEY_BYTES: Final = 32
 _PREFIX: Final = "di"
-
-
-class ServerAccess(msgspec.Struct, frozen=True):
-    """What controllers need to give pods access to the server: its URL, and the key of job tokens."""
-
-    url: str
-    key: bytes
-
-    def __repr__(self) -> str:
-        """Leave out the key, so that no log or traceback shows it."""
-        return f"ServerAccess({self.url!r})"
 
 
 # --- tokens ------------------------------------------------------------------------------------------------
@@ -61,9 +48,9 @@ def token_uid(key: bytes, token: str) -> str | None:
     return uid if hmac.compare_digest(token.rstrip("=").encode(), expected) else None
 
 
-def token_secret_name(job: ManagedMeta, prefix: str) -> str:
-    """Return the name of the secret with a job's token: `<prefix><job label>-<8 digits of its uid>`."""
-    return f"{prefix}{dns_label(job.name, job.uid)}-{uid_digits(job.uid)}"
+def token_secret_name(job: ManagedMeta) -> str:
+    """Return the name of the secret with a job's token: `di-<job label>-<8 digits of its uid>`."""
+    return f"{_PREFIX}-{dns_label(job.name, job.uid)}-{uid_digits(job.uid)}"
 
 
 # --- the key -----------------------------------------------------------------------------------------------

@@ -1,0 +1,100 @@
+"""The DI server of `shoal up`, asked by the workers of a job with what is in their environment."""
+
+import base64
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.controllers.jobs.tokens import job_token
+from tests.cli.daemon import up, url
+from tests.cli.process import shoal
+from tests.cli.test_up_pods import wait_for
+from tests.k8s.access import Client
+
+GROUP = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
+SECRETS = "/api/v1/namespaces/default/secrets"
+
+WORKER = """
+import json, os, time, urllib.request
+def call(method, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(os.environ["DI_SERVER_URL"] + path, data, method=method)
+    request.add_header("Authorization", "Bearer " + os.environ["DI_SERVER_TOKEN"])
+    return json.load(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60))
+me = "/v2alpha1/" + os.environ["DI_JOB_ID"]
+if os.environ["DI_RANK"] == "0":
+    print(call("POST", me + "/replicas", {"replicas": 1})["message"], flush=True)
+    reply = call("GET", me + "/replicas")
+    while not all(reply["data"]) or len(reply["data"]) < 2:
+        reply = call("GET", me + "/replicas?resourceVersion=" + reply["resourceVersion"])
+    call("POST", me + "/profilings", {"data": {"peers": reply["data"]}})
+    print("reported", flush=True)
+time.sleep(600)
+"""
+
+
+def dijob(name: str, python: str, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    container = {"name": "w", "image": "x", "command": ["python3", "-c", python]}
+    return {
+        "apiVersion": "diengine.opendilab.org/v2alpha1",
+        "kind": "DIJob",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"containers": [container]}}, **spec},
+    }
+
+
+def api(home: Path) -> Client:
+    tls = ssl.create_default_context(cafile=home / "ca.crt")
+    return Client(url(home), (home / "token").read_text(), tls)
+
+
+def status_of(client: Client, name: str) -> dict[str, Any]:
+    status: dict[str, Any] = client.get(f"{GROUP}/{name}").get("status", {})
+    return status
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("elasticPolicy: fit\n")
+    with up(tmp_path / "home", "--config", str(config)):
+        yield tmp_path / "home"
+
+
+def test_a_worker_asks_for_another_one_and_reports_its_address(home: Path) -> None:
+    client = api(home)
+    job = client.create(GROUP, dijob("job", WORKER, preemptible=True, minReplicas=1, maxReplicas=3))
+    wait_for(lambda: "profilings" in status_of(client, "job"))
+    status = status_of(client, "job")
+    assert status["requestedReplicas"] == 2
+    assert len(status["allocation"]) == 2
+    pods = [client.get(f"/api/v1/namespaces/default/pods/job-0-{rank}") for rank in (0, 1)]
+    assert status["profilings"]["peers"] == [f"{pod['status']['podIP']}:22270" for pod in pods]
+    _check_that_the_token_is_nowhere_else(home, client, job, pods)
+
+
+def _check_that_the_token_is_nowhere_else(
+    home: Path, client: Client, job: dict[str, Any], pods: list[dict[str, Any]]
+) -> None:
+    [secret] = [one for one in client.get(SECRETS)["items"] if one["metadata"].get("ownerReferences")]
+    key = client.get("/api/v1/namespaces/kube-system/secrets/shoal-server")["data"]["key"]
+    token = job_token(base64.b64decode(key), job["metadata"]["uid"])
+    assert base64.b64decode(secret["data"]["token"]).decode() == token
+    logs = "".join(shoal("logs", f"job-0-{rank}", "--home", str(home)).stdout for rank in (0, 1))
+    assert logs == "2 replicas requested\nreported\n"
+    events = client.get("/api/v1/namespaces/default/events")
+    shown = json.dumps([pods, client.get(f"{GROUP}/job"), events]) + logs
+    shown += shoal("describe", "dijob", "job", "--home", str(home)).stdout
+    assert "DI_SERVER_TOKEN" in shown
+    assert token.rpartition(".")[2] not in shown
+
+
+def test_the_secret_of_a_finished_job_is_removed(home: Path) -> None:
+    client = api(home)
+    client.create(GROUP, dijob("short", "import os; assert os.environ['DI_SERVER_TOKEN']"))
+    wait_for(lambda: status_of(client, "short").get("phase") == "Succeeded")
+    wait_for(lambda: client.get(SECRETS)["items"] == [])
