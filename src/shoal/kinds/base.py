@@ -177,6 +177,10 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
         """The patch that gives a job another size; `role` names a task or worker set, or is empty."""
         raise CannotScaleError("has no size that can be changed")
 
+    def scale_automatically(self, manifest: Manifest) -> ScalePatch:  # noqa: ARG002 - most kinds have no such size
+        """The patch that drops the size requested by `scale`: the elastic policy sizes the job again."""
+        raise CannotScaleError("is not sized automatically: give --replicas a number")
+
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:  # noqa: ARG002 - a kind may have one role only
         """The roles of a job and the number of pods of each, for people."""
         yield from ()

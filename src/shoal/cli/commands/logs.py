@@ -21,6 +21,7 @@ from shoal.cli.input.options import duration_callback, selector_option, targets_
 from shoal.cli.input.selection import (
     container_names,
     default_container,
+    is_finished,
     is_owned_by,
     make_selector,
     restart_count,
@@ -233,7 +234,6 @@ class LinePrefixes:
 
 _QUEUE_SIZE: Final = 1024
 """Lines read ahead of printing: slow output blocks the streams instead of filling memory."""
-_FINISHED_CONDITIONS: Final = ("Complete", "Failed")
 
 Owner = tuple[Resource[Object], Object]
 
@@ -338,14 +338,3 @@ class LogFollower:
 
 def _raise(problem: ClusterError) -> None:
     raise problem
-
-
-def is_finished(job: Object) -> bool:
-    """Whether a job of any kind has succeeded or failed."""
-    status = job.get("status") or {}
-    if status.get("phase") in FINISHED_PHASES or status.get("stage") in FINISHED_PHASES:
-        return True
-    return any(
-        condition.get("type") in _FINISHED_CONDITIONS and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cli.input.options import (
     all_namespaces_option,
     all_option,
@@ -25,6 +26,8 @@ from shoal.cluster.port import Selector
 from shoal.cluster.resources import Object, Resource
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_FINISHED_CONDITIONS: Final = ("Complete", "Failed")
+"""Conditions of a batch Job that has ended."""
 
 
 # --- arguments ---------------------------------------------------------------------------------------------
@@ -160,6 +163,17 @@ def is_owned_by(pod: Object, owner: Object) -> bool:
     """Whether a pod has an owner reference to an object."""
     uid = owner["metadata"]["uid"]
     return any(reference.get("uid") == uid for reference in pod["metadata"].get("ownerReferences") or ())
+
+
+def is_finished(job: Object) -> bool:
+    """Whether a job of any kind has succeeded or failed."""
+    status = job.get("status") or {}
+    if status.get("phase") in FINISHED_PHASES or status.get("stage") in FINISHED_PHASES:
+        return True
+    return any(
+        condition.get("type") in _FINISHED_CONDITIONS and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
 
 
 def container_names(pod: Object) -> list[str]:

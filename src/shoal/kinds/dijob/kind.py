@@ -25,7 +25,7 @@ from shoal.kinds.base import (
     ScalePatch,
 )
 from shoal.kinds.dijob import SERVICE_PREFIX, TYPE, workload
-from shoal.kinds.dijob.types import DIJob, dijob_errors
+from shoal.kinds.dijob.types import MAX_RANKS, DIJob, dijob_errors
 from shoal.kinds.manifests import restart_policy_warnings, scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
@@ -92,24 +92,34 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
         return restart_policy_warnings(self.pod_specs(manifest))
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:
-        """Tasks form: the replicas of one task. Template form.
-
-        The size, or if preemptible the requested size.
-        """
+        """Change the replicas of one task; without tasks the size, or if preemptible the requested size."""
         spec = manifest["spec"]
         if spec.get("tasks"):
             names = [task.get("name") or task.get("type", "") for task in spec["tasks"]]
             return scale_member(manifest, "tasks", names, number="replicas", replicas=replicas, role=role)
+        if role:
+            raise CannotScaleError("has one template and no tasks: leave out --role")
         if not spec.get("preemptible"):
+            if replicas > MAX_RANKS:
+                raise CannotScaleError(f"can have at most {MAX_RANKS} replicas, not {replicas}")
             return ScalePatch({"status": {"replicas": replicas}}, "status")
         least = spec.get("minReplicas", 1)
         most = spec.get("maxReplicas") or max(least, 1)
         if not least <= replicas <= most:
             raise CannotScaleError(
-                f"must be between minReplicas, {least}, and maxReplicas, {most}: change these in its file "
-                "and `shoal apply` it"
+                f"needs a size between minReplicas, {least}, and maxReplicas, {most}, not {replicas}: change "
+                "these in its file and `shoal apply` it"
             )
         return ScalePatch({"status": {"requestedReplicas": replicas}}, "status")
+
+    def scale_automatically(self, manifest: Manifest) -> ScalePatch:
+        spec = manifest["spec"]
+        if spec.get("tasks") or not spec.get("preemptible"):
+            raise CannotScaleError(
+                "is not sized automatically, as only a preemptible job in template form is: give --replicas "
+                "a number"
+            )
+        return ScalePatch({"status": {"requestedReplicas": None}}, "status")
 
     def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
         """Every rank, and every pod of a task, has a host in the headless service of the job."""

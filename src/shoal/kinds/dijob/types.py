@@ -134,9 +134,11 @@ class DIJobStatus(View, frozen=True, kw_only=True):
         Literal["Pending", "Starting", "Restarting", "Running", "Succeeded", "Failed", "Unknown"] | None,
         description("Phase of the job."),
     ] = None
-    replicas: Annotated[Count | None, description("Size decided.")] = None
+    replicas: Annotated[_MaybeRanks | None, description("Size decided.")] = None
     ready_replicas: Annotated[Count | None, description("Workers that are ready.")] = None
-    requested_replicas: Annotated[Count | None, description("Size requested through the server.")] = None
+    requested_replicas: Annotated[
+        _MaybeRanks | None, description("Size requested by a worker through the server, or by `shoal scale`.")
+    ] = None
     allocation: Annotated[tuple[str, ...], description("Node of each rank.")] = ()
     profilings: Annotated[dict[str, Any], description("What the workers reported.")] = {}
     generation: Annotated[Count | None, description("Number of restarts of ranks.")] = None

@@ -58,6 +58,9 @@ class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True)
         yield "spec", {"volumes": manifest["spec"].get("volumes") or ()}
 
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:  # noqa: ARG002
+        return self.scale_automatically(manifest)
+
+    def scale_automatically(self, manifest: Manifest) -> ScalePatch:
         trainer = manifest["spec"]["trainer"]
         raise CannotScaleError(
             f"is sized by the autoscaler, between min-instance, {trainer['min-instance']}, and max-instance, "
