@@ -52,6 +52,19 @@ class ScalePatch(msgspec.Struct, frozen=True):
     subresource: str = ""
 
 
+class PodSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the status of a job tells of one of its pods.
+
+    `pod` is "" before the first pod of a rank is created; `phase` is the one in which a pod ended.
+    """
+
+    pod: str
+    rank: int | None = None
+    phase: str = ""
+    restarts: int = 0
+    reason: str = ""
+
+
 class Relaxation(msgspec.Struct, Generic[J], frozen=True, eq=False):
     """One way to ask for fewer pods of a role: from `size` of them down to `least`.
 
@@ -183,6 +196,10 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
 
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:  # noqa: ARG002 - a kind may have one role only
         """The roles of a job and the number of pods of each, for people."""
+        yield from ()
+
+    def pod_summaries(self, manifest: Manifest) -> Iterator[PodSummary]:  # noqa: ARG002 - a status may tell nothing of pods
+        """What the status tells of the pods of a job, in the order in which people read it."""
         yield from ()
 
     def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - a kind may have none

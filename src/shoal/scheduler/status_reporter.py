@@ -75,6 +75,7 @@ class RateLimiter:
 
 _LOG: Final = logging.getLogger(__name__)
 _SCHEDULED: Final = ("ScheduledSucceed", "ScheduledPartly")
+_ALL_SCHEDULED: Final = "All pods have nodes"
 
 Reported = tuple[str, str, tuple[Reason, ...]]
 """The uid of an object, and the state and reasons that were reported last."""
@@ -202,7 +203,7 @@ class StatusReporter:
         about, text = _reference(workload.kind, key, job.metadata.uid), condition["message"]
         event = ObjectEvent(regarding=about, reason="FailedScheduling", message=text, type="Warning")
         if condition["status"] == "True":
-            event = ObjectEvent(regarding=about, reason="Scheduled", message=text)
+            event = ObjectEvent(regarding=about, reason="Scheduled", message=text or _ALL_SCHEDULED)
         update = ConditionUpdate(workload.kind, key, job.metadata.uid, condition, event)
         self._queue.put(pool, (workload.kind, key, ""), update)
 

@@ -7,7 +7,7 @@ import click
 from shoal.cli.input.options import all_namespaces_option, no_headers_option
 from shoal.cli.input.selection import make_selector, parse_target
 from shoal.cli.input.session import Session, session_option
-from shoal.cli.output.events import EventTable, last_seen_time
+from shoal.cli.output.events import EventTable, order_key
 from shoal.cli.output.printing import output_option, print_object, print_objects
 from shoal.cluster.port import Selector
 from shoal.cluster.resources import EVENTS, Object
@@ -58,7 +58,7 @@ def events(  # noqa: PLR0913 - one parameter an option
     if output:
         print_objects([(EVENTS, event) for event in found], output, single=False)
     elif found:
-        table.print_events(sorted(found, key=last_seen_time))
+        table.print_events(sorted(found, key=order_key))
     else:
         place = "" if all_namespaces else f" in {session.namespace} namespace"
         click.echo(f"No events found{place}.", err=True)

@@ -60,7 +60,16 @@ def last_seen(event: Object, now: float) -> str:
     return format_age(first, now)
 
 
-def last_seen_time(event: Object) -> float:
+def order_key(event: Object) -> tuple[float, int]:
+    """Sort key by the time of the last occurrence.
+
+    Times are whole seconds: within one, the order is that of the writes.
+    """
+    version = str(event["metadata"].get("resourceVersion", ""))
+    return _last_seen_time(event), int(version) if version.isdecimal() else 0
+
+
+def _last_seen_time(event: Object) -> float:
     """Time of the last occurrence, in seconds since the epoch; 0 if the event has none."""
     series = event.get("series") or {}
     texts = (

@@ -4,12 +4,13 @@ Pure. The phase follows from the objects in each reconcile: rules are tried in o
 applies decides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
 
+from shoal.api.indexes import format_indexes
 from shoal.api.managed import ManagedPod
 from shoal.cluster.resources import Resource, resource_of
 from shoal.cluster.times import to_seconds
@@ -51,6 +52,10 @@ def reconcile(view: JobView[ManagedDIJob], now: float, config: SchedulerConfig) 
 
 def _resource() -> Resource[ManagedDIJob]:
     return resource_of(TYPE.kind).read_as(_READ_DIJOB)
+
+
+def _ranks_text(ranks: Collection[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {format_indexes(ranks)}"
 
 
 class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
@@ -148,14 +153,17 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         """From the first worker on: one that cannot start would keep a star job from its deadline."""
         if self._phase_now != "Pending" or not (due or any(map(self.slots.is_live, self.slots.wanted))):
             return None
-        return Phase("Starting", "WorkersCreated")
+        return Phase("Starting", "WorkersCreated", f"Creating {len(self.slots.wanted)} workers")
 
     def _resized(self) -> Phase | None:
         if self._phase_now != "Running":
             return None
-        if self.slots.missing():
-            return Phase("Restarting", "WorkersMissing")
-        return Phase("Restarting", "WorkersSurplus") if self.has_surplus() else None
+        if missing := self.slots.missing():
+            return Phase("Restarting", "WorkersMissing", f"Creating workers: {_ranks_text(missing)}")
+        if self.has_surplus():
+            text = f"Removing workers: {_ranks_text(self.slots.surplus())}"
+            return Phase("Restarting", "WorkersSurplus", text)
+        return None
 
     def _short_of_image(self) -> Phase | None:
         waits = self._phase_now in ("Starting", "Restarting")

@@ -19,6 +19,7 @@ from shoal.kinds.base import (
     JobKind,
     Manifest,
     PlannedJob,
+    PodSummary,
     PolicyInputs,
     Relaxation,
     ReplicaApi,
@@ -120,6 +121,17 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
                 "a number"
             )
         return ScalePatch({"status": {"requestedReplicas": None}}, "status")
+
+    def pod_summaries(self, manifest: Manifest) -> Iterator[PodSummary]:
+        for worker in (manifest.get("status") or {}).get("workers") or ():
+            phase = worker.get("phase", "")
+            yield PodSummary(
+                pod=worker.get("pod", ""),
+                rank=worker["rank"],
+                phase=phase if phase in FINISHED_PHASES else "",  # others are those of a pod that exists
+                restarts=worker.get("restarts", 0),
+                reason=worker.get("reason", ""),
+            )
 
     def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
         """Every rank, and every pod of a task, has a host in the headless service of the job."""

@@ -11,7 +11,7 @@ from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
-from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, Relaxation, ScalePatch
+from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, PodSummary, Relaxation, ScalePatch
 from shoal.kinds.manifests import restart_policy_warnings, scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
@@ -85,6 +85,11 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
         """Change the counts of one worker set."""
         names = [workers["name"] for workers in manifest["spec"]["workerSets"]]
         return scale_member(manifest, "workerSets", names, number="counts", replicas=replicas, role=role)
+
+    def pod_summaries(self, manifest: Manifest) -> Iterator[PodSummary]:
+        name, status = manifest["metadata"]["name"], manifest.get("status") or {}
+        for slot, restarts in (status.get("restarts") or {}).items():
+            yield PodSummary(pod=f"{name}-{slot}", restarts=restarts)
 
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
         spec = manifest["spec"]

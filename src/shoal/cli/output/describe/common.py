@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from shoal.cli.output.events import last_seen, last_seen_time
+from shoal.cli.output.events import last_seen, order_key
 from shoal.cli.output.tables import format_table
 from shoal.cluster.resources import Object
 from shoal.cluster.times import format_age
@@ -117,7 +117,7 @@ def write_events(writer: DescriptionWriter, events: Iterable[Object], now: float
             (event.get("source") or {}).get("component") or event.get("reportingComponent") or "",
             str(event.get("message", "")).strip(),
         ]
-        for event in sorted(events, key=last_seen_time)
+        for event in sorted(events, key=order_key)
     ]
     writer.table("Events", [["Type", "Reason", "Age", "From", "Message"], *rows])
 

@@ -1,7 +1,7 @@
 """Descriptions of objects, by kind; those of jobs have their state, why they wait, and their pods."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from shoal.cluster.resources import EVENTS, NODES, PODS, SECRETS, Object, Resour
 from shoal.cluster.times import format_age
 
 if TYPE_CHECKING:
-    from shoal.kinds.base import JobKind
+    from shoal.kinds.base import JobKind, PodSummary
 
 _Describe = Callable[[DescriptionWriter, Session, Object, float], None]
 
@@ -34,6 +34,7 @@ _KINDS: Final[dict[str, _Describe]] = {
 }
 _SHOWN_APART: Final = (
     "conditions",
+    "counted",
     "allocation",
     "allocations",
     "nominations",
@@ -42,6 +43,8 @@ _SHOWN_APART: Final = (
     "scaleRecords",
 )
 """Fields of a status that are shown in other ways, or are for programs."""
+_POD_COLUMNS: Final = ("Rank", "Name", "Status", "Node", "IP", "Restarts", "Age", "Reason")
+_OPTIONAL_COLUMNS: Final = ("Rank", "Reason")
 
 
 def describe_object(session: Session, resource: Resource[Any], obj: Object, *, events: bool) -> str:
@@ -97,7 +100,7 @@ def _describe_job(
     write_fields(writer, {name: value for name, value in status.items() if name not in _SHOWN_APART}, 1)
     _write_scale_records(writer, status)
     write_conditions(writer, job, now)
-    _write_pods(writer, session, job, now)
+    _write_pods(writer, kind, session, job, now)
 
 
 def _write_scale_records(writer: DescriptionWriter, status: Object) -> None:
@@ -107,29 +110,54 @@ def _write_scale_records(writer: DescriptionWriter, status: Object) -> None:
         writer.table("Scaled", [titles, *rows], 1)
 
 
-def _write_pods(writer: DescriptionWriter, session: Session, job: Object, now: float) -> None:
+def _write_pods(
+    writer: DescriptionWriter, kind: "JobKind[Any]", session: Session, job: Object, now: float
+) -> None:
     """The pods of the job, and the nodes that are allocated to or reserved for pods."""
-    pods = [
-        pod
+    pods = {
+        pod["metadata"]["name"]: pod
         for pod in session.client.list(PODS, Selector(job["metadata"]["namespace"]))
         if is_owned_by(pod, job)
-    ]
-    rows = [
-        [
-            pod["metadata"]["name"],
-            (pod.get("status") or {}).get("phase", NONE),
-            (pod.get("spec") or {}).get("nodeName", NONE),
-            (pod.get("status") or {}).get("podIP", NONE),
-            sum(
-                each.get("restartCount", 0)
-                for each in (pod.get("status") or {}).get("containerStatuses") or ()
-            ),
-            format_age(pod["metadata"].get("creationTimestamp"), now),
-        ]
-        for pod in pods
-    ]
-    writer.table("Pods", [["Name", "Status", "Node", "IP", "Restarts", "Age"], *rows])
+    }
+    writer.table("Pods", pod_table(pods, kind.pod_summaries(job), now))
     status = job.get("status") or {}
     for title in ("allocations", "nominations"):
         if status.get(title):
             writer.pairs(field_title(title), status[title], sign=" on ")
+
+
+def pod_table(pods: dict[str, Object], summaries: Iterable["PodSummary"], now: float) -> list[list[object]]:
+    """The pods of a job, by name, with what its status tells of them; by rank, else by name.
+
+    The columns Rank and Reason are shown if there is anything in them.
+    """
+    from shoal.kinds.base import PodSummary
+
+    told = list(summaries)
+    untold = pods.keys() - {one.pod for one in told}
+    told += (PodSummary(pod=name) for name in untold)
+    told.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pod))
+    rows = [_pod_row(one, pods.get(one.pod), now) for one in told]
+    kept = [
+        i
+        for i, title in enumerate(_POD_COLUMNS)
+        if title not in _OPTIONAL_COLUMNS or any(row[i] != NONE for row in rows)
+    ]
+    return [[row[i] for i in kept] for row in (list[object](_POD_COLUMNS), *rows)]
+
+
+def _pod_row(told: "PodSummary", pod: Object | None, now: float) -> list[object]:
+    """The row of a pod, or of a rank that has none now."""
+    metadata, spec, status = ((pod or {}).get(part) or {} for part in ("metadata", "spec", "status"))
+    phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase")
+    containers = status.get("containerStatuses") or ()
+    return [
+        NONE if told.rank is None else told.rank,
+        told.pod or NONE,
+        phase or told.phase or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("podIP") or NONE,
+        told.restarts + sum(each.get("restartCount", 0) for each in containers),
+        format_age(metadata["creationTimestamp"], now) if pod else NONE,
+        told.reason or NONE,
+    ]
