@@ -98,6 +98,12 @@ def image_problem(pods: Iterable[ManagedPod]) -> tuple[str, str] | None:
     return None
 
 
+def bound_at(pod: ManagedPod) -> datetime | None:
+    """Return when a pod was bound to its node; None if it is not bound, or that is not known."""
+    scheduled = condition(pod.status.conditions, "PodScheduled")
+    return scheduled.last_transition_time if scheduled and scheduled.status == "True" else None
+
+
 def is_finished(phase: str | None) -> bool:
     """Return whether a phase is final."""
     return phase in FINISHED_PHASES

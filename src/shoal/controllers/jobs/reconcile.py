@@ -70,6 +70,10 @@ class JobReconcile(ABC, Generic[J, K]):
     def due(self) -> Sequence[K]:
         """Return the slots whose pods are to be created now, if the job neither is suspended nor ends."""
 
+    def ending(self) -> Phase | None:
+        """Return the final phase of a job that ends now, even if it is suspended."""
+        return None
+
     @abstractmethod
     def phase(self, due: Sequence[K]) -> Phase:
         """Return the phase of a job that is not suspended."""
@@ -136,14 +140,15 @@ class JobReconcile(ABC, Generic[J, K]):
     def same_phase(self, name: str, reason: str) -> Phase:
         """Return the present phase as its condition describes it, or else with a reason."""
         known = phases.condition(self.before.status.conditions, name)
-        if known and known.status == "True" and known.reason not in phases.IMAGE_PROBLEMS:
+        is_over = known and known.reason in (*phases.IMAGE_PROBLEMS, phases.SUSPENDED_PHASE.reason)
+        if known and known.status == "True" and not is_over:
             return Phase(name, known.reason, known.message)
         return Phase(name, reason)
 
     @cached_property
     def counted_now(self) -> dict[K, ManagedPod]:
-        """Wanted slots whose pod's end is counted now. The pods of a suspended job were asked to stop."""
-        if not self.ends.new or self.job.spec.suspend:
+        """Wanted slots whose pod's end is counted now."""
+        if not self.ends.new:
             return {}
         uids, pods = {pod.metadata.uid for pod in self.ends.new}, self.slots.pods
         return {
@@ -154,16 +159,17 @@ class JobReconcile(ABC, Generic[J, K]):
 
     def changes(self) -> Changes:
         """Return all changes that are due."""
-        suspended = self.job.spec.suspend
-        due = () if suspended else tuple(self.due())
-        phase = phases.SUSPENDED_PHASE if suspended else self.phase(due)
+        halted = self.ending() or (phases.SUSPENDED_PHASE if self.job.spec.suspend else None)
+        due = () if halted else tuple(self.due())
+        phase = halted or self.phase(due)
         final = phases.is_finished(phase.name)
         slots = () if final else due
         status = self.status(phase, slots)
         creates = tuple(self.creations(slots))
         deletions = () if final else tuple(self._deletions())
+        services = () if final else tuple(self._needed_services(creates))
         return Changes(
-            stages=self._stages(status, deletions, creates),
+            stages=self._stages(status, services, deletions, creates),
             events=tuple(self._events(status, deletions, creates)),
             requeue_at=None if final else self._requeue_at(phase),
             waits_for=tuple(self._name_waits),
@@ -207,7 +213,11 @@ class JobReconcile(ABC, Generic[J, K]):
                 yield old
 
     def _stages(
-        self, status: msgspec.Struct, deletions: Sequence[ManagedPod], creates: tuple[Create, ...]
+        self,
+        status: msgspec.Struct,
+        services: tuple[Create, ...],
+        deletions: Sequence[ManagedPod],
+        creates: tuple[Create, ...],
     ) -> tuple[tuple[Write, ...], ...]:
         patch = status_patch(self.before.status, status)
         first = (patch_status_of(self.resource, self.before.metadata, patch),) if patch else ()
@@ -215,9 +225,9 @@ class JobReconcile(ABC, Generic[J, K]):
             *map(release, self.ends.release),
             *(delete_object(PODS, pod.metadata) for pod in deletions),
         )
-        return first, tuple(self._needed_objects(creates)), third, creates
+        return first, services, third, creates
 
-    def _needed_objects(self, creates: Sequence[Create]) -> Iterator[Create]:
+    def _needed_services(self, creates: Sequence[Create]) -> Iterator[Create]:
         """Yield the creation of the service, if it is missing and pods need it."""
         needed = creates or any(not has_stopped(pod) for pod in self.view.pods)
         if needed and self.view.service is None:

@@ -77,6 +77,11 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         """Keep what the scheduler deletes: bound pods of a job that it sizes."""
         return self._ranks.is_elastic and bool(surplus.spec.node_name) and not has_stopped(surplus)
 
+    @cached_property
+    def counted_now(self) -> dict[int, ManagedPod]:
+        """Wanted ranks whose pod's end is counted now. Those of a suspended job were asked to stop."""
+        return {} if self.job.spec.suspend else super().counted_now
+
     # --- the phase ----------------------------------------------------------------------------------------
 
     def phase(self, due: Sequence[int]) -> Phase:
@@ -201,12 +206,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         began = phases.entered_at(self.before.status.conditions, "Starting")
         if seconds is None or began is None or self._waits_for_node:
             return None
-        bound = [
-            one.last_transition_time
-            for pod in self.slots.pods.values()
-            for one in pod.status.conditions
-            if one.type == "PodScheduled" and one.status == "True" and one.last_transition_time
-        ]
+        bound = filter(None, map(phases.bound_at, self.slots.pods.values()))
         return to_seconds(max([began, *bound])) + seconds
 
     @property

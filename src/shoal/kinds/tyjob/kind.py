@@ -1,24 +1,31 @@
 """TYJob behind the JobKind interface."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
+from shoal.controllers.jobs.names import dns_label
+from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import FieldValues, JobKind, Manifest, PlannedJob, PodSummary, Relaxation, ScalePatch
 from shoal.kinds.manifests import restart_policy_warnings, scale_member, template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
 from shoal.kinds.relaxations import Counts, changed_fields, fewer_of_sets
-from shoal.kinds.tyjob import TYPE, workload
+from shoal.kinds.tyjob import SERVICE_PREFIX, TYPE, workload
 from shoal.kinds.tyjob.types import TYJob, tyjob_errors
 from shoal.kinds.workload_spec import WorkloadSpec
+
+if TYPE_CHECKING:
+    from shoal.controllers.runtime import Controller
+    from shoal.controllers.stores import Stores
 
 
 class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
@@ -90,6 +97,22 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
         name, status = manifest["metadata"]["name"], manifest.get("status") or {}
         for slot, restarts in (status.get("restarts") or {}).items():
             yield PodSummary(pod=f"{name}-{slot}", restarts=restarts)
+
+    def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
+        """The leader and every worker have a host in the headless service of the job."""
+        meta, status = manifest["metadata"], manifest.get("status") or {}
+        if status.get("stage") in FINISHED_PHASES:
+            return
+        leader, *sets = self.roles(manifest)
+        suffixes = [f"-{leader[0]}", *(f"-{name}-{i}" for name, counts in sets for i in range(int(counts)))]
+        service = dns_label(meta["name"], meta["uid"], prefix=SERVICE_PREFIX)
+        for suffix in suffixes:
+            yield dns_label(meta["name"], meta["uid"], suffix=suffix), service
+
+    def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any]":
+        from shoal.kinds.tyjob.controller import tyjob_controller  # noqa: PLC0415 - commands do not need it
+
+        return tyjob_controller(stores, config)
 
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
         spec = manifest["spec"]

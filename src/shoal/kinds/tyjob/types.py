@@ -7,6 +7,7 @@ import msgspec
 
 from shoal.api.fields import FieldError, shown
 from shoal.api.indexes import IndexRanges
+from shoal.api.managed import ManagedMeta
 from shoal.api.meta import (
     MAX_PODS,
     Conditions,
@@ -73,14 +74,19 @@ class TYJobSpec(View, frozen=True, kw_only=True):
         Seconds | None, description("Seconds until a finished job is deleted.")
     ] = None
 
+    @property
+    def workers(self) -> int:
+        """Workers of all sets."""
+        return sum(workers.counts for workers in self.worker_sets)
+
 
 class TYJobStatus(View, frozen=True, kw_only=True):
     """`status` of a TYJob."""
 
     stage: Annotated[
-        Literal["Pending", "Starting", "Running", "Rescheduling", "Succeeded", "Failed"],
+        Literal["Pending", "Starting", "Running", "Rescheduling", "Succeeded", "Failed"] | None,
         description("Phase of the job."),
-    ] = "Pending"
+    ] = None
     schedule_state: Annotated[
         Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
         description("How many of its pods have nodes."),
@@ -99,8 +105,8 @@ class TYJobStatus(View, frozen=True, kw_only=True):
     counted: Annotated[
         tuple[str, ...], description("Uids of ended pods that are counted and not released yet.")
     ] = ()
-    total_workers: Annotated[Int32, description("Workers of all sets.")] = 0
-    ready_workers: Annotated[Int32, description("Workers that are ready.")] = 0
+    total_workers: Annotated[Int32 | None, description("Workers of all sets.")] = None
+    ready_workers: Annotated[Int32 | None, description("Workers that are ready.")] = None
     ready: Annotated[str, description("Ready workers of all workers.")] = ""
     allocations: Annotated[dict[str, str], description("Node of each pod, by the pod's name.")] = {}
     nominations: Annotated[dict[str, str], description("Node on which room is reserved for each pod.")] = {}
@@ -136,7 +142,25 @@ class TYJob(Object, frozen=True, kw_only=True):
     @property
     def workers(self) -> int:
         """Workers of all sets."""
-        return sum(workers.counts for workers in self.spec.worker_sets)
+        return self.spec.workers
+
+
+class ManagedTYJob(View, frozen=True, kw_only=True):
+    """A TYJob as its controller reads it."""
+
+    metadata: ManagedMeta
+    spec: TYJobSpec
+    status: TYJobStatus = TYJobStatus()
+
+    @property
+    def phase(self) -> str | None:
+        """The stage; None if the job is new."""
+        return self.status.stage
+
+    @property
+    def clean_pod_policy(self) -> Literal["Running", "All", "None"]:
+        """Which pods are deleted when the job has finished."""
+        return self.spec.clean_pod_policy
 
 
 def tyjob_errors(job: TYJob) -> Iterator[FieldError]:

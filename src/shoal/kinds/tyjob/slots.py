@@ -1,0 +1,83 @@
+"""The slots of a TYJob: the leader, and the workers of all sets; the name of a pod tells its slot."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from shoal.api.indexes import IndexRanges, format_indexes, parse_indexes
+from shoal.api.managed import ManagedPod
+from shoal.api.names import parse_small_int
+from shoal.controllers.jobs.slots import JobSlots, completed_slots, pods_by_slot
+from shoal.kinds.tyjob.types import ManagedTYJob, TYJobSpec
+
+
+class TYSlot(NamedTuple):
+    """The leader, or one worker of a set; `member` is the name of the leader or of the set.
+
+    `number` is the index of a worker in its set.
+    """
+
+    role: Literal["leader", "worker"]
+    member: str
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its pod without that of the job: `learner`, `actor-3`."""
+        return self.member if self.role == "leader" else f"{self.member}-{self.number}"
+
+
+def read_slots(job: ManagedTYJob, pods: Sequence[ManagedPod]) -> JobSlots[TYSlot]:
+    """Return the slots of a job with its own pods. Abandoned workers are not wanted."""
+    spec, abandoned = job.spec, recorded_slots(job.spec, job.status.failed)
+    workers = (slot for slot in worker_slots(spec) if slot not in abandoned)
+    current, others = pods_by_slot(pods, lambda pod: _slot_of(job, pod.metadata.name))
+    recorded = recorded_slots(spec, job.status.completed)
+    return JobSlots(
+        wanted=(leader_slot(spec), *workers),
+        completed=completed_slots(recorded, current),
+        pods=current,
+        others=others,
+    )
+
+
+def leader_slot(spec: TYJobSpec) -> TYSlot:
+    """Return the slot of the leader."""
+    return TYSlot("leader", spec.leader.name)
+
+
+def worker_slots(spec: TYJobSpec) -> Iterator[TYSlot]:
+    """Yield the slots of all workers; the place of a worker in this order is its rank."""
+    for workers in spec.worker_sets:
+        for index in range(workers.counts):
+            yield TYSlot("worker", workers.name, index)
+
+
+def recorded_slots(spec: TYJobSpec, ranges: Mapping[str, IndexRanges]) -> set[TYSlot]:
+    """Return the slots in a record of indexes by leader or set."""
+    leader = leader_slot(spec)
+    return {
+        leader if member == leader.member else TYSlot("worker", member, index)
+        for member, indexes in ranges.items()
+        for index in parse_indexes(indexes)
+    }
+
+
+def record_slots(slots: Iterable[TYSlot]) -> dict[str, IndexRanges]:
+    """Return slots as a record of indexes by leader or set."""
+    indexes = defaultdict[str, list[int]](list)
+    for slot in slots:
+        indexes[slot.member].append(slot.number)
+    return {member: format_indexes(indexes[member]) for member in sorted(indexes)}
+
+
+def _slot_of(job: ManagedTYJob, pod: str) -> TYSlot | None:
+    """Return the slot of a pod by its name; None if it has none."""
+    leader, name = leader_slot(job.spec), pod.removeprefix(f"{job.metadata.name}-")
+    if name == leader.name:
+        return leader
+    member, _, text = name.rpartition("-")
+    index = parse_small_int(text)
+    slot = None if index is None else TYSlot("worker", member, index)
+    is_known = slot and slot.name == name and any(one.name == member for one in job.spec.worker_sets)
+    return slot if is_known else None
