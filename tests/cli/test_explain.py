@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shoal.cli.input.job_names import JobNameError, find_job
+from shoal.cli.input.planning import JobNameError, find_job
 from tests.builders import batch_job, node, open_pool, pod, template, tyjob
 from tests.cli.process import SHOAL_IN_SHELL, shell, shoal
 

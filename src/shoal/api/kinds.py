@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.api import batch, core, registry
+from shoal.api import core, registry
 from shoal.api.decode import decode, unknown_fields
 from shoal.api.fields import FieldError
 from shoal.api.meta import Object, View
 from shoal.api.mutability import Mutability
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -77,7 +77,7 @@ _CORE_KINDS: Final = (
     _core("", "Namespace", core.Namespace, core.object_errors),
     _core("scheduling.k8s.io", "PriorityClass", core.PriorityClass, core.object_errors),
     _core("policy", "PodDisruptionBudget", core.PodDisruptionBudget, core.budget_errors),
-    _core("batch", "Job", batch.Job, batch.job_errors),
+    _core("batch", "Job", core.Job, core.job_errors),
 )
 
 

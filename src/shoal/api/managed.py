@@ -10,9 +10,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shoal.api.batch import JobSpec, JobStatus
 from shoal.api.conditions import FINISHED_PHASES
-from shoal.api.core import NodeCondition, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from shoal.api.core import (
+    JobSpec,
+    JobStatus,
+    NodeCondition,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from shoal.api.meta import Condition, Int32, ObjectMeta, OwnerReference, Time, View
 from shoal.api.selectors import Taint
 

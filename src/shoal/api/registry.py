@@ -18,10 +18,10 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from shoal.api.types import Type
-
 if TYPE_CHECKING:
     from shoal.api.kinds import Kind
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -29,6 +29,26 @@ GROUP: Final = "shoal.kinds"
 """The entry point group of other packages' kinds."""
 
 _BUILT_IN: Final = ("shoal.kinds.dijob", "shoal.kinds.tyjob", "shoal.kinds.trainingjob", "shoal.kinds.pool")
+
+
+class Type(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and addresses of one kind. Naming a resource needs no more: commands start without any views.
+
+    `index_label` is the label (or annotation) with the rank or index of a pod, where a job's pods have one.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    short_name: str = ""
+    namespaced: bool = True
+    index_label: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone for core kinds."""
+        return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class KindError(ValueError):

@@ -10,8 +10,7 @@ from weakref import ref
 
 from msgspec.structs import replace
 
-from shoal.api.batch import Job
-from shoal.api.core import BUILT_IN_PRIORITIES, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
+from shoal.api.core import BUILT_IN_PRIORITIES, Job, Namespace, Node, Pod, PodDisruptionBudget, PriorityClass
 from shoal.api.meta import Object
 from shoal.api.pool import Pool
 from shoal.cache import assumptions

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from shoal.api import registry
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -7,9 +7,8 @@ from typing import Final
 import msgspec
 
 from shoal.api import registry
-from shoal.api.batch import INDEX_KEY
 from shoal.api.conditions import FINISHED_PHASES
-from shoal.api.core import Pod, PodStatus
+from shoal.api.core import INDEX_KEY, Pod, PodStatus
 from shoal.api.meta import ObjectMeta, OwnerReference, PartialObjectMeta, Time
 from shoal.api.names import parse_small_int
 from shoal.kinds.pod_classes import PodClass, PodClassCache

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from shoal.api.types import Type
+from shoal.api.registry import Type
 from shoal.cluster.errors import NotFoundError
 from shoal.cluster.object_store import Key
 from shoal.cluster.port import Cluster

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.api.batch import INDEX_KEY
+from shoal.api.core import INDEX_KEY
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.resources import JOBS, PODS, Object

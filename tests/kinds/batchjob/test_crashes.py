@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from shoal.api.batch import INDEX_KEY
+from shoal.api.core import INDEX_KEY
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import JOBS, PODS, Object

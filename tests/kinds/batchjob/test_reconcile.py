@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.batch import INDEX_KEY
+from shoal.api.core import INDEX_KEY
 from shoal.api.indexes import format_indexes, parse_indexes
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import Object

@@ -15,9 +15,15 @@ from shoal.cache.pod_index import all_pods
 from shoal.cache.world import World
 from shoal.cli.input import files
 from shoal.cli.input.connection import cluster_options, resolve_access
-from shoal.cli.input.job_names import JobNameError, find_job
 from shoal.cli.input.options import config_option, duration_callback, filename_options
-from shoal.cli.input.planning import open_policy, plan_output_option, read_cluster, read_config
+from shoal.cli.input.planning import (
+    JobNameError,
+    find_job,
+    open_policy,
+    plan_output_option,
+    read_cluster,
+    read_config,
+)
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.report import CycleResult, report
 from shoal.engine.workload import Task, Workload

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from typing import Any, Final
 
-from shoal.api.batch import INDEX_KEY
+from shoal.api.core import INDEX_KEY
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import JOBS, PODS, Object
 from shoal.controllers.changes import Create

@@ -7,7 +7,7 @@ the scheduler writes back; `controller` runs a job, `ranks` tells which pods it 
 
 from typing import Final
 
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 RANK_LABEL: Final = "diengine/rank"
 SERVICE_PREFIX: Final = "di-"

@@ -5,7 +5,7 @@ The object itself is in `shoal.api.pool`; `kind` says how it is served and shown
 
 from typing import Final
 
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 TYPE: Final = Type(
     group="resource.aibee.cn",

@@ -6,7 +6,7 @@ the scheduler writes back; `kind` implements the JobKind interface.
 
 from typing import Final
 
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 TYPE: Final = Type(
     group="paddlepaddle.org", version="v1", kind="TrainingJob", plural="trainingjobs", short_name="tj"

@@ -7,7 +7,7 @@ the JobKind interface.
 
 from typing import Final
 
-from shoal.api.types import Type
+from shoal.api.registry import Type
 
 TYPE: Final = Type(group="tyrl.io", version="v1alpha1", kind="TYJob", plural="tyjobs", short_name="tyj")
 
