@@ -230,6 +230,21 @@ def test_ttl_deletes_the_job() -> None:
     assert cluster.is_deleted
 
 
+@pytest.mark.parametrize("code", [0, 3, 143])
+def test_ends_of_a_suspended_job_count_neither_as_restarts_nor_as_failures(code: int) -> None:
+    cluster = Cluster(make_job(minReplicas=2))
+    cluster.run_all()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish(code)
+    cluster.settle()
+    assert (cluster.phase, cluster.pods, cluster.status["failures"]) == ("Pending", {}, 0)
+    assert [worker.get("restarts", 0) for worker in cluster.status["workers"]] == [0, 0]
+    cluster.edit(suspend=False)
+    cluster.run_all()
+    assert (cluster.phase, sorted(cluster.pods)) == ("Running", ["job-1-0", "job-1-1"])
+
+
 @pytest.mark.parametrize("policy", ["All", "None", "Running"])
 @pytest.mark.parametrize("pods, running", [("RRFS", 2), ("FSF", 0), ("PRFR", 3), ("FFF", 0), ("SSS", 0)])
 def test_clean_up(policy: str, pods: str, running: int) -> None:

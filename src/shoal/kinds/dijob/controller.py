@@ -177,7 +177,8 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
 
     @cached_property
     def _failed_pods(self) -> list[ManagedPod]:
-        return [self.slots.pods[rank] for rank in self.ended("failed")]
+        """Pods that failed, as counted now. While the job is suspended, no end costs anything."""
+        return [] if self.job.spec.suspend else [self.slots.pods[rank] for rank in self.ended("failed")]
 
     @cached_property
     def _failures(self) -> int:
@@ -266,7 +267,8 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
 
     def status(self, phase: Phase, creates: Sequence[int]) -> DIJobStatus:
         final = phases.is_finished(phase.name)
-        recreated = {rank for rank in self.counted_now if rank not in self.slots.completed}
+        ended = () if self.job.spec.suspend else self.counted_now
+        recreated = {rank for rank in ended if rank not in self.slots.completed}
         return replace(
             self.job.status,
             phase=phase.name,
