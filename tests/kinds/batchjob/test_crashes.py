@@ -52,7 +52,7 @@ class CrashingPort:
 
         return write
 
-    async def _die(self) -> None:
+    async def _crash(self) -> None:
         self.crashed.set()
         await asyncio.Event().wait()
 
