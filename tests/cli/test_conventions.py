@@ -45,7 +45,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 CLUSTER_COMMANDS = [
     name
     for name, _ in commands()
-    if name.split()[0] not in ("crds", "validate", "manager", "up", "down", "status", "node")
+    if name.split()[0] not in ("crds", "validate", "manager", "server", "up", "down", "status", "node")
 ]
 
 

@@ -38,6 +38,7 @@ _COMMANDS: Final = {  # command: (module in shoal.cli.commands, help)
     "node": ("embedded", "Simulate the loss of a node of the embedded cluster."),
     "plan": ("plan", "Plan a cluster or the objects in files."),
     "scale": ("scale", "Set the size of jobs."),
+    "server": ("server", "Run the DI server for a cluster."),
     "status": ("embedded", "Show the status of the embedded cluster."),
     "top": ("top", "Show resource usage of nodes, pods and pools."),
     "uncordon": ("drain", "Mark nodes as schedulable."),

@@ -41,7 +41,7 @@ from shoal.kubelet.runtime import Run, Runtime, open_runtime
 from shoal.kubelet.shim.records import write_atomically
 from shoal.manager import Manager, in_background, running
 from shoal.server.callers import Administrator
-from shoal.server.serving import RunningServer, ServerOptions, serving_jobs
+from shoal.server.serving import Listener, RunningServer, ServerOptions, serving_jobs
 
 _LAYOUT_FILE: Final = "nodes.json"
 _SERVER_FILE: Final = "di-server.json"
@@ -185,8 +185,8 @@ async def _running_server(
 ) -> AsyncIterator[RunningServer]:
     """Run the DI server on the loopback address, for the pods and users of this machine."""
     port = last_server_port(options.home) if options.server_port is None else options.server_port
-    server_options = ServerOptions(key=key, users=Administrator(token), config=options.config, port=port)
-    async with serving_jobs(registry, server_options) as server:
+    server_options = ServerOptions(key=key, users=Administrator(token), config=options.config)
+    async with serving_jobs(registry, server_options, Listener(port=port)) as server:
         address = msgspec.json.encode(ServerAddress(port=server.port))
         write_atomically(str(options.home / _SERVER_FILE), address, durable=True)
         yield server

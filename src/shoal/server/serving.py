@@ -6,6 +6,7 @@ async with serving_jobs(cluster, ServerOptions(key=key, users=Administrator(toke
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 import msgspec
 
@@ -23,19 +24,26 @@ from shoal.server.metrics import ServerMetrics
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to serve: the key of job tokens, the users, and the address. Port 0 chooses a free port.
+    """How to serve: the key of job tokens, and the users.
 
-    With a certificate and its key (paths of PEM files) the server speaks HTTPS. `config` is the scheduler's:
-    it says which jobs Shoal sizes.
+    `config` is the scheduler's: it says which jobs Shoal sizes.
     """
 
     key: bytes
     users: UserAuthority
     config: SchedulerConfig = SchedulerConfig()
+
+
+class Listener(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to serve; port 0 chooses a free port. With a certificate (a file) the server speaks HTTPS."""
+
     host: str = "127.0.0.1"
     port: int = 0
-    certificate: str = ""
-    certificate_key: str = ""
+    certificate: str | None = None
+    key: str | None = None
+
+
+LOOPBACK: Final = Listener()
 
 
 class RunningServer(msgspec.Struct, frozen=True):
@@ -57,15 +65,17 @@ def make_app(
 
 
 @contextlib.asynccontextmanager
-async def serving_jobs(cluster: Cluster, options: ServerOptions) -> AsyncIterator[RunningServer]:
+async def serving_jobs(
+    cluster: Cluster, options: ServerOptions, listener: Listener = LOOPBACK
+) -> AsyncIterator[RunningServer]:
     """Serve until the block ends. Raises ListenError if the address cannot be listened on."""
     app, jobs = make_app(cluster, options)
-    tls = {"ssl_certfile": options.certificate, "ssl_keyfile": options.certificate_key or None}
-    with listening(options.host, options.port) as listener:
-        server = make_server(app, **(tls if options.certificate else {}))
-        async with in_background(jobs.run()), run_server(server, listener):
-            host, port = listener.getsockname()[:2]
-            scheme = "https" if options.certificate else "http"
+    tls = {"ssl_certfile": listener.certificate, "ssl_keyfile": listener.key}
+    with listening(listener.host, listener.port) as socket:
+        server = make_server(app, **(tls if listener.certificate else {}))
+        async with in_background(jobs.run()), run_server(server, socket):
+            host, port = socket.getsockname()[:2]
+            scheme = "https" if listener.certificate else "http"
             name = f"[{host}]" if ":" in host else host
             try:
                 yield RunningServer(f"{scheme}://{name}:{port}", port, jobs)

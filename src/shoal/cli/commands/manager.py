@@ -1,8 +1,9 @@
 """`shoal manager`: run the scheduler and the controllers for a cluster."""
 
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +14,8 @@ from shoal.embedded.daemon import stop_event, tune_garbage_collection
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
     from shoal.engine.config import SchedulerConfig
+
+_SERVER_URL: Final = re.compile(r"https?://[^/?#\s]+/?")
 
 
 @click.command()
@@ -29,6 +32,12 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Record the last cycles: the input of each, for `shoal plan -f`, and its decisions.",
 )
+@click.option(
+    "--server-url",
+    default="",
+    metavar="URL",
+    help="Where pods reach `shoal server`: jobs' pods get it, and a token; default none.",
+)
 def manager(  # noqa: PLR0913 - one parameter an option
     *,
     home: Path,
@@ -37,6 +46,7 @@ def manager(  # noqa: PLR0913 - one parameter an option
     config: Path | None,
     monitor: str | None,
     record: Path | None,
+    server_url: str,
 ) -> None:
     r"""Run the scheduler and the controllers for a cluster.
 
@@ -49,18 +59,23 @@ def manager(  # noqa: PLR0913 - one parameter an option
       shoal crds | kubectl apply -f -
       shoal manager --context lab
       shoal manager --config scheduler.yaml --monitor 127.0.0.1:9090 --record /tmp/cycles
+      shoal manager --server-url http://shoal-server.kube-system:8081
     """
     import uvloop
 
     from shoal.apiserver.http.server import ListenError
     from shoal.cli.input.planning import read_config
+    from shoal.cluster.errors import ClusterError
 
     scheduler_config, monitor_address = read_config(config), _parse_address(monitor)
+    _check_url(server_url)
     access = resolve_access(home, kubeconfig, context)
     try:
-        uvloop.run(_manage(access, scheduler_config, monitor_address, record))
+        uvloop.run(_manage(access, scheduler_config, monitor_address, record, server_url))
     except ListenError as problem:
         raise click.ClickException(str(problem)) from None
+    except ClusterError as problem:
+        raise click.ClickException(f"{access.url}: {problem.message}") from None
 
 
 def _parse_address(text: str | None) -> tuple[str, int] | None:
@@ -72,13 +87,21 @@ def _parse_address(text: str | None) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
+def _check_url(text: str) -> None:
+    if text and not _SERVER_URL.fullmatch(text):
+        raise click.BadParameter(f"'{text}' is not the URL of a server such as http://shoal-server:8081")
+
+
 async def _manage(
     access: "Access",
     scheduler_config: "SchedulerConfig",
     monitor: tuple[str, int] | None,
     record: Path | None,
+    server_url: str,
 ) -> None:
     from shoal.cluster.kubernetes.cluster import KubernetesCluster
+    from shoal.controllers.jobs.server_access import ServerAccess
+    from shoal.controllers.jobs.tokens import fetch_key
     from shoal.manager import running
     from shoal.server.monitor import monitoring
 
@@ -87,7 +110,10 @@ async def _manage(
     async with AsyncExitStack() as stack:
         cluster = KubernetesCluster(access)
         stack.push_async_callback(cluster.close)
-        running_manager = await stack.enter_async_context(running(cluster, scheduler_config, record=record))
+        server = ServerAccess(server_url.rstrip("/"), await fetch_key(cluster)) if server_url else None
+        running_manager = await stack.enter_async_context(
+            running(cluster, scheduler_config, record=record, server=server)
+        )
         click.echo(f"Scheduling {access.url}")
         if monitor:
             url = await stack.enter_async_context(monitoring(running_manager, *monitor))
