@@ -39,8 +39,8 @@ _TRAINER_STATUS: Final[Object] = {
         "trainerStatus": {
             "type": "object",
             "properties": {
-                "progressPercentage": {"type": ["integer", "null"], "minimum": 0, "maximum": 100},
-                "estimatedRemainingSeconds": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**53},
+                "progressPercentage": {"type": ["number", "null"], "minimum": 0, "maximum": 100},
+                "estimatedRemainingSeconds": {"type": ["number", "null"], "minimum": 0, "maximum": 2**53},
                 "lastUpdatedTime": {"type": ["string", "null"]},
                 "metrics": {
                     "type": ["array", "null"],

@@ -21,6 +21,10 @@ from shoal.cluster.resources import Object
 _MAX_EXACT: Final = 2**53
 """Largest integer that every reader of JSON keeps exactly."""
 
+_PERCENT: Final = msgspec.Meta(ge=0, le=100)
+_SECONDS: Final = msgspec.Meta(ge=0, le=_MAX_EXACT)
+_Percent = Annotated[int, _PERCENT] | Annotated[float, _PERCENT]
+_Seconds = Annotated[int, _SECONDS] | Annotated[float, _SECONDS]
 _STEPS: Final = ("current_step", "total_steps")
 
 
@@ -34,8 +38,8 @@ class Metric(View, frozen=True, kw_only=True):
 class TrainerStatus(View, frozen=True, kw_only=True):
     """What a trainer reports; every field may be missing."""
 
-    progress_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
-    estimated_remaining_seconds: Annotated[int, msgspec.Meta(ge=0, le=_MAX_EXACT)] | None = None
+    progress_percentage: _Percent | None = None
+    estimated_remaining_seconds: _Seconds | None = None
     metrics: tuple[Metric, ...] | None = None
     last_updated_time: str | None = None
 
