@@ -4,7 +4,7 @@ import contextlib
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.cli.process import SHOAL
@@ -13,9 +13,12 @@ Daemon = subprocess.Popen[str]
 
 
 @contextlib.contextmanager
-def up(home: Path, *options: str) -> Iterator[Daemon]:
-    """Start the daemon, and wait until it announces its URL; it is stopped at the end."""
-    command = [*SHOAL, "up", "--home", str(home), *options]
+def up(home: Path, *options: str, prefix: Sequence[str] = ()) -> Iterator[Daemon]:
+    """Start the daemon, and wait until it announces its URL; it is stopped at the end.
+
+    `prefix` is a command that executes the one behind it.
+    """
+    command = [*prefix, *SHOAL, "up", "--home", str(home), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as daemon:  # noqa: S603
         try:
             assert daemon.stdout
