@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from shoal.apiserver.registry import write
+from shoal.apiserver.registry import subresources, write
 from shoal.apiserver.registry.deletion import collect_garbage, delete
 from shoal.apiserver.registry.pending import Committer, PendingState
 from shoal.apiserver.registry.records import Change, Journal, MemoryJournal, Record, decode
@@ -252,12 +252,12 @@ class Registry:
     ) -> None:
         """Bind a pod to a node."""
         key = key_of(PODS, name, namespace)
-        await self._write(lambda: write.bind(self._pending, key, node, uid), dry_run=dry_run)
+        await self._write(lambda: subresources.bind(self._pending, key, node, uid), dry_run=dry_run)
 
     async def evict(self, name: str, namespace: str, deletion: Deletion = DEFAULT_DELETION) -> None:
         """Delete a pod if its disruption budget allows."""
         key = key_of(PODS, name, namespace)
-        await self._write(lambda: write.evict(self._pending, key, deletion), dry_run=deletion.dry_run)
+        await self._write(lambda: subresources.evict(self._pending, key, deletion), dry_run=deletion.dry_run)
 
     async def _write(self, write: Callable[[], T], *, dry_run: bool = False) -> T:
         result, _ = await self._execute(write, dry_run=dry_run)
