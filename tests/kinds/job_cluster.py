@@ -14,7 +14,7 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from shoal.api.managed import ManagedPod, ManagedService
+from shoal.api.managed import ManagedConfigMap, ManagedPod, ManagedService
 from shoal.cluster.times import format_time
 from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus, Write
 from shoal.controllers.jobs.view import J, JobView, is_controlled
@@ -47,6 +47,7 @@ class JobCluster(Generic[J]):
         self.created: list[str] = []
         """Names of all pods that were ever created, in order."""
         self.service: dict[str, Any] | None = None
+        self.config_map: dict[str, Any] | None = None
         self.events: list[str] = []
         self.is_deleted = False
         self._uids = 0
@@ -57,8 +58,9 @@ class JobCluster(Generic[J]):
         job = msgspec.convert(self.job, self._managed)
         pods = {name: msgspec.convert(pod, ManagedPod) for name, pod in self.pods.items()}
         service = msgspec.convert(self.service, ManagedService) if self.service else None
+        hosts = msgspec.convert(self.config_map, ManagedConfigMap) if self.config_map else None
         own = tuple(pod for pod in pods.values() if is_controlled(pod, job.metadata.uid))
-        return JobView(job=job, pods=own, service=service, pod_named=pods.get)
+        return JobView(job=job, pods=own, service=service, hosts=hosts, pod_named=pods.get)
 
     def step(self, killed_after: int | None = None) -> Changes:
         """Reconcile once, and make the writes."""
@@ -78,6 +80,9 @@ class JobCluster(Generic[J]):
         raise AssertionError("it does not settle")
 
     def _apply(self, write: Write) -> None:
+        if write.resource.plural == "configmaps":
+            self._write_config_map(write)
+            return
         match write:
             case PatchStatus():
                 merge(self.job["status"], write.patch["status"])
@@ -94,6 +99,17 @@ class JobCluster(Generic[J]):
                 self.delete(write.name)
             case Delete():
                 self.is_deleted = True
+
+    def _write_config_map(self, write: Write) -> None:
+        match write:
+            case Create(body=body):
+                assert not self.config_map, "it exists"
+                self.config_map = body
+            case Delete():
+                self.config_map = None
+            case Patch() | PatchStatus():
+                assert self.config_map
+                merge(self.config_map, write.patch)
 
     # --- the API server -----------------------------------------------------------------------------------
 
@@ -193,6 +209,12 @@ class JobCluster(Generic[J]):
         beside = ("Scheduled", "Suspended")
         (true,) = (c for c in self.status["conditions"] if c["status"] == "True" and c["type"] not in beside)
         return str(true["reason"])
+
+    @property
+    def host_files(self) -> dict[str, list[str]]:
+        """The host of each line of each host file; the short names."""
+        data = self.config_map["data"] if self.config_map else {}
+        return {name: [line.partition(".")[0] for line in text.splitlines()] for name, text in data.items()}
 
     def env(self, pod: str) -> dict[str, str]:
         """Return the environment of the first container of a pod."""

@@ -145,6 +145,13 @@ class ManagedService(View, frozen=True, kw_only=True):
     metadata: ManagedMeta
 
 
+class ManagedConfigMap(View, frozen=True, kw_only=True):
+    """A config map that a controller keeps up to date."""
+
+    metadata: ManagedMeta
+    data: dict[str, str] = {}
+
+
 # --- nodes --------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,12 @@ _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,7}", re.ASCII)
 TRACKING_FINALIZER: Final = "shoal.io/tracking"
 """Keeps the pods of our job kinds until their end is recorded in the status of their job."""
 
+JOB_VOLUME: Final = "shoal-job"
+"""Volume of the pods of our job kinds, with files that Shoal keeps up to date: the hosts of the job."""
+
+JOB_DIRECTORY: Final = "/var/run/shoal"
+"""Where containers find that volume."""
+
 DNS_LABEL: Final = {"maxLength": _MAX_LABEL, "pattern": f"^{_LABEL.pattern}$"}
 """Schema of a DNS label in a CRD."""
 

@@ -234,12 +234,14 @@ class Reflectors:
         self._options: Final = options or ReflectorOptions()
         self._reflectors: Final[dict[str, Reflector[Any]]] = {}
 
-    def follow(self, resource: Resource[T], sink: Sink[T]) -> EventHandler[T]:
-        """Add a handler of a collection, before `run`."""
+    def follow(
+        self, resource: Resource[T], sink: Sink[T], selector: Selector = EVERYTHING
+    ) -> EventHandler[T]:
+        """Add a handler of a collection, before `run`. The first handler selects for all of them."""
         existing = self._reflectors.get(resource.full_name)
         if existing is not None:
             return existing.add_handler(resource, sink)
-        reflector = Reflector(self._cluster, resource, sink, options=self._options)
+        reflector = Reflector(self._cluster, resource, sink, selector, self._options)
         self._reflectors[resource.full_name] = reflector
         return reflector.handler
 

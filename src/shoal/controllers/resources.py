@@ -5,8 +5,16 @@ from typing import Final, TypeVar
 import msgspec
 
 from shoal.api.decode import decode
-from shoal.api.managed import Lease, ManagedBudget, ManagedJob, ManagedNode, ManagedPod, ManagedService
-from shoal.cluster.resources import BUDGETS, JOBS, LEASES, NODES, PODS, SERVICES, Decode, Text
+from shoal.api.managed import (
+    Lease,
+    ManagedBudget,
+    ManagedConfigMap,
+    ManagedJob,
+    ManagedNode,
+    ManagedPod,
+    ManagedService,
+)
+from shoal.cluster.resources import BUDGETS, CONFIG_MAPS, JOBS, LEASES, NODES, PODS, SERVICES, Decode, Text
 
 T = TypeVar("T")
 
@@ -29,6 +37,7 @@ NODE: Final = NODES.read_as(reader(ManagedNode))
 LEASE: Final = LEASES.read_as(reader(Lease))
 BUDGET: Final = BUDGETS.read_as(reader(ManagedBudget))
 SERVICE: Final = SERVICES.read_as(reader(ManagedService))
+CONFIG_MAP: Final = CONFIG_MAPS.read_as(reader(ManagedConfigMap))
 JOB: Final = JOBS.read_as(reader(ManagedJob))
 
 DISRUPTION: Final = "DisruptionTarget"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from shoal.cluster.object_store import Change, Deleted, Key, version_number
+from shoal.cluster.port import EVERYTHING, Selector
 from shoal.cluster.reflector import Reflectors
 from shoal.cluster.resources import Resource
 
@@ -86,13 +87,16 @@ class Stores:
     """One store for each resource that a controller reads."""
 
     def __init__(self) -> None:
-        self._all: Final[dict[str, tuple[Resource[Any], IndexedStore[Any]]]] = {}
+        self._all: Final[dict[str, tuple[Resource[Any], Selector, IndexedStore[Any]]]] = {}
 
-    def of(self, resource: Resource[T]) -> IndexedStore[T]:
-        """Return the store of a resource. All its users must decode the resource in the same way."""
-        return self._all.setdefault(resource.full_name, (resource, IndexedStore[T]()))[1]
+    def of(self, resource: Resource[T], selector: Selector = EVERYTHING) -> IndexedStore[T]:
+        """Return the store of a resource, or of the objects that the first user of the store selects.
+
+        All users of a resource must decode it in the same way.
+        """
+        return self._all.setdefault(resource.full_name, (resource, selector, IndexedStore[T]()))[2]
 
     def follow(self, reflectors: Reflectors) -> None:
         """Let reflectors fill all stores."""
-        for resource, store in self._all.values():
-            reflectors.follow(resource, store)
+        for resource, selector, store in self._all.values():
+            reflectors.follow(resource, store, selector)

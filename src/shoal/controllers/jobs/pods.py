@@ -6,16 +6,17 @@ from typing import Any, Final
 import msgspec
 
 from shoal.api.managed import ManagedMeta
-from shoal.api.names import TRACKING_FINALIZER
+from shoal.api.names import JOB_DIRECTORY, TRACKING_FINALIZER
 from shoal.api.podspec import Template
 from shoal.api.pool import POOL_ANNOTATION
 from shoal.cluster.resources import PODS, SERVICES, Object, Resource
 from shoal.controllers.changes import Create
 from shoal.controllers.jobs.ends import ATTEMPT
+from shoal.controllers.jobs.frameworks import Member, member_variables
+from shoal.controllers.jobs.host_files import JOB_MOUNT, host_files_name, job_volume
+from shoal.controllers.jobs.names import qualified_host
+from shoal.controllers.jobs.owners import JOB_UID, owner_reference
 from shoal.engine.config import SchedulerConfig
-
-JOB_UID: Final = "shoal.io/job-uid"
-"""Label of all pods of a job: its service selects by it."""
 
 _ANY_SCHEDULER: Final = "*"
 _DEFAULT_SCHEDULER: Final = "shoal"
@@ -24,7 +25,10 @@ _SHOWN_NAMES: Final = 3
 
 
 class NewPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that is to be created: what its job adds to a template."""
+    """A pod that is to be created: what its job adds to a template.
+
+    `env` takes precedence over the variables of the template; those that follow from `member` do not.
+    """
 
     name: str
     host: str
@@ -35,6 +39,7 @@ class NewPod(msgspec.Struct, frozen=True, kw_only=True):
     env: Sequence[tuple[str, str]]
     attempt: int = 1
     volumes: Sequence[Object] = ()
+    member: Member | None = None
 
 
 def create_pod(resource: Resource[Any], job: ManagedMeta, pod: NewPod, config: SchedulerConfig) -> Create:
@@ -52,7 +57,7 @@ def create_pod(resource: Resource[Any], job: ManagedMeta, pod: NewPod, config: S
         "finalizers": [*others, TRACKING_FINALIZER],
         "ownerReferences": [owner_reference(resource, job)],
     }
-    return Create(resource=PODS, body={"metadata": metadata, "spec": _spec(pod, config)}, owner=job.uid)
+    return Create(resource=PODS, body={"metadata": metadata, "spec": _spec(job, pod, config)}, owner=job.uid)
 
 
 def create_service(resource: Resource[Any], job: ManagedMeta, name: str) -> Create:
@@ -69,25 +74,13 @@ def create_service(resource: Resource[Any], job: ManagedMeta, name: str) -> Crea
     return Create(resource=SERVICES, body=body, owner=job.uid)
 
 
-def owner_reference(resource: Resource[Any], job: ManagedMeta) -> Object:
-    """Return the owner reference of an object that a job controls."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": job.name,
-        "uid": job.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def is_ours(template: Template, config: SchedulerConfig) -> bool:
     """Return whether Shoal schedules the pods of a template; one that names no scheduler counts."""
     name = (template.get("spec") or {}).get("schedulerName")
     return not name or config.schedules(name)
 
 
-def _spec(pod: NewPod, config: SchedulerConfig) -> Object:
+def _spec(job: ManagedMeta, pod: NewPod, config: SchedulerConfig) -> Object:
     spec = dict(pod.template.get("spec") or {})
     first = config.scheduler_names[0]
     spec.setdefault("schedulerName", _DEFAULT_SCHEDULER if first == _ANY_SCHEDULER else first)
@@ -95,19 +88,35 @@ def _spec(pod: NewPod, config: SchedulerConfig) -> Object:
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     spec |= {"restartPolicy": "Never", "hostname": pod.host, "subdomain": pod.service}
     own = {volume.get("name") for volume in spec.get("volumes") or ()}
-    added = [volume for volume in pod.volumes if volume.get("name") not in own]
-    if added:
-        spec["volumes"] = [*(spec.get("volumes") or ()), *added]
-    variables = [{"name": name, "value": value} for name, value in pod.env]
+    added = (*pod.volumes, job_volume(host_files_name(job, pod.service)))
+    spec["volumes"] = [
+        *(spec.get("volumes") or ()),
+        *(volume for volume in added if volume.get("name") not in own),
+    ]
+    host = qualified_host(pod.host, pod.service, job.namespace)
+    defaults = _variables(member_variables(job, pod.member, host, spec).items()) if pod.member else []
+    variables = _variables(pod.env)
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            spec[field] = [_with_env(container, variables) for container in spec[field]]
+            spec[field] = [_with_job(container, defaults, variables) for container in spec[field]]
     return spec
 
 
-def _with_env(container: Object, variables: list[Object]) -> Object:
-    """Return a container with more variables; of two of a name the last counts."""
-    return container | {"env": [*(container.get("env") or ()), *variables]}
+def _variables(pairs: Iterable[tuple[str, str]]) -> list[Object]:
+    return [{"name": name, "value": value} for name, value in pairs]
+
+
+def _with_job(container: Object, defaults: list[Object], variables: list[Object]) -> Object:
+    """Return a container with the volume and the variables of its job.
+
+    Of two variables of a name the last counts. A mount of the user at the same place counts, too.
+    """
+    env, mounts = container.get("env") or (), container.get("volumeMounts") or ()
+    known = {variable.get("name") for variable in env}
+    before = [variable for variable in defaults if variable["name"] not in known]
+    is_taken = any(mount.get("mountPath", "").rstrip("/") == JOB_DIRECTORY for mount in mounts)
+    added = {"env": [*before, *env, *variables]}
+    return container | added | ({} if is_taken else {"volumeMounts": [*mounts, JOB_MOUNT]})
 
 
 def describe_pods(verb: str, names: Iterable[str]) -> str:

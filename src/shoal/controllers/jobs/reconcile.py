@@ -7,7 +7,7 @@ between any two writes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Generic
 
@@ -33,6 +33,7 @@ from shoal.controllers.changes import (
 from shoal.controllers.jobs import phases
 from shoal.controllers.jobs.ends import PodEnd, has_stopped, next_attempt, pod_end, retry_time
 from shoal.controllers.jobs.finished import clean_up
+from shoal.controllers.jobs.host_files import RoleHosts, host_file_write, host_files
 from shoal.controllers.jobs.phases import Phase
 from shoal.controllers.jobs.pods import create_service, describe_pods
 from shoal.controllers.jobs.slots import JobSlots, K
@@ -65,6 +66,10 @@ class JobReconcile(ABC, Generic[J, K]):
     @abstractmethod
     def service_name(self) -> str:
         """The name of the job's headless service."""
+
+    def roles(self) -> Mapping[str, RoleHosts]:
+        """Return the pods that each role is to have now: they are listed in the host files."""
+        return {}
 
     @abstractmethod
     def due(self) -> Sequence[K]:
@@ -167,9 +172,9 @@ class JobReconcile(ABC, Generic[J, K]):
         status = self.status(phase, slots)
         creates = tuple(self.creations(slots))
         deletions = () if final else tuple(self._deletions())
-        services = () if final else tuple(self._needed_services(creates))
+        needed = () if final else tuple(self._needed_objects(creates))
         return Changes(
-            stages=self._stages(status, services, deletions, creates),
+            stages=self._stages(status, needed, deletions, creates),
             events=tuple(self._events(status, deletions, creates)),
             requeue_at=None if final else self._requeue_at(phase),
             waits_for=tuple(self._name_waits),
@@ -215,7 +220,7 @@ class JobReconcile(ABC, Generic[J, K]):
     def _stages(
         self,
         status: msgspec.Struct,
-        services: tuple[Create, ...],
+        needed: tuple[Write, ...],
         deletions: Sequence[ManagedPod],
         creates: tuple[Create, ...],
     ) -> tuple[tuple[Write, ...], ...]:
@@ -225,13 +230,19 @@ class JobReconcile(ABC, Generic[J, K]):
             *map(release, self.ends.release),
             *(delete_object(PODS, pod.metadata) for pod in deletions),
         )
-        return first, services, third, creates
+        return first, needed, third, creates
 
-    def _needed_services(self, creates: Sequence[Create]) -> Iterator[Create]:
-        """Yield the creation of the service, if it is missing and pods need it."""
-        needed = creates or any(not has_stopped(pod) for pod in self.view.pods)
-        if needed and self.view.service is None:
-            yield create_service(self.resource, self.job.metadata, self.service_name)
+    def _needed_objects(self, creates: Sequence[Create]) -> Iterator[Write]:
+        """Yield the writes of service and host files, if there are pods that need them."""
+        if not creates and all(map(has_stopped, self.view.pods)):
+            return
+        meta, service = self.job.metadata, self.service_name
+        if self.view.service is None:
+            yield create_service(self.resource, meta, service)
+        files = host_files(self.roles())
+        write = host_file_write(self.resource, meta, service, files, self.view.hosts)
+        if write:
+            yield write
 
     def _events(
         self,

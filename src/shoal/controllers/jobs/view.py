@@ -5,19 +5,24 @@ deleted job of the same name are not the job's own.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from shoal.api.managed import ManagedMeta, ManagedPod, ManagedService
+from shoal.api.managed import ManagedConfigMap, ManagedMeta, ManagedPod, ManagedService
 from shoal.cluster.object_store import Key
+from shoal.cluster.port import Selector
 from shoal.cluster.resources import Resource
 from shoal.controllers.changes import Changes
-from shoal.controllers.jobs.pods import JOB_UID
+from shoal.controllers.jobs.host_files import host_files_name
+from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.jobs.tracking import is_tracked
-from shoal.controllers.resources import POD, SERVICE
+from shoal.controllers.resources import CONFIG_MAP, POD, SERVICE
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
+
+_OF_JOBS: Final = Selector(labels=JOB_UID)
+"""Config maps of jobs: others may be large and many."""
 
 _WITHOUT_OWNER = "uid/"
 """Prefix of the keys of pods without an owner: no object has a name with a slash."""
@@ -49,13 +54,17 @@ J = TypeVar("J", bound=Job)
 
 
 class JobView(msgspec.Struct, Generic[J], frozen=True, kw_only=True):
-    """A job with its own pods and its service; `job` is None if only pods of a deleted job are left."""
+    """A job with its own pods, its service and its host files.
+
+    `job` is None if only pods of a deleted job are left.
+    """
 
     job: J | None
     pods: tuple[ManagedPod, ...] = ()
     orphans: tuple[ManagedPod, ...] = ()
     """Pods of a deleted job."""
     service: ManagedService | None = None
+    hosts: ManagedConfigMap | None = None
     pod_named: Callable[[str], ManagedPod | None] = lambda _: None
     """Returns the pod of a name in the job's namespace, whatever its owner is."""
 
@@ -69,8 +78,9 @@ def job_controller(
 ) -> Controller[JobView[J]]:
     """Return the controller of a kind of jobs, given its pure reconcile."""
     jobs, pods, services = stores.of(resource), stores.of(POD), stores.of(SERVICE)
+    maps = stores.of(CONFIG_MAP, _OF_JOBS)
 
-    def keys(one: ManagedPod | ManagedService) -> Iterator[Key]:
+    def keys(one: ManagedPod | ManagedService | ManagedConfigMap) -> Iterator[Key]:
         return _job_keys(one, resource.kind)
 
     pods_by_job = pods.index(keys)
@@ -81,7 +91,9 @@ def job_controller(
             return JobView(job=None, orphans=tuple(found)) if found else None
         uid = job.metadata.uid
         own = tuple(pod for pod in found if is_controlled(pod, uid))
-        service = services.items.get((key[0], service_name(job.metadata)))
+        name = service_name(job.metadata)
+        service = services.items.get((key[0], name))
+        hosts = maps.items.get((key[0], host_files_name(job.metadata, name)))
         return JobView(
             job=job,
             pods=own,
@@ -89,6 +101,7 @@ def job_controller(
             if len(own) < len(found)
             else (),
             service=service if service and is_controlled(service, uid) else None,
+            hosts=hosts if hosts and is_controlled(hosts, uid) else None,
             pod_named=lambda name: pods.items.get((key[0], name)),
         )
 
@@ -97,18 +110,18 @@ def job_controller(
         resource=resource,
         get_view=get_view,
         reconcile=reconcile,
-        watches=(Watch(resource=POD, keys=keys), Watch(resource=SERVICE, keys=keys)),
+        watches=tuple(Watch(resource=one, keys=keys) for one in (POD, SERVICE, CONFIG_MAP)),
         size=lambda view: len(view.pods),
     )
 
 
-def is_controlled(one: ManagedPod | ManagedService, uid: str) -> bool:
-    """Return whether the object of a uid is the controller of a pod or service."""
+def is_controlled(one: ManagedPod | ManagedService | ManagedConfigMap, uid: str) -> bool:
+    """Return whether the object of a uid is the controller of another object."""
     owner = one.metadata.controller
     return owner is not None and owner.uid == uid
 
 
-def _job_keys(one: Any, kind: str) -> Iterator[Key]:  # noqa: ANN401 - a pod or a service
+def _job_keys(one: Any, kind: str) -> Iterator[Key]:  # noqa: ANN401 - a pod, service or config map
     """Yield the key of the job of an object. A pod that lost its owner is found by the uid in its label."""
     owner = one.metadata.controller
     if owner is not None:

@@ -4,7 +4,7 @@ Pure. The phase follows from the objects in each reconcile: rules are tried in o
 applies decides.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -17,6 +17,7 @@ from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
 from shoal.controllers.jobs.ends import describe_end, has_stopped
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
 from shoal.controllers.jobs.view import JobView, job_controller
@@ -228,7 +229,15 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
     def creations(self, creates: Sequence[int]) -> Iterator[Create]:
         builder = self._builder(creates)
         for rank in creates:
-            yield builder.create(rank, self.attempt(rank))
+            yield builder.create(rank, self.attempt(rank), self._restarts(rank))
+
+    def roles(self) -> Mapping[str, RoleHosts]:
+        return self._builder(()).roles()
+
+    def _restarts(self, rank: int) -> int:
+        """Return how often a rank was recreated, this time included."""
+        worker = self._ranks.workers.get(rank)
+        return (worker.restarts if worker else 0) + (rank in self.counted_now)
 
     def _may_have_node(self, rank: int) -> bool:
         nodes = self.before.status.allocation

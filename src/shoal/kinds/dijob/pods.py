@@ -5,8 +5,11 @@ from functools import cached_property
 from typing import Final
 
 from shoal.api.managed import ManagedMeta
+from shoal.api.podspec import Template
 from shoal.cluster.resources import resource_of
 from shoal.controllers.changes import Create
+from shoal.controllers.jobs.frameworks import Member, ProcessGroup, is_data_parallel
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.names import dns_label, label_value, qualified_host
 from shoal.controllers.jobs.pods import NewPod, create_pod
 from shoal.controllers.jobs.slots import JobSlots
@@ -16,6 +19,9 @@ from shoal.kinds.dijob.ranks import GENERATION, Ranks
 from shoal.kinds.dijob.types import DIJobSpec, ManagedDIJob
 
 _FIRST_PORT: Final = 22270
+
+WORKER: Final = "worker"
+"""The role of all pods in template form."""
 
 
 def service_name(job: ManagedMeta) -> str:
@@ -36,14 +42,15 @@ class PodBuilder:
         slot, job = self._ranks.task_pods.get(rank), self._job.metadata.name
         return f"{job}{slot.suffix}" if slot else f"{job}-{self._generation}-{rank}"
 
-    def create(self, rank: int, attempt: int) -> Create:
-        """Return the creation of the pod of a rank."""
-        job, slot = self._job, self._ranks.task_pods.get(rank)
+    def create(self, rank: int, attempt: int, restart: int) -> Create:
+        """Return the creation of the pod of a rank that was recreated `restart` times."""
+        job = self._job
         new = NewPod(
             name=self.name(rank),
             host=self._host(rank),
             service=self._service,
-            template=slot.task.template if slot else job.spec.template or {},
+            template=self._template(rank),
+            member=self._member(rank, restart),
             labels=dict(self._labels(rank)),
             annotations={
                 GENERATION: str(self._generation),
@@ -79,6 +86,44 @@ class PodBuilder:
         if slot:
             yield "diengine/task-type", slot.task.type
             yield "diengine/task-name", slot.task.title
+
+    # --- roles --------------------------------------------------------------------------------------------
+
+    def roles(self) -> dict[str, RoleHosts]:
+        """Return the hosts of each role: of the only one in template form, else of each task."""
+        return {
+            role: RoleHosts([self._hosts[rank] for rank in ranks], self._template(ranks[0]).get("spec") or {})
+            for role, ranks in self._ranks_by_role.items()
+        }
+
+    @cached_property
+    def _ranks_by_role(self) -> dict[str, list[int]]:
+        """The ranks of each role, in the order of their indices."""
+        if not self._ranks.task_pods:
+            return {WORKER: list(self._ranks.slots.wanted)} if self._ranks.slots.wanted else {}
+        found: dict[str, list[int]] = {}
+        for rank, slot in sorted(self._ranks.task_pods.items(), key=lambda one: one[1].index):
+            found.setdefault(slot.task.title, []).append(rank)
+        return found
+
+    def _template(self, rank: int) -> Template:
+        slot = self._ranks.task_pods.get(rank)
+        return slot.task.template if slot else self._job.spec.template or {}
+
+    def _member(self, rank: int, restart: int) -> Member:
+        slot = self._ranks.task_pods.get(rank)
+        role, index = (slot.task.title, slot.index) if slot else (WORKER, rank)
+        is_parallel = is_data_parallel(
+            self._template(rank), default=slot is None or slot.task.type == "learner"
+        )
+        group = self._group(role) if is_parallel else None
+        return Member(role=role, index=index, restart=restart, group=group)
+
+    def _group(self, role: str) -> ProcessGroup:
+        spec, ranks = self._job.spec, self._ranks_by_role[role]
+        size, first = len(ranks), ranks[0] if spec.tasks else 0
+        least, most = (size, size) if spec.tasks else (spec.min_replicas, spec.maximum)
+        return ProcessGroup(first_host=self._address(first), size=size, minimum=least, maximum=most)
 
     # --- environment --------------------------------------------------------------------------------------
 
