@@ -159,8 +159,12 @@ def test_running_as_another_user_needs_root() -> None:
 
 
 def test_without_mounts_only_paths_of_the_host_are_admitted() -> None:
-    mounts = [{"name": "same", "mountPath": "/data"}, {"name": "other", "mountPath": "/data"}]
-    volumes = [{"name": "same", "hostPath": {"path": "/data"}}, {"name": "other", "emptyDir": {}}]
+    mounts = [{"name": name, "mountPath": "/data"} for name in ("same", "other", "shoal-job")]
+    volumes = [
+        {"name": "same", "hostPath": {"path": "/data"}},
+        {"name": "other", "emptyDir": {}},
+        {"name": "shoal-job", "projected": {"sources": []}},
+    ]
     errors = errors_of(pod(container(volumeMounts=mounts), volumes=volumes), NO_FEATURES)
     assert errors.keys() == {f"{FIRST}.volumeMounts[1]"}
     assert "no user namespaces" in errors[f"{FIRST}.volumeMounts[1]"]

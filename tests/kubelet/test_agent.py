@@ -203,6 +203,53 @@ async def test_volumes_are_mounted(tmp_path: Path) -> None:
     assert (tmp_path / "given" / "c").read_text() == "hello"
 
 
+HOSTS = {"metadata": {"name": "hosts", "namespace": "default"}, "data": {"hosts": "one"}}
+WAIT_FOR_TWO = "until grep -q two /words/hosts; do sleep 0.01; done"
+
+
+def pod_with_hosts(name: str, command: str) -> Object:
+    mount = {"name": "words", "mountPath": "/words", "readOnly": True}
+    return pod(
+        name,
+        container(command, volumeMounts=[mount]),
+        volumes=[{"name": "words", "configMap": {"name": "hosts"}}],
+    )
+
+
+async def test_volumes_follow_their_config_map(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        await harness.registry.create(CONFIG_MAPS, HOSTS)
+        await harness.submit(pod_with_hosts("a", WAIT_FOR_TWO))
+        await harness.wait_for_phase("a", "Running")
+        await harness.registry.patch(CONFIG_MAPS, "hosts", "default", patch={"data": {"hosts": "two"}})
+        await harness.wait_for_phase("a", "Succeeded")
+
+
+async def test_volumes_follow_the_labels_of_the_pod(tmp_path: Path) -> None:
+    async with agent_harness(tmp_path) as harness:
+        labels = {"path": "hosts", "fieldRef": {"fieldPath": "metadata.labels"}}
+        made = pod_with_hosts("a", WAIT_FOR_TWO)
+        made["spec"]["volumes"] = [{"name": "words", "downwardAPI": {"items": [labels]}}]
+        await harness.submit(made)
+        await harness.wait_for_phase("a", "Running")
+        await harness.registry.patch(PODS, "a", "default", patch={"metadata": {"labels": {"n": "two"}}})
+        await harness.wait_for_phase("a", "Succeeded")
+
+
+async def test_a_new_agent_refreshes_volumes_that_changed_meanwhile(tmp_path: Path) -> None:
+    async with Registry() as registry:
+        try:
+            await registry.create(CONFIG_MAPS, HOSTS)
+            async with running_agent(registry, tmp_path) as harness:
+                await harness.submit(pod_with_hosts("a", WAIT_FOR_TWO))
+                await harness.wait_for_phase("a", "Running")
+            await registry.patch(CONFIG_MAPS, "hosts", "default", patch={"data": {"hosts": "two"}})
+            async with running_agent(registry, tmp_path) as harness:
+                await harness.wait_for_phase("a", "Succeeded")
+        finally:
+            await kill_all_containers(tmp_path)
+
+
 async def test_readiness_follows_the_readiness_probe(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     probe = {"exec": {"command": ["test", "-e", str(flag)]}, "periodSeconds": 1, "failureThreshold": 1}
@@ -321,6 +368,25 @@ async def test_without_mounts_names_in_variables_are_replaced_by_addresses(
     assert (len(set(addresses)), addresses[0], addresses[10]) == (11, ip, last)
     assert attach == f"--attach-to=tcp://{addresses[1]}:22270,tcp://{last}:22270"
     assert (twice, elsewhere) == (nodes, variables["ELSEWHERE"])
+
+
+async def test_without_mounts_variables_tell_where_host_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = RuntimeFeatures(mounts=False, cgroups="", users=False, notes=[])
+    monkeypatch.setattr(runtime, "detect_features", lambda *_: none)
+    name = "train-1.peers.default.svc.cluster.local"
+    data = {"metadata": {"name": "hosts", "namespace": "default"}, "data": {"hosts.worker": f"{name}\n"}}
+    variables = {"HOSTFILE": "/var/run/shoal/hosts.worker", "PEER": name}
+    env = [{"name": name, "value": value} for name, value in variables.items()]
+    mount = {"name": "shoal-job", "mountPath": "/var/run/shoal"}
+    async with agent_harness(tmp_path) as harness:
+        await harness.registry.create(JOBS, indexed_job("train", 2, "peers"))
+        await harness.registry.create(CONFIG_MAPS, data)
+        main = container('test "$(cat $HOSTFILE)" = "$PEER"', env=env, volumeMounts=[mount])
+        volume = {"name": "shoal-job", "projected": {"sources": [{"configMap": {"name": "hosts"}}]}}
+        await harness.submit(pod("train-0", main, subdomain="peers", volumes=[volume]))
+        await harness.wait_for_phase("train-0", "Succeeded")
 
 
 # --- restarts of the agent ---------------------------------------------------------------------------------

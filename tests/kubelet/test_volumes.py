@@ -62,12 +62,17 @@ CONTENTS: dict[str, tuple[Object, dict[str, bytes]]] = {
 }
 
 
+def files_below(root: Path) -> dict[str, bytes]:
+    """The files of a volume as its containers see them."""
+    visible = [path for path in root.iterdir() if not path.name.startswith("..")]
+    found = [path for top in visible for path in (top, *top.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
 @pytest.mark.parametrize("volume, files", CONTENTS.values(), ids=CONTENTS)
 def test_contents_of_a_volume(tmp_path: Path, volume: Object, files: dict[str, bytes]) -> None:
     volumes.make_volumes(pod(volume), tmp_path, LOCATION, SOURCES)
-    root = tmp_path / "v"
-    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    assert found == files
+    assert files_below(tmp_path / "v") == files
 
 
 def test_file_modes_come_from_the_item_the_volume_or_the_default(tmp_path: Path) -> None:
@@ -108,7 +113,7 @@ def test_only_empty_directories_are_world_writable(tmp_path: Path) -> None:
 
 def test_writes_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
-    (tmp_path / "v" / ".k.new").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "v" / ".new").symlink_to(tmp_path / "elsewhere")
     volumes.make_volumes(pod(named(secret={"secretName": "keys"})), tmp_path, LOCATION, SOURCES)
     assert (tmp_path / "v" / "k").read_bytes() == b"hush"
     assert not (tmp_path / "elsewhere").exists()
@@ -178,3 +183,73 @@ def test_a_sub_path_cannot_leave_its_volume(tmp_path: Path, sub_path: str) -> No
     mount = {"name": "v", "mountPath": "/a", "subPath": sub_path}
     with pytest.raises(MountError):
         volumes.container_mounts(pod(named(emptyDir={})), {"volumeMounts": [mount]}, tmp_path, {})
+
+
+# --- updates -----------------------------------------------------------------------------------------------
+
+
+def words(**data: str) -> dict[LocalReference, Object | None]:
+    return {LocalReference("ConfigMap", "words"): {"kind": "ConfigMap", "data": data}}
+
+
+def test_an_update_replaces_all_files_at_once(tmp_path: Path) -> None:
+    manifest, root = pod(named(configMap={"name": "words"})), tmp_path / "v"
+    volumes.make_volumes(manifest, tmp_path, LOCATION, words(a="1", b="1"))
+    before = (root / "..data").resolve()
+    volumes.refresh_volumes(manifest, tmp_path, LOCATION, words(a="2", c="2"))
+    assert files_below(root) == {"a": b"2", "c": b"2"}
+    assert {path.resolve().parent for path in (root / "a", root / "c")} == {(root / "..data").resolve()}
+    assert not before.exists(), "old files are removed"
+
+
+def test_an_open_file_survives_an_update(tmp_path: Path) -> None:
+    manifest = pod(named(configMap={"name": "words"}))
+    volumes.make_volumes(manifest, tmp_path, LOCATION, words(a="1"))
+    with (tmp_path / "v" / "a").open() as opened:
+        volumes.refresh_volumes(manifest, tmp_path, LOCATION, words(a="2"))
+        assert opened.read() == "1"
+
+
+def test_nothing_is_written_without_a_change(tmp_path: Path) -> None:
+    manifest = pod(named(configMap={"name": "words"}))
+    volumes.make_volumes(manifest, tmp_path, LOCATION, words(a="1"))
+    before = (tmp_path / "v" / "a").stat().st_ino
+    volumes.refresh_volumes(manifest, tmp_path, LOCATION, words(a="1"))
+    assert (tmp_path / "v" / "a").stat().st_ino == before
+
+
+def test_leftovers_of_a_crash_are_removed(tmp_path: Path) -> None:
+    manifest = pod(named(configMap={"name": "words"}))
+    volumes.make_volumes(manifest, tmp_path, LOCATION, words(a="1"))
+    (tmp_path / "v" / "..half-written").mkdir()
+    volumes.refresh_volumes(manifest, tmp_path, LOCATION, words(a="2"))
+    assert [path.name for path in (tmp_path / "v").iterdir() if path.name.startswith("..h")] == []
+
+
+def test_a_refresh_without_the_source_keeps_the_files(tmp_path: Path) -> None:
+    volume, other = named(configMap={"name": "words"}), {"name": "w", "configMap": {"name": "others"}}
+    sources = words(a="1") | {LocalReference("ConfigMap", "others"): WORDS}
+    volumes.make_volumes(pod(volume, other), tmp_path, LOCATION, sources)
+    gone = {**sources, LocalReference("ConfigMap", "words"): None}
+    gone[LocalReference("ConfigMap", "others")] = {"kind": "ConfigMap", "data": {"z": "9"}}
+    volumes.refresh_volumes(pod(volume, other), tmp_path, LOCATION, gone)
+    assert (files_below(tmp_path / "v"), files_below(tmp_path / "w")) == ({"a": b"1"}, {"z": b"9"})
+
+
+def test_files_of_an_earlier_version_become_links(tmp_path: Path) -> None:
+    (tmp_path / "v" / "x").mkdir(parents=True)
+    (tmp_path / "v" / "a").write_text("old")
+    items = [{"key": "a", "path": "x/y"}, {"key": "b", "path": "a"}]
+    volumes.make_volumes(pod(named(configMap={"name": "words", "items": items})), tmp_path, LOCATION, SOURCES)
+    assert files_below(tmp_path / "v") == {"x/y": b"1", "a": b"2"}
+
+
+def test_names_are_replaced_where_hosts_files_cannot_be_mounted(tmp_path: Path) -> None:
+    volumes.make_volumes(
+        pod(named(configMap={"name": "words"})),
+        tmp_path,
+        LOCATION,
+        SOURCES,
+        lambda text: text.replace("1", "9"),
+    )
+    assert files_below(tmp_path / "v") == {"a": b"9", "b": b"2", "c": b"\x00\x01"}

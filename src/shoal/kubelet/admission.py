@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from shoal.api.fields import FieldError
+from shoal.api.names import JOB_VOLUME
 from shoal.cluster.resources import PODS, Object
 from shoal.kinds.base import job_kinds
 from shoal.kubelet.references import SUPPORTED_RESOURCES, is_supported_field
@@ -170,10 +171,11 @@ def _variable_errors(variable: Object, path: str) -> Iterator[FieldError]:
 
 
 def _mount_errors(spec: Object, container: Object, path: str, host: HostLimits) -> Iterator[FieldError]:
-    """Errors for mounts on a machine that cannot mount."""
+    """Errors for mounts on a machine that cannot mount. Variables tell where the volume of a job is."""
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     for i, mount in enumerate(container.get("volumeMounts") or ()):
-        if not is_present_on_host(mount, volumes.get(mount.get("name"), {})):
+        volume = volumes.get(mount.get("name"), {})
+        if volume.get("name") != JOB_VOLUME and not is_present_on_host(mount, volume):
             problem = f" ({host.mount_problem})" if host.mount_problem else ""
             yield FieldError(
                 f"{path}.volumeMounts[{i}]",

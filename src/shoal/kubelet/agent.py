@@ -33,6 +33,7 @@ from shoal.kubelet.name_service import NameService
 from shoal.kubelet.node_reporter import NodeReporter
 from shoal.kubelet.nodes import STOPPED_ANNOTATION, LocalNode, LocalNodes
 from shoal.kubelet.pod_worker import PodWorker
+from shoal.kubelet.references import REFERENCED, LocalReference, volume_references
 from shoal.kubelet.runtime import ResourceUsage, Run, Runtime, UsageReport
 
 _LOG: Final = logging.getLogger(__name__)
@@ -101,6 +102,10 @@ class Agent:
         reflectors.follow(SERVICES, self._context.names.on_service_changes)
         for name, kind in job_kinds().items():
             reflectors.follow(resource_of(name), functools.partial(self._context.names.on_job_changes, kind))
+        for reference, resource in REFERENCED.items():
+            reflectors.follow(
+                resource.read_as(lambda _: None), functools.partial(self._on_reference_changes, reference)
+            )
         reflectors.follow(NODES, self._on_node_changes)
         reflectors.follow(PODS, self._on_pod_changes)
         try:
@@ -154,6 +159,14 @@ class Agent:
             else:
                 gone = self._pods.pop(change.key)
                 self._remove_pod(gone["metadata"]["uid"], gone["spec"].get("nodeName", ""))
+
+    def _on_reference_changes(self, kind: str, changes: Sequence[Change[None]]) -> None:
+        """Refresh the volumes of pods that refer to changed config maps or secrets."""
+        changed = {(change.key[0], LocalReference(kind, change.key[1])) for change in changes}
+        for worker, _ in self._workers.values():
+            namespace = worker.pod["metadata"]["namespace"]
+            if any((namespace, one) in changed for one in volume_references(worker.pod["spec"])):
+                worker.refresh_volumes()
 
     def _sync_pods(self, pods: Iterable[Object]) -> None:
         """Pass pods to their workers, and create missing workers.

@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
+from shoal.api.names import JOB_DIRECTORY, JOB_VOLUME
 from shoal.cluster.resources import Object
 from shoal.kubelet import volumes
 from shoal.kubelet.container_spec import EnvironmentContext, build_container_spec
@@ -18,7 +19,15 @@ from shoal.kubelet.devices import InsufficientDevicesError
 from shoal.kubelet.lifecycle import KEPT_RUNS, ContainerHealth, ContainerRun, StartFailure, container_runs
 from shoal.kubelet.nodes import LocalNode
 from shoal.kubelet.probes import Prober
-from shoal.kubelet.references import ConfigError, PodLocation, collect_references, fetch_references
+from shoal.kubelet.references import (
+    ConfigError,
+    LocalReference,
+    PodLocation,
+    ReferencedObjects,
+    collect_references,
+    fetch_references,
+    volume_references,
+)
 from shoal.kubelet.runtime import ExitStatus, Run
 from shoal.kubelet.volumes import MountError
 
@@ -165,17 +174,14 @@ class PodContainers:
 
     async def _start(self, pod: Object, name: str, attempt: int) -> None:
         context, container = self._context, _container_named(pod, name)
-        location = PodLocation(node=self._node, ip=context.names.address(pod))
         sandbox = context.sandbox(pod)
-        sources = await fetch_references(
-            context.cluster, pod["metadata"]["namespace"], collect_references(pod["spec"])
-        )
+        sources = await self._fetch_references(pod, collect_references(pod["spec"]))
         await context.names.flush()
         sandbox.scratch.mkdir(parents=True, exist_ok=True)
         # In a thread: a host path may be on a disk that hangs.
-        await asyncio.to_thread(volumes.make_volumes, pod, sandbox.volumes, location, sources)
+        await asyncio.to_thread(volumes.make_volumes, **self._volume_inputs(pod, sources))
         env_context = EnvironmentContext(
-            location=location,
+            location=self._location(pod),
             sources=sources,
             host_env=os.environ,
             gpus=context.devices.allocate(self._node, self._uid, container, self._running_names()),
@@ -184,10 +190,35 @@ class PodContainers:
             env_context = replace(
                 env_context,
                 peers=context.names.peers(pod),
-                replace_names=partial(context.names.replace_names, pod),
+                replace_names=partial(self._replace_names, pod, str(sandbox.volumes / JOB_VOLUME)),
             )
         await context.runtime.start(build_container_spec(pod, container, attempt, env_context, sandbox))
         await self._prune_runs(name, attempt + 1 - KEPT_RUNS)
+
+    async def refresh_volumes(self, pod: Object) -> None:
+        """Update the files of volumes, after something that they refer to has changed."""
+        sources = await self._fetch_references(pod, volume_references(pod["spec"]))
+        await asyncio.to_thread(volumes.refresh_volumes, **self._volume_inputs(pod, sources))
+
+    async def _fetch_references(self, pod: Object, references: set[LocalReference]) -> ReferencedObjects:
+        return await fetch_references(self._context.cluster, pod["metadata"]["namespace"], references)
+
+    def _replace_names(self, pod: Object, job_volume: str, text: str) -> str:
+        """Replace names that nothing resolves, and paths that nothing is mounted at, in a variable."""
+        return self._context.names.replace_names(pod, text).replace(JOB_DIRECTORY, job_volume)
+
+    def _location(self, pod: Object) -> PodLocation:
+        return PodLocation(node=self._node, ip=self._context.names.address(pod))
+
+    def _volume_inputs(self, pod: Object, sources: ReferencedObjects) -> dict[str, Any]:
+        sandbox, names = self._context.sandbox(pod), self._context.names
+        return {
+            "pod": pod,
+            "directory": sandbox.volumes,
+            "location": self._location(pod),
+            "sources": sources,
+            "replace_names": None if sandbox.mounts else partial(names.replace_names, pod),
+        }
 
     async def _prune_runs(self, name: str, before: int) -> None:
         """Delete old runs of a container that are not needed for its back-off any more."""

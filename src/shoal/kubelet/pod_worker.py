@@ -27,6 +27,9 @@ _RETRY_DELAY: Final = 1.0
 _MAX_WAIT: Final = 600.0
 """Longest time in seconds between syncs: the wall clock may jump, and timers do not notice."""
 
+_DOWNWARD_FIELDS: Final = ("labels", "annotations")
+"""Metadata that volumes of the downward API can show, and that may change."""
+
 
 class PodWorker:
     """Manages a pod: `run` works until the pod is deleted or it is cancelled."""
@@ -38,12 +41,21 @@ class PodWorker:
         self._changed: Final = asyncio.Event()
         self._containers: Final = PodContainers(pod, node, context, self._changed.set)
         self._reported: Object = {}
+        self._stale_volumes = True
+        """Whether volumes may differ from what they refer to; at first because no worker saw the changes."""
 
     def update(self, pod: Object) -> None:
         """Take a newer version of the pod."""
         if _version(pod) > _version(self.pod):
+            if any(pod["metadata"].get(one) != self.pod["metadata"].get(one) for one in _DOWNWARD_FIELDS):
+                self._stale_volumes = True
             self.pod = pod
             self._changed.set()
+
+    def refresh_volumes(self) -> None:
+        """Update the contents of the pod's volumes."""
+        self._stale_volumes = True
+        self._changed.set()
 
     async def run(self) -> None:
         """Sync whenever something has changed."""
@@ -81,6 +93,8 @@ class PodWorker:
     async def _sync(self) -> float:
         observation, decision = self._observe()
         await self._stop_containers(decision)
+        if self._stale_volumes and observation.running:
+            await self._refresh_volumes()
         for name in decision.start:
             last = observation.last(name)
             await self._containers.start(observation.pod, name, last.attempt + 1 if last else 0)
@@ -103,6 +117,14 @@ class PodWorker:
             restart=self._context.restart,
         )
         return observation, decide(observation)
+
+    async def _refresh_volumes(self) -> None:
+        self._stale_volumes = False
+        try:
+            await self._containers.refresh_volumes(self.pod)
+        except BaseException:
+            self._stale_volumes = True
+            raise
 
     async def _stop_containers(self, decision: PodDecision) -> None:
         for name, reason in decision.stop.items():

@@ -16,7 +16,8 @@ from shoal.kubelet.nodes import LocalNode
 
 CONFIG_MAP: Final = "ConfigMap"
 SECRET: Final = "Secret"  # noqa: S105 - a kind
-_RESOURCES: Final[Mapping[str, Resource[Object]]] = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
+REFERENCED: Final[Mapping[str, Resource[Object]]] = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
+"""The resources that pods refer to, by kind."""
 _KINDS: Final = {
     "configMapKeyRef": CONFIG_MAP,
     "secretKeyRef": SECRET,
@@ -51,7 +52,7 @@ ReferencedObjects = Mapping[LocalReference, Object | None]
 
 def collect_references(spec: Object) -> set[LocalReference]:
     """All config maps and secrets that a pod spec refers to."""
-    return set(_container_references(spec)) | set(_volume_references(spec))
+    return set(_container_references(spec)) | volume_references(spec)
 
 
 def parse_reference(source: Object) -> LocalReference | None:
@@ -72,7 +73,7 @@ async def fetch_references(
 
 async def _fetch_one(cluster: Cluster, namespace: str, reference: LocalReference) -> Object | None:
     try:
-        return await cluster.get(_RESOURCES[reference.kind], reference.name, namespace)
+        return await cluster.get(REFERENCED[reference.kind], reference.name, namespace)
     except NotFoundError:
         return None
 
@@ -107,10 +108,11 @@ def _container_references(spec: Object) -> Iterator[LocalReference]:
         yield from filter(None, map(parse_reference, sources))
 
 
-def _volume_references(spec: Object) -> Iterator[LocalReference]:
-    for volume in spec.get("volumes", ()):
-        sources = [volume, *volume.get("projected", {}).get("sources", ())]
-        yield from filter(None, map(parse_reference, sources))
+def volume_references(spec: Object) -> set[LocalReference]:
+    """All config maps and secrets that the volumes of a pod spec refer to."""
+    volumes = spec.get("volumes", ())
+    sources = (one for volume in volumes for one in (volume, *volume.get("projected", {}).get("sources", ())))
+    return set(filter(None, map(parse_reference, sources)))
 
 
 class PodLocation(msgspec.Struct, frozen=True, kw_only=True):

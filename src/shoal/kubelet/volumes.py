@@ -1,16 +1,15 @@
 """Volumes as directories: their contents, and where containers mount them.
 
-A volume with contents (config map, secret, downward API) is written whenever a container is started; it does
-not change while containers are running.
+A volume with contents (config map, secret, downward API) is written whenever a container is started, and
+again when what it refers to has changed.
 """
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from shoal.cluster.resources import Object
 from shoal.kubelet.references import (
@@ -24,6 +23,7 @@ from shoal.kubelet.references import (
     resource_value,
 )
 from shoal.kubelet.runtime import Mount
+from shoal.kubelet.volume_writer import VolumeFile, VolumeFiles, write_files
 
 _WORLD_WRITABLE: Final = 0o777
 _WORLD_READABLE: Final = 0o755
@@ -31,9 +31,6 @@ _WORLD_READABLE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _GROUP_DIRECTORY: Final = 0o2770
 """Mode bits of a directory of fsGroup: new entries inherit the group."""
-
-_GROUP_READABLE: Final = 0o440
-"""Mode bits that kubelets add to files of an fsGroup."""
 
 VOLUME_TYPES: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 """The supported types of volumes."""
@@ -43,16 +40,6 @@ PROJECTED_SOURCES: Final = ("configMap", "secret", "downwardAPI")
 
 class MountError(Exception):
     """Raised when a volume cannot be provided as the pod requests it."""
-
-
-class VolumeFile(msgspec.Struct, frozen=True):
-    """A file of a volume."""
-
-    data: bytes
-    mode: int
-
-
-VolumeFiles = dict[str, VolumeFile]
 
 
 def volume_files(
@@ -109,18 +96,61 @@ def _downward_files(
 # --- directories -------------------------------------------------------------------------------------------
 
 
-def make_volumes(pod: Object, directory: Path, location: PodLocation, sources: ReferencedObjects) -> None:
-    """Create or update the volumes of a pod below a directory; MountError if one cannot be provided."""
-    group = pod["spec"].get("securityContext", {}).get("fsGroup") if os.geteuid() == 0 else None
+def make_volumes(
+    pod: Object,
+    directory: Path,
+    location: PodLocation,
+    sources: ReferencedObjects,
+    replace_names: Callable[[str], str] | None = None,
+) -> None:
+    """Create or update the volumes of a pod below a directory; MountError if one cannot be provided.
+
+    `replace_names` replaces host names in files by addresses, where hosts files cannot be mounted.
+    """
     for volume in pod["spec"].get("volumes", ()):
         if "hostPath" in volume:
             _check_host_path(volume["hostPath"])
-            continue
-        root = directory / volume["name"]
-        if not root.exists():
-            _make_root(root, _WORLD_WRITABLE if "emptyDir" in volume else _WORLD_READABLE, group)
-        for path, file in volume_files(pod, volume, location, sources).items():
-            _write(root / path, file, group)
+        else:
+            _make_volume(pod, volume, directory, volume_files(pod, volume, location, sources), replace_names)
+
+
+def refresh_volumes(
+    pod: Object,
+    directory: Path,
+    location: PodLocation,
+    sources: ReferencedObjects,
+    replace_names: Callable[[str], str] | None = None,
+) -> None:
+    """Update the contents of the volumes that a pod has. What refers to a missing object stays as it is."""
+    for volume in pod["spec"].get("volumes", ()):
+        if not {"hostPath", "emptyDir"} & volume.keys() and (directory / volume["name"]).exists():
+            with contextlib.suppress(ConfigError):
+                files = volume_files(pod, volume, location, sources)
+                _make_volume(pod, volume, directory, files, replace_names)
+
+
+def _make_volume(
+    pod: Object,
+    volume: Object,
+    directory: Path,
+    files: VolumeFiles,
+    replace_names: Callable[[str], str] | None,
+) -> None:
+    group = pod["spec"].get("securityContext", {}).get("fsGroup") if os.geteuid() == 0 else None
+    root, is_empty = directory / volume["name"], "emptyDir" in volume
+    if not root.exists():
+        _make_root(root, _WORLD_WRITABLE if is_empty else _WORLD_READABLE, group)
+    if replace_names:
+        files = {path: _with_addresses(file, replace_names) for path, file in files.items()}
+    if not is_empty:
+        write_files(root, files, group)
+
+
+def _with_addresses(file: VolumeFile, replace_names: Callable[[str], str]) -> VolumeFile:
+    try:
+        return VolumeFile(replace_names(file.data.decode()).encode(), file.mode)
+    except UnicodeDecodeError:  # it has no names
+        return file
 
 
 def _make_root(root: Path, mode: int, group: int | None) -> None:
@@ -130,20 +160,6 @@ def _make_root(root: Path, mode: int, group: int | None) -> None:
         os.chown(root, -1, group)
         mode |= _GROUP_DIRECTORY
     root.chmod(mode)
-
-
-def _write(path: Path, file: VolumeFile, group: int | None) -> None:
-    """Write a file atomically, with its final mode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(file.data)
-        if group is not None:
-            os.fchown(descriptor, -1, group)
-        os.fchmod(descriptor, file.mode if group is None else file.mode | _GROUP_READABLE)
-    temporary.replace(path)
 
 
 def _has_mode(test: Callable[[int], bool]) -> Callable[[Path], bool]:
