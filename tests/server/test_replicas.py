@@ -11,7 +11,7 @@ import pytest
 from shoal.api.managed import ManagedPod
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import PODS
-from shoal.controllers.jobs.pods import JOB_UID
+from shoal.controllers.jobs.owners import JOB_UID
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.dijob.replicas import addresses
 from shoal.kinds.dijob.types import ManagedDIJob

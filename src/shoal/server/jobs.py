@@ -17,7 +17,7 @@ from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import Reflector, ReflectorOptions
 from shoal.cluster.resources import Object, Resource, resource_of
-from shoal.controllers.jobs.pods import JOB_UID
+from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.resources import POD, reader
 from shoal.controllers.stores import IndexedStore
 from shoal.kinds.base import JobKind

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from shoal.api.managed import ManagedMeta
 from shoal.cluster.resources import PODS, SECRETS, SERVICES, Object, Resource
 from shoal.controllers.changes import Changes, Create, Delete, Write
-from shoal.controllers.jobs.pods import JOB_UID, owner_reference
+from shoal.controllers.jobs.owners import JOB_UID, owner_reference
 from shoal.controllers.jobs.tokens import TOKEN_FIELD, job_token, token_secret_name
 from shoal.controllers.runtime import Controller
 
