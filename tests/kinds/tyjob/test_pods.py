@@ -44,6 +44,11 @@ def template(**spec: object) -> dict[str, Any]:
 # --- environment, names and labels -------------------------------------------------------------------------
 
 
+def own_env(cluster: TYJobCluster, pod: str) -> dict[str, str]:
+    """The variables that only TYJobs have."""
+    return {k: v for k, v in cluster.env(pod).items() if k.startswith(("TYJOB_", "LEADER_"))}
+
+
 def test_the_environment_of_leader_and_workers() -> None:
     cluster = started(workerSets=TWO_SETS)
     common = {
@@ -54,11 +59,52 @@ def test_the_environment_of_leader_and_workers() -> None:
         "LEADER_ADDRESS": "j-learner.ty-j.default.svc.cluster.local",
     }
     leader = {"TYJOB_ROLE": "leader", "TYJOB_WORKER_SET": "", "TYJOB_INDEX": "0", "TYJOB_RANK": ""}
-    assert cluster.env(LEADER) == common | leader | {"LEADER_IP": ""}
+    assert own_env(cluster, LEADER) == common | leader | {"LEADER_IP": ""}
     for name, index, rank in (("actor", 0, 0), ("actor", 1, 1), ("judge", 0, 2), ("judge", 1, 3)):
         place = {"TYJOB_WORKER_SET": name, "TYJOB_INDEX": str(index), "TYJOB_RANK": str(rank)}
         worker = {"TYJOB_ROLE": "worker", "LEADER_IP": "10.0.0.1"}
-        assert cluster.env(f"j-{name}-{index}") == common | worker | place
+        assert own_env(cluster, f"j-{name}-{index}") == common | worker | place
+
+
+def test_pods_know_their_place_and_how_often_they_failed() -> None:
+    cluster = started(workerSets=TWO_SETS)
+    cluster.end("j-judge-1", 1)
+    cluster.settle()
+    cluster.now += 1
+    JobCluster.run_all(cluster)
+    assert cluster.host_files == {
+        "hosts.learner": ["j-learner"],
+        "hosts.actor": ["j-actor-0", "j-actor-1"],
+        "hosts.judge": ["j-judge-0", "j-judge-1"],
+    }
+    places = {
+        (name, env["SHOAL_ROLE"], env["SHOAL_INDEX"], env["SHOAL_RESTART"])
+        for name in (LEADER, "j-actor-1", "j-judge-1")
+        for env in [cluster.env(name)]
+    }
+    assert places == {
+        (LEADER, "learner", "0", "0"),
+        ("j-actor-1", "actor", "1", "0"),
+        ("j-judge-1", "judge", "1", "1"),
+    }
+
+
+GROUPS: dict[str, tuple[dict[str, Any], str]] = {
+    "a set that may lose workers": ({"minWorkersNum": 3}, "1:2"),
+    "a minimum that other sets can meet": ({"minWorkersNum": 1}, "1:2"),
+    "all workers": ({"minWorkersNum": 4}, "2:2"),
+    "a gang": ({"schedulerPolicy": {"basicPolicy": "Gang"}}, "2:2"),
+}
+
+
+@pytest.mark.parametrize("more, nodes", GROUPS.values(), ids=GROUPS)
+def test_a_worker_set_is_data_parallel_if_it_asks_for_it(more: dict[str, Any], nodes: str) -> None:
+    annotated = {"metadata": {"annotations": {"shoal.io/data-parallel": "true"}}} | template()
+    cluster = started(workerSets=[TWO_SETS[0], TWO_SETS[1] | {"template": annotated}], **more)
+    assert "PET_NNODES" not in cluster.env("j-actor-1")
+    env = cluster.env("j-judge-1")
+    assert (env["PET_NNODES"], env["MASTER_ADDR"]) == (nodes, "j-judge-0.ty-j.default.svc.cluster.local")
+    assert env.get("WORLD_SIZE") == ("2" if nodes == "2:2" else None)
 
 
 def test_a_later_worker_gets_the_address_that_the_leader_has_then() -> None:
@@ -90,7 +136,10 @@ def test_labels_hosts_and_volumes() -> None:
     assert pod["metadata"]["labels"] == {"app": "mine"} | ours
     spec = pod["spec"]
     assert (spec["hostname"], spec["subdomain"], spec["restartPolicy"]) == ("j-actor-0", "ty-j", "Never")
-    assert spec["volumes"] == [{"name": "own", "hostPath": {"path": "/x"}}, {"name": "data", "emptyDir": {}}]
+    assert spec["volumes"][:2] == [
+        {"name": "own", "hostPath": {"path": "/x"}},
+        {"name": "data", "emptyDir": {}},
+    ]
     assert cluster.pods[LEADER]["metadata"]["labels"]["tyrl.io/worker-set"] == ""
 
 
@@ -192,7 +241,7 @@ def test_a_name_of_another_pod_is_refused_and_one_that_terminates_is_waited_for(
         for write in stage
         if hasattr(write, "body")
     ]
-    assert names == ["ty-j", LEADER], "the API server refuses it, which causes an Event"
+    assert names == ["ty-j", "ty-j-0123abcd", LEADER], "the API server refuses it, which causes an Event"
     cluster.delete(LEADER)
     cluster.settle()
     changes = cluster.step()

@@ -4,7 +4,7 @@ Pure. The stage follows from the objects in each reconcile: rules are tried in o
 applies decides; those that end the job come before all others.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -16,6 +16,7 @@ from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
 from shoal.controllers.jobs.ends import describe_end, has_stopped
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase, bound_at
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
 from shoal.controllers.jobs.view import JobView, job_controller
@@ -287,7 +288,11 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         leader = self.slots.pods.get(self._leader)
         address = leader.status.pod_ip if leader else ""
         for slot in creates:
-            yield self._builder.create(slot, self.attempt(slot), address)
+            restart = self._restarts.get(slot.name, 0)
+            yield self._builder.create(slot, self.attempt(slot), restart, address)
+
+    def roles(self) -> Mapping[str, RoleHosts]:
+        return self._builder.roles(self.slots.wanted)
 
     # --- the status ---------------------------------------------------------------------------------------
 

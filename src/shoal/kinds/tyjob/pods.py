@@ -1,6 +1,7 @@
 """The pods of a TYJob: names, hosts, labels, and the environment that leader and workers read."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -8,6 +9,8 @@ from shoal.api.managed import ManagedMeta
 from shoal.api.podspec import Template
 from shoal.cluster.resources import resource_of
 from shoal.controllers.changes import Create
+from shoal.controllers.jobs.frameworks import Member, ProcessGroup, is_data_parallel
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.names import dns_label, label_value, qualified_host
 from shoal.controllers.jobs.pods import NewPod, create_pod, is_ours
 from shoal.engine.config import SchedulerConfig
@@ -35,15 +38,27 @@ class PodBuilder:
     @property
     def leader_address(self) -> str:
         """The name by which workers find the leader, on whichever node it runs."""
-        host = self._host(leader_slot(self._job.spec))
-        return qualified_host(host, self._service, self._job.metadata.namespace)
+        return self._address(leader_slot(self._job.spec))
 
     def is_ours(self, slot: TYSlot) -> bool:
         """Return whether Shoal schedules the pod of a slot."""
         return is_ours(self._templates[slot.member], self._config)
 
-    def create(self, slot: TYSlot, attempt: int, leader_ip: str) -> Create:
-        """Return the creation of the pod of a slot; `leader_ip` is the address of the leader now, or ""."""
+    def roles(self, slots: Iterable[TYSlot]) -> dict[str, RoleHosts]:
+        """Return the hosts of the leader and of each worker set that has one of some slots."""
+        hosts = defaultdict[str, list[str]](list)
+        for slot in slots:
+            hosts[slot.member].append(self._address(slot))
+        return {
+            member: RoleHosts(found, self._templates[member].get("spec") or {})
+            for member, found in hosts.items()
+        }
+
+    def create(self, slot: TYSlot, attempt: int, restart: int, leader_ip: str) -> Create:
+        """Return the creation of the pod of a slot.
+
+        `restart` counts its failures; `leader_ip` is the address of the leader now, or "".
+        """
         job = self._job
         new = NewPod(
             name=self.name(slot),
@@ -55,11 +70,33 @@ class PodBuilder:
             env=tuple(self._environment(slot, leader_ip)),
             attempt=attempt,
             volumes=job.spec.volumes,
+            member=self._member(slot, restart),
         )
         return create_pod(resource_of(TYPE.kind), job.metadata, new, self._config)
 
     def _host(self, slot: TYSlot) -> str:
         return dns_label(self._job.metadata.name, self._job.metadata.uid, suffix=f"-{slot.name}")
+
+    def _address(self, slot: TYSlot) -> str:
+        return qualified_host(self._host(slot), self._service, self._job.metadata.namespace)
+
+    def _member(self, slot: TYSlot, restart: int) -> Member:
+        is_parallel = is_data_parallel(self._templates[slot.member], default=False)
+        group = self._group(slot) if is_parallel else None
+        return Member(role=slot.member, index=slot.number, restart=restart, group=group)
+
+    def _group(self, slot: TYSlot) -> ProcessGroup:
+        """Return the process group of a worker set: at least what the others leave of the job's minimum."""
+        spec = self._job.spec
+        size = next((one.counts for one in spec.worker_sets if one.name == slot.member), 1)
+        is_gang = spec.scheduler_policy.basic_policy == "Gang"
+        least = spec.workers if is_gang else spec.min_workers_num
+        return ProcessGroup(
+            first_host=self._address(slot._replace(number=0)),
+            size=size,
+            minimum=min(size, max(least - (spec.workers - size), 1)),
+            maximum=size,
+        )
 
     def _labels(self, slot: TYSlot) -> Iterator[tuple[str, str]]:
         yield "tyrl.io/job", label_value(self._job.metadata.name, self._job.metadata.uid)
