@@ -26,8 +26,8 @@ from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import NODES, PODS, SERVICES, Object, by_kind, resource_of
 from shoal.controllers.jobs.names import uid_digits
+from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.jobs.phases import SUSPENDED
-from shoal.controllers.jobs.pods import JOB_UID
 
 WAITING = ["sh", "-c", "[ -p end ] || mkfifo end; read code <end; exit $code"]
 """The command of workers: they exit with the code that is written into a pipe."""
