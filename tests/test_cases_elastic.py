@@ -373,7 +373,7 @@ GROWTH = {
         placed={"d-0-1": "n1", "d-0-3": "n1"},
         config=FULL_LOAD,
     ),
-    "a finished instance counts": Case(
+    "a finished instance counts, and its job does not grow": Case(
         objects=[
             node("n1"),
             *trainers("a", (1, 3), [None, "n1"]),
@@ -381,8 +381,8 @@ GROWTH = {
                 "a-trainer-0", template(cpu=1), node="n1", phase="Succeeded", of=owner("TrainingJob", "a")
             ),
         ],
-        placed=new_trainers("a", [2]),
-        jobs={"TrainingJob/default/a": {"current": 1, "target": 2}},
+        placed={},
+        jobs={"TrainingJob/default/a": {"current": 1, "target": 1}},
         config=FULL_LOAD,
     ),
     "a terminating instance does not count, and holds its room": Case(

@@ -326,14 +326,16 @@ def pods_on_nodes(world: World) -> list[Object]:
 def pods_taking_room(world: World, tasks: dict[str, Task]) -> tuple[dict[str, NodeUse], list[NodeUse]]:
     """The pods that take room now: those that stay, and those that are terminating.
 
-    Tasks that only have an assigned node are among those that stay.
+    Tasks that only have an assigned node are among those that stay, and so are terminating pods whose job
+    keeps their room for their successors.
     """
     stay = {name: (task.node, task.requests) for name, task in tasks.items() if task.node}
     terminating = []
     for pod in pods_on_nodes(world):
         use = (pod["spec"]["nodeName"], pod_requests(pod["spec"]))
         if is_terminating(pod):
-            terminating.append(use)
+            if stay.get(pod_key(pod), ("", {}))[0] != use[0]:
+                terminating.append(use)
         else:
             stay[pod_key(pod)] = use
     return stay, terminating

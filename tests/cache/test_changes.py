@@ -108,7 +108,7 @@ CHANGES = {
     "a node becomes silent, but is not lost yet": Change([*NODES, *RUNNING], put=[silent("n1")], later=20),
     "a silent node is lost after a while": Change([*NODES, *RUNNING], put=[silent("n1")], later=3600),
     "time alone loses a node": Change([silent("n1"), NODES[1], *RUNNING], later=3600),
-    "time alone voids an allocation without a pod": Change([silent("n1"), NODES[1], ALLOCATED], later=3600),
+    "a silent node voids an allocation without a pod": Change([*NODES, ALLOCATED], put=[silent("n1")]),
     "a node is cordoned": Change([*NODES, pod("p", cpu=9)], put=[node("n1", unschedulable=True)]),
     "a node is labelled": Change(
         [*NODES, pod("p", spec={"nodeSelector": {"zone": "a"}})], put=[node("n2", labels={"zone": "a"})]

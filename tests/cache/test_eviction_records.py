@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.api import kinds
+from shoal.api.disruption import DISRUPTION
 from shoal.kinds.pod_classes import PodClassCache
-from shoal.kinds.pods import DISRUPTION, EVICTION, EvictionRecord, eviction_in, record_of
+from shoal.kinds.pods import EVICTION, EvictionRecord, eviction_in, record_of
 from tests.builders import Object, pod
 
 WORKLOADS = st.sampled_from(["", "Pod/default/p", "Gang/team/with", "TYJob/for/for"])

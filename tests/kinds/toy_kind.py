@@ -35,7 +35,7 @@ from shoal.kinds.base import JobKind, Manifest, PlannedJob, Relaxation, ScalePat
 from shoal.kinds.manifests import template_pod_spec
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord, created_at
-from shoal.kinds.status import broken_since, lost_tasks, nominations
+from shoal.kinds.status import common_fields
 from shoal.kinds.workload_spec import Slot, WorkloadSpec, timestamp
 
 
@@ -54,6 +54,7 @@ class ToyJobStatus(View, frozen=True, kw_only=True):
     allocations: dict[str, str] = {}
     nominations: dict[str, str] = {}
     broken_since: Time | None = None
+    whole_minimum: int | None = None
     conditions: Conditions = ()
 
 
@@ -97,23 +98,13 @@ class ToyJobKind(JobKind[ToyJob], frozen=True, eq=False, kw_only=True):
             allocations=job.status.allocations,
             nominations=job.status.nominations,
             broken_since=timestamp(job.status.broken_since),
+            whole_minimum=job.status.whole_minimum,
         )
 
     def status_after(self, planned: PlannedJob[ToyJob]) -> msgspec.Struct:
-        status = planned.job.status
-        lost = {task.name for task in lost_tasks(planned)}
-        wanted = set(names(planned.job))
-        kept = {name: node for name, node in status.allocations.items() if name in wanted - lost}
-        placed = {task.name: node for task, node in planned.outcome.placed.items()}
         return replace(
-            status,
-            allocations=kept | placed,
-            nominations=nominations(planned, allocates=True),
-            broken_since=broken_since(planned),
+            planned.job.status, allocations=planned.allocations, **common_fields(planned, allocates=True)
         )
-
-    def allocated_node(self, job: ToyJob, pod: PodRecord) -> str:
-        return job.status.allocations.get(pod.name, "")
 
     def without_allocations(self, job: ToyJob) -> ToyJob:
         return replace(job, status=replace(job.status, allocations={}))

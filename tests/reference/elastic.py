@@ -71,7 +71,8 @@ def _may_grow(cycle: CycleState, job: Workload) -> bool:
         return False
     assert job.elastic is not None
     free_name = next_instance(cycle, job).name not in job.elastic.blocked
-    return _lacks_servers(cycle, job) or (cycle.size(job) < job.elastic.ceiling and free_name)
+    below = cycle.size(job) < job.elastic.ceiling and not job.has_finished_instance
+    return _lacks_servers(cycle, job) or (below and free_name)
 
 
 def _lacks_servers(cycle: CycleState, job: Workload) -> bool:
@@ -118,7 +119,8 @@ def _seconds(written: str | float) -> timedelta:
 def report_cooldown(cycle: CycleState, job: Workload) -> None:
     """Add the reason Held to a workload that could grow and is in cooldown."""
     cooling_down = may_be_resized(cycle, job) and is_cooling_down(cycle, job)
-    if job.elastic and cooling_down and cycle.size(job) < job.elastic.ceiling:
+    may_grow = job.elastic and cycle.size(job) < job.elastic.ceiling and not job.has_finished_instance
+    if cooling_down and may_grow:
         job.reasons.append("Held")
 
 
@@ -226,6 +228,8 @@ def restore_growth_reservations(cycle: CycleState) -> None:
 
 def _growth_reservations(cycle: CycleState, job: Workload) -> Choice:
     if job.elastic is None or not may_be_resized(cycle, job) or job.key in cycle.lost:
+        return []
+    if job.has_finished_instance:
         return []
     nodes = {node["metadata"]["name"] for node in cycle.pools[job.pool]}
     there = {task.index for task in job.varying if task.met}

@@ -47,6 +47,12 @@ def is_ready(node: Object) -> bool:
     return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
 
 
+def is_open(node: Object, spec: Object) -> bool:
+    """Whether a pod that has a node assigned could be bound to it: ready, not cordoned, taints tolerated."""
+    taints = node.get("spec", {}).get("taints") or ()
+    return _is_schedulable(node) and all(tolerates(spec, taint) for taint in taints)
+
+
 def _is_schedulable(node: Object) -> bool:
     """Ready and not cordoned."""
     return is_ready(node) and not node.get("spec", {}).get("unschedulable", False)

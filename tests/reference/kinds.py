@@ -1,11 +1,23 @@
 """How each job kind becomes a workload: its tasks, their order, and its minimum."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.reference.filters import is_open
 from tests.reference.model import Elastic, Task, Workload, up_to
-from tests.reference.objects import Input, is_terminating, labels, namespace, owns, parse_time, phase
+from tests.reference.objects import (
+    Input,
+    has_succeeded,
+    is_finished,
+    is_live,
+    is_terminating,
+    labels,
+    namespace,
+    owns,
+    parse_time,
+    phase,
+)
 
 Object = dict[str, Any]
 Named = tuple[str, str, Object]
@@ -32,17 +44,22 @@ def _is_finished(job: Object) -> bool:
 
 
 def _tyjob(world: Input, job: Object) -> Workload:
-    spec, name = job["spec"], job["metadata"]["name"]
+    spec, status, name = job["spec"], job.get("status") or {}, job["metadata"]["name"]
     leader = (f"{name}-{spec['leader']['name']}", "leader", spec["leader"]["template"])
     workers = [
         (f"{name}-{one['name']}-{index}", "worker", one["template"])
         for one in spec["workerSets"]
         for index in range(one.get("counts", 1))
+        if index not in _indexes(status, "failed", one["name"])
     ]
+    completed = {
+        f"{name}-{one['name']}-{index}"
+        for one in spec["workerSets"]
+        for index in _indexes(status, "completed", one["name"])
+    }
     policies = spec.get("schedulerPolicy") or {}
     policy = policies.get("basicPolicy") or "BinPack"
-    allocations = (job.get("status") or {}).get("allocations") or {}
-    workload = _WorkloadFactory(world, job, allocations).workload(
+    workload = _WorkloadFactory(world, job, status.get("allocations") or {}, completed).workload(
         [leader], workers, spec.get("minWorkersNum", 1)
     )
     if policy == "Gang":
@@ -56,7 +73,6 @@ def _tyjob(world: Input, job: Object) -> Workload:
 def _dijob(world: Input, job: Object) -> Workload:
     workload = _dijob_of_tasks(world, job) if job["spec"].get("tasks") else _dijob_of_replicas(world, job)
     workload.job_priority = {"normal": 5, "high": 10}[job["spec"].get("priority") or "normal"]
-    workload.held = workload.held or job["spec"].get("suspend", False)
     workload.preemptible = job["spec"].get("preemptible", False)
     return workload
 
@@ -69,7 +85,9 @@ def _dijob_of_tasks(world: Input, job: Object) -> Workload:
         for task, one in named
         for index in range(one.get("replicas", 1))
     ]
-    return _WorkloadFactory(world, job, {}).workload([], pods, len(pods))
+    workers = (job.get("status") or {}).get("workers") or ()
+    completed = {one.get("pod", "") for one in workers if one.get("phase") == "Succeeded"}
+    return _WorkloadFactory(world, job, {}, completed).workload([], pods, len(pods))
 
 
 def _dijob_of_replicas(world: Input, job: Object) -> Workload:
@@ -78,18 +96,32 @@ def _dijob_of_replicas(world: Input, job: Object) -> Workload:
     high = spec.get("maxReplicas", max(1, low))
     if spec.get("preemptible", False):
         return _dijob_of_any_size(world, job, low, high)
-    names = [f"{name}-{status.get('generation', 0)}-{rank}" for rank in range(status.get("replicas", low))]
+    ranks = _Ranks(world, job, f"{name}-{status.get('generation', 0)}-")
+    names = [ranks.name(rank) for rank in range(status.get("replicas", low))]
     replicas = [(one, "replica", spec["template"]) for one in names]
-    return _WorkloadFactory(world, job, {}).workload([], replicas, low, maximum=high)
+    completed = {ranks.name(rank) for rank in _completed_ranks(job)}
+    return _WorkloadFactory(world, job, {}, completed).workload([], replicas, low, maximum=high)
+
+
+def _completed_ranks(job: Object) -> set[int]:
+    workers = (job.get("status") or {}).get("workers") or ()
+    return {one["rank"] for one in workers if one.get("phase") == "Succeeded"}
 
 
 def _dijob_of_any_size(world: Input, job: Object, low: int, high: int) -> Workload:
     status, stem = job.get("status") or {}, job["metadata"]["name"]
     ranks = _Ranks(world, job, f"{stem}-{status.get('generation', 0)}-")
-    nodes = {ranks.name(rank): node for rank, node in enumerate(status.get("allocation") or [])}
-    factory = _WorkloadFactory(world, job, nodes)
+    allocation = {rank: node for rank, node in enumerate(status.get("allocation") or []) if node}
+    nodes = {ranks.name(rank): node for rank, node in allocation.items()}
+    completed = _completed_ranks(job)
+    nominated = {
+        ranks.name(int(name.rpartition("-")[2])): node
+        for name, node in (status.get("nominations") or {}).items()
+    }
+    factory = _WorkloadFactory(world, job, nodes, {ranks.name(rank) for rank in completed}, nominated)
     role = _Role(factory, "replica", job["spec"]["template"], ranks.name)
-    found = {rank for pod in world.pods if (rank := ranks.rank(pod)) is not None} | set(range(len(nodes)))
+    found = {rank for pod in world.pods if (rank := ranks.rank(pod)) is not None}
+    found |= allocation.keys() | completed
     requests = status.get("requestedReplicas")
     ceiling = high if requests is None else min(high, max(low, requests))
     return _elastic(
@@ -111,8 +143,11 @@ class _Ranks:
         return int(written) if written and owns(self.job, pod) else None
 
     def name(self, rank: int) -> str:
-        pods = [pod for pod in self.world.pods if self.rank(pod) == rank and not is_terminating(pod)]
-        return str(pods[0]["metadata"]["name"]) if pods else f"{self.stem}{rank}"
+        """The name of its live pod, else of one that succeeded, else of one that is still there."""
+        pods = [pod for pod in self.world.pods if self.rank(pod) == rank]
+        live = [pod for pod in pods if is_live(pod)]
+        there = live or [pod for pod in pods if has_succeeded(pod)] or [p for p in pods if not is_finished(p)]
+        return str(there[0]["metadata"]["name"]) if there else f"{self.stem}{rank}"
 
 
 def _trainingjob(world: Input, job: Object) -> Workload:
@@ -125,8 +160,15 @@ def _trainingjob(world: Input, job: Object) -> Workload:
         for role, count in counts.items()
         for index in range(count)
     ]
-    factory = _WorkloadFactory(world, job, {})
+    status = job.get("status") or {}
+    completed = {
+        f"{name}-{role}-{index}"
+        for role in ("master", "pserver", "trainer")
+        for index in _indexes(status, "completed", role)
+    }
+    factory = _WorkloadFactory(world, job, status.get("allocations") or {}, completed)
     trainers = _paddle_role(factory, "trainer")
+    low = max(0, low - len(_indexes(status, "failed", "trainer")))
     workload = factory.workload(fixed, [], low, maximum=high, templates=[trainers.template])
     for number, task in enumerate(task for task in workload.tasks if task.role == "pserver"):
         task.index = number
@@ -177,6 +219,10 @@ class _WorkloadFactory:
     job: Object
     allocation: dict[str, str]
     """The nodes that the job's status assigns to its tasks."""
+    completed: set[str] = field(default_factory=set)
+    """The names of tasks that have succeeded, by the job's status."""
+    nominated: dict[str, str] | None = None
+    """The nodes that its tasks are nominated to, where their names are not those in the status."""
 
     def workload(
         self,
@@ -207,9 +253,14 @@ class _WorkloadFactory:
                 (template["spec"] for template in templates),
             ),
             requested_pool=world.requested_pool(namespace(job), [job, *templates]),
-            held=any(map(is_held, tasks)),
+            held=self.is_suspended or any(map(is_held, tasks)),
             broken_since=parse_time(broken) if broken else None,
+            whole_minimum=(job.get("status") or {}).get("wholeMinimum"),
         )
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.job["spec"].get("suspend", False))
 
     def is_responsible(self, wanted: Named) -> bool:
         scheduler = wanted[2]["spec"].get("schedulerName")
@@ -218,15 +269,25 @@ class _WorkloadFactory:
     def task(self, wanted: Named, *, fixed: bool) -> Task:
         name, role, template = wanted
         pods = [pod for pod in self.world.pods if pod["metadata"]["name"] == name and owns(self.job, pod)]
-        going = any(map(is_terminating, pods))
-        live = next((pod for pod in pods if not is_terminating(pod) and phase(pod) != "Failed"), None)
+        live = next(filter(is_live, pods), None)
         node = live["spec"].get("nodeName") if live else None
-        nominations = (self.job.get("status") or {}).get("nominations") or {}
+        node = node or self._allocated(name, (live or template)["spec"])
+        there = [pod for pod in pods if not is_finished(pod) and pod["spec"].get("nodeName")]
+        leaving = next((pod for pod in there if pod["spec"]["nodeName"] == node), None)
+        nominations = self.nominated
+        if nominations is None:
+            nominations = (self.job.get("status") or {}).get("nominations") or {}
         nominated = nominations.get(name) or ((live or {}).get("status") or {}).get("nominatedNodeName")
-        if not node and not going:
-            node = self.allocation.get(name)
-        task = as_task(live or template, namespace(self.job), name, role)
+        task = as_task(live or leaving or template, namespace(self.job), name, role)
+        task.done = name in self.completed or any(map(has_succeeded, pods))
         return with_node(task, node if node in self.world.nodes else None, nominated, fixed=fixed)
+
+    def _allocated(self, name: str, spec: Object) -> str | None:
+        """The node that is assigned to a task, if its pod could be bound to it now."""
+        node = self.world.nodes.get(self.allocation.get(name, ""))
+        if node is None or self.is_suspended or not is_open(node, spec):
+            return None
+        return str(node["metadata"]["name"])
 
 
 @dataclass(frozen=True)
@@ -247,10 +308,12 @@ class _Role:
         return replace(self.task(index), node=None, done=False)
 
     def found(self) -> set[int]:
-        """The indices of existing pods."""
-        stem = self.name(0)[:-1]
-        names = [pod["metadata"]["name"] for pod in self.factory.world.pods if owns(self.factory.job, pod)]
-        return {int(number) for name in names if (number := _number(name, stem))}
+        """The indices of existing pods, and those that are allocated or have succeeded."""
+        stem, factory = self.name(0)[:-1], self.factory
+        names = [pod["metadata"]["name"] for pod in factory.world.pods if owns(factory.job, pod)]
+        names += [*factory.allocation, *factory.completed]
+        found = {int(number) for name in names if (number := _number(name, stem))}
+        return found - _indexes(factory.job.get("status") or {}, "failed", self.role)
 
 
 def _number(name: str, stem: str) -> str:
@@ -267,7 +330,10 @@ def _elastic(workload: Workload, role: _Role, found: set[int], ceiling: int) -> 
     tasks = [role.task(index) for index in sorted(found)]
     status = job.get("status") or {}
     bound = {task.index for task in tasks if task.met}
+    allocated = {task.index for task in tasks if task.name in role.factory.allocation and not task.met}
     reserved_tasks = status.get("nominations") or {}
+    if role.factory.nominated is not None:
+        reserved_tasks = role.factory.nominated
     indices = range(max([0, *bound]) + ceiling + 1)
     times = [parse_time(record["time"]) for record in status.get("scaleRecords") or ()]
     pods = [pod for pod in world.pods if namespace(pod) == namespace(job)]
@@ -281,13 +347,25 @@ def _elastic(workload: Workload, role: _Role, found: set[int], ceiling: int) -> 
         blocked=frozenset(pod["metadata"]["name"] for pod in pods if not owns(job, pod)),
         leaving=any(is_terminating(pod) and _is_one_of(role, pod, found) for pod in pods),
     )
-    workload.tasks += up_to(workload.minimum, tasks, role.fresh)
-    workload.held = any(map(is_held, workload.tasks))
+    nominated = {task.index for task, _ in workload.elastic.reserved_tasks}
+    first = range(workload.minimum) if job["kind"] == "DIJob" else range(0)
+    abandoned = _indexes(status, "failed", role.role)
+    workload.tasks += up_to(
+        workload.minimum, tasks, role.fresh, preferred={*allocated, *nominated, *first}, without=abandoned
+    )
+    workload.held = role.factory.is_suspended or any(map(is_held, workload.tasks))
     return workload
 
 
 def _is_one_of(role: _Role, pod: Object, found: set[int]) -> bool:
     return owns(role.factory.job, pod) and pod["metadata"]["name"] in {role.name(index) for index in found}
+
+
+def _indexes(status: Object, field_name: str, role: str) -> set[int]:
+    """The indices that a status lists for a role: `0-2,5`."""
+    parts = filter(None, (status.get(field_name) or {}).get(role, "").split(","))
+    ends = [part.partition("-") for part in parts]
+    return {index for low, _, high in ends for index in range(int(low), int(high or low) + 1)}
 
 
 def as_task(shape: Object, within: str, name: str, role: str) -> Task:

@@ -1,6 +1,6 @@
 """The data model of the reference: tasks, workloads, and the nodes with their pods."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
@@ -84,6 +84,8 @@ class Workload:
     may_preempt: bool = True
     """Neither its class nor one of its pods has `preemptionPolicy: Never`."""
     broken_since: datetime | None = None
+    whole_minimum: int | None = None
+    """The minimum that it had all of the last time."""
     elastic: Elastic | None = None
     reasons: list[str] = field(default_factory=list)
 
@@ -114,6 +116,18 @@ class Workload:
         return self.missing == 0 and all(task.met for task in self.tasks if task.fixed)
 
     @property
+    def is_broken(self) -> bool:
+        """Whether it has nodes, but less than its minimum, and less than the last minimum that it had."""
+        if not self.placed or self.minimum_met:
+            return False
+        fixed = all(task.met for task in self.tasks if task.fixed)
+        return not fixed or self.whole_minimum is None or self.size < min(self.whole_minimum, self.minimum)
+
+    @property
+    def has_finished_instance(self) -> bool:
+        return any(task.done for task in self.varying)
+
+    @property
     def placed(self) -> list[Task]:
         return [task for task in self.tasks if task.node is not None]
 
@@ -133,12 +147,25 @@ class Workload:
             self.tasks = others + up_to(self.minimum, self.varying, self.elastic.instance)
 
 
-def up_to(minimum: int, tasks: Iterable[Task], instance: Callable[[int], Task]) -> list[Task]:
-    """The tasks that have a node or are done, and new ones with the lowest indices up to `minimum`."""
+def up_to(
+    minimum: int,
+    tasks: Iterable[Task],
+    instance: Callable[[int], Task],
+    *,
+    preferred: Collection[int] = (),
+    without: Collection[int] = (),
+) -> list[Task]:
+    """The tasks that have a node or are done, and new ones with the lowest indices up to `minimum`.
+
+    The lowest `preferred` indices are taken first, then free ones; none of those in `without`.
+    """
     kept = [task for task in tasks if task.met]
-    while len(kept) < minimum:
-        kept.append(instance(lowest_free(task.index for task in kept)))
-    return sorted(kept, key=lambda task: task.index)
+    used = {task.index for task in kept} | set(without)
+    slots = set(preferred) - used
+    while len(kept) + len(slots) < minimum:
+        slots.add(lowest_free(used | slots))
+    lacking = max(0, minimum - len(kept))
+    return sorted([*kept, *map(instance, sorted(slots)[:lacking])], key=lambda task: task.index)
 
 
 def lowest_free(used: Iterable[int]) -> int:

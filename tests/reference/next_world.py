@@ -115,7 +115,7 @@ def _write_to_job(cycle: CycleState, others: list[Object], job: Workload) -> Non
     for key in ("allocation", "allocations", "nominations", "brokenSince"):
         status.pop(key, None)
     status["nominations"] = nominations(cycle, job)
-    if _is_broken(job):
+    if job.is_broken:
         status["brokenSince"] = (job.broken_since or cycle.world.now).isoformat()
     if job.key in cycle.grown | cycle.shrunk:
         record = {"time": cycle.world.now.isoformat(), "from": cycle.current[job.key], "to": job.size}
@@ -132,7 +132,7 @@ def _write_to_pods(cycle: CycleState, pods: dict[Name, Object], job: Workload) -
             _write_to_pod(pods[name], reserved_tasks.get(task.name))
             notes = annotations(pods[name])
             notes.pop("shoal.io/broken-since", None)
-            if _is_broken(job):
+            if job.is_broken:
                 notes["shoal.io/broken-since"] = (job.broken_since or cycle.world.now).isoformat()
             pods[name]["metadata"]["annotations"] = notes
 
@@ -146,7 +146,3 @@ def _write_to_pod(pod: Object, reserved_tasks: str | None) -> None:
     status.pop("nominatedNodeName", None)
     if reserved_tasks:
         status["nominatedNodeName"] = reserved_tasks
-
-
-def _is_broken(job: Workload) -> bool:
-    return bool(job.placed) and not job.minimum_met

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Object = dict[str, Any]
@@ -86,6 +86,31 @@ def is_terminating(one: Object) -> bool:
 
 def is_finished(pod: Object) -> bool:
     return phase(pod) in {"Succeeded", "Failed"}
+
+
+def is_live(pod: Object) -> bool:
+    """Whether a pod has not ended, and is not terminating."""
+    return not is_terminating(pod) and not is_finished(pod)
+
+
+def has_succeeded(pod: Object) -> bool:
+    """Whether a pod ended well, and was not asked to stop before its last container ended."""
+    status = pod.get("status") or {}
+    disrupted = [
+        one
+        for one in status.get("conditions") or ()
+        if one["type"] == "DisruptionTarget" and one["status"] == "True"
+    ]
+    asked = [parse_time(one["lastTransitionTime"]) for one in disrupted if one.get("lastTransitionTime")]
+    if is_terminating(pod):
+        grace = timedelta(seconds=pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        asked.append(parse_time(pod["metadata"]["deletionTimestamp"]) - grace)
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    ends = [one["terminated"]["finishedAt"] for one in states if one.get("terminated")]
+    ended = max(map(parse_time, ends)) if ends and len(ends) == len(states) else None
+    if not asked:
+        return phase(pod) == "Succeeded" and not disrupted
+    return phase(pod) == "Succeeded" and ended is not None and ended < min(asked)
 
 
 def owns(job: Object, pod: Object) -> bool:

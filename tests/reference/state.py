@@ -8,7 +8,7 @@ from typing import Any
 from tests.reference import kinds, loose_pods
 from tests.reference.budgets import budgets, spend
 from tests.reference.model import PodOnNode, Room, Task, Workload
-from tests.reference.objects import Input, is_finished, is_terminating, labels, namespace
+from tests.reference.objects import Input, is_finished, is_terminating, labels, namespace, owns
 from tests.reference.placement import Choice, fits_empty
 from tests.reference.pools import assign_pool, in_order, nodes_by_pool, queue, share
 from tests.reference.quantities import pod_requests
@@ -61,9 +61,10 @@ class CycleState:
         pods = [pod for pod in self.world.pods if pod["spec"].get("nodeName") and not is_finished(pod)]
         pods_on_nodes = []
         for pod in pods:
-            name, gone = (namespace(pod), pod["metadata"]["name"]), is_terminating(pod)
+            name, gone, spec = (namespace(pod), pod["metadata"]["name"]), is_terminating(pod), pod["spec"]
+            if gone and name in tasks and tasks[name].node == spec["nodeName"] and self._is_of_job(pod):
+                gone = False  # its job keeps the room for its successor
             task = None if gone else tasks.pop(name, None)
-            spec = pod["spec"]
             pods_on_nodes.append(
                 PodOnNode(spec["nodeName"], name[0], labels(pod), spec, pod_requests(spec), gone, task)
             )
@@ -72,6 +73,10 @@ class CycleState:
             for t in tasks.values()
             if t.node
         ]
+
+    def _is_of_job(self, pod: Object) -> bool:
+        jobs = [job for kind in kinds.JOB_KINDS for job in self.world.of_kind(kind)]
+        return any(owns(job, pod) for job in jobs)
 
     @property
     def room_after_release(self) -> Room:

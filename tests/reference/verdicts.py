@@ -12,12 +12,12 @@ Object = dict[str, Any]
 
 def evict_broken_gang(cycle: CycleState, job: Workload) -> None:
     """Evict the rest of a gang that did not get its minimum back in time."""
-    if job.minimum_met or job.held or job.key in cycle.victims or job.key in cycle.nominated:
+    if not job.is_broken or job.held or job.key in cycle.victims or job.key in cycle.nominated:
         return
     config = cycle.world.config
     broken = job.broken_since or cycle.world.now
     late = cycle.world.now - broken >= timedelta(seconds=config.get("gangRecoverySeconds", 300))
-    if job.placed and late and not config.get("disablePreemption"):
+    if late and not config.get("disablePreemption"):
         cycle.victims.add(job.key)
         cycle.evict(job, job.placed, "GangLost")
 
@@ -56,6 +56,8 @@ def _verdict(cycle: CycleState, job: Workload, position: int | None) -> Object:
 
 def _state(cycle: CycleState, job: Workload) -> str:
     if not job.minimum_met:
+        if job.placed and not job.is_broken:
+            return "ScheduledPartly"
         return "ScheduledFailed" if "NeverFits" in job.reasons else "Unscheduled"
     return "ScheduledPartly" if job.needing or job.key in cycle.growing else "ScheduledSucceed"
 

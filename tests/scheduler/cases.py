@@ -285,7 +285,20 @@ JOBS: dict[str, Scenario] = {
             Step(
                 create=[trainingjob("e", trainer=ON_GPU, limits={GPU: "1"}, trainers=(2, 3), pserver=ON_CPU)],
                 on={"e-trainer-0": "g1", "e-trainer-1": "g1", "e-trainer-2": "g1"},
+<<<<<<< HEAD
                 statuses={"TrainingJob/e": {"nominations": {}}},
+=======
+                says={
+                    "TrainingJob/e": {
+                        "allocations": {
+                            "e-pserver-0": "n1",
+                            "e-trainer-0": "g1",
+                            "e-trainer-1": "g1",
+                            "e-trainer-2": "g1",
+                        }
+                    }
+                },
+>>>>>>> c452bbe (Keep allocations true to pods and nodes)
             ),
         ],
     ),

@@ -55,6 +55,24 @@ class Node(Object, frozen=True, kw_only=True):
         return next((c for c in self.status.conditions if c.type == "Ready"), None)
 
 
+class ContainerStateTerminated(View, frozen=True, kw_only=True):
+    """When a container ended."""
+
+    finished_at: Time | None = None
+
+
+class ContainerState(View, frozen=True, kw_only=True):
+    """`state` of a container status."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(View, frozen=True, kw_only=True):
+    """One entry of `status.containerStatuses`."""
+
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(View, frozen=True, kw_only=True):
     """`status` of a Pod."""
 
@@ -62,6 +80,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     nominated_node_name: str = ""
     start_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class Pod(Object, frozen=True, kw_only=True):

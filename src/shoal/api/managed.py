@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from shoal.api import core
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.core import (
     JobSpec,
@@ -28,7 +29,6 @@ class ManagedMeta(ObjectMeta, frozen=True, kw_only=True):
     resource_version: str = ""
     generation: int = 0
     finalizers: tuple[str, ...] = ()
-    deletion_grace_period_seconds: int | None = None
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -44,12 +44,11 @@ def has_condition(conditions: Iterable[Condition], kind: str) -> bool:
 # --- pods ---------------------------------------------------------------------------------------------------
 
 
-class ContainerStateTerminated(View, frozen=True, kw_only=True):
+class ContainerStateTerminated(core.ContainerStateTerminated, frozen=True, kw_only=True):
     """How a container ended."""
 
     exit_code: int = 0
     started_at: Time | None = None
-    finished_at: Time | None = None
 
 
 class ContainerStateWaiting(View, frozen=True, kw_only=True):
@@ -59,14 +58,14 @@ class ContainerStateWaiting(View, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ContainerState(View, frozen=True, kw_only=True):
+class ContainerState(core.ContainerState, frozen=True, kw_only=True):
     """`state` of a container status."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(View, frozen=True, kw_only=True):
+class ContainerStatus(core.ContainerStatus, frozen=True, kw_only=True):
     """One entry of `status.containerStatuses`."""
 
     name: str = ""

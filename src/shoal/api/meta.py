@@ -64,13 +64,14 @@ class OwnerReference(View, frozen=True, kw_only=True):
 
 
 class PartialObjectMeta(View, frozen=True, kw_only=True):
-    """`metadata` without labels and annotations: identity, timestamps and owners."""
+    """`metadata` without labels and annotations: identity, times and owners."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
 

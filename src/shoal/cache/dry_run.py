@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from shoal.api.meta import Object, ScaleRecord
+from shoal.api.meta import Object
 from shoal.cache.policy_questions import ask_policy
 from shoal.cache.snapshots import BuiltSnapshot, SnapshotBuilder
 from shoal.cache.world import World
@@ -23,10 +23,10 @@ from shoal.engine.report import CycleResult
 from shoal.engine.workload import NO_NODE, Workload
 from shoal.kinds.base import job_kinds
 from shoal.kinds.pods import PodRecord
+from shoal.kinds.status import scale_record, with_record
 from shoal.policies.contract import Policy
 
 _FIRST: Final = datetime.min.replace(tzinfo=UTC).timestamp()
-_MOST_RECORDS: Final = 20
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 
 
@@ -81,32 +81,28 @@ def _apply(world: World, made: BuiltSnapshot, plan: Plan) -> None:
         _evict(world, made.pod(eviction.workload, eviction.task))
     _note(world, made, plan)
     for resize in plan.resizes:
-        _record(world, resize, made.snapshot.now)
+        _record(world, plan, resize, made.snapshot.now)
 
 
-def _record(world: World, resize: Resize, now: float) -> None:
+def _record(world: World, plan: Plan, resize: Resize, now: float) -> None:
     """Add a scale record."""
     workload = resize.workload
-    record = ScaleRecord(
-        time=_moment(now),
-        from_=resize.before,
-        to=resize.after,
-        reason="Grown" if resize.after > resize.before else "Shrunk",
-    )
+    evictions = [one for one in plan.evictions if one.workload is workload]
+    record = scale_record(resize, evictions, min(max(now, _FIRST), _LAST))
     known = world.jobs[workload.kind][workload.namespace, workload.name].status
-    records = (*getattr(known, "scale_records", ()), record)
-    _set_status(world, workload, scale_records=records[-_MOST_RECORDS:])
+    _set_status(world, workload, scale_records=with_record(known.scale_records, record))
 
 
 def _run(world: World, pod: PodRecord, node: str) -> None:
-    world.keep(replace(pod, node=node, phase="Running", leaving=False, nominated=""))
+    running = replace(pod, node=node, phase="Running", leaving=False, eviction=None, nominated="")
+    world.keep(running)
 
 
 def _run_allocated(world: World, made: BuiltSnapshot, workload: Workload) -> None:
     """Let allocated pods run; from then on the pods say where they are."""
     for task in workload.tasks:
         pod = made.pod(workload, task)
-        if task.column != NO_NODE and not pod.node:
+        if task.column != NO_NODE and (pod.leaving or not pod.node):
             _run(world, pod, made.snapshot.nodes.names[task.column])
     if workload.kind in world.jobs:
         job = world.jobs[workload.kind][workload.namespace, workload.name]

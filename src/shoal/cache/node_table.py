@@ -21,9 +21,9 @@ from shoal.cache.world import World
 from shoal.engine import snapshot
 from shoal.engine.affinity import Occupant, usage_of
 from shoal.engine.layout import Amounts, ResourceLayout
-from shoal.engine.nodes import NodeRecord, Nodes
+from shoal.engine.nodes import NodeRecord, Nodes, tolerates
 from shoal.engine.resources import STANDARD_RESOURCES, capacity_units
-from shoal.engine.workload import NO_NODE, Shape
+from shoal.engine.workload import NO_NODE, NodeRules, Shape
 
 Guest = tuple[Occupant, bool]
 """A pod (or reserved room) on a node, and whether Shoal schedules it."""
@@ -157,6 +157,11 @@ class NodeTable:
             facts = _facts(node, self.membership.pool_of(node)) if node else None
             if facts != self._facts.get(name):
                 self._tell(name, facts)
+
+    def admits(self, name: str, rules: NodeRules) -> bool:
+        """Whether a node exists, is ready and not cordoned, and all its taints are tolerated."""
+        node = self._facts.get(name)
+        return node is not None and node.ready and not node.unschedulable and tolerates(rules, node.taints)
 
     def lay_out(self) -> NodeTableChanges:
         """Lay out nodes and pools after all updates."""

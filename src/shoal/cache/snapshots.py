@@ -24,14 +24,22 @@ from shoal.kinds.pods import PodRecord
 
 
 class BuiltSnapshot(msgspec.Struct, frozen=True, eq=False):
-    """A snapshot, and the pods behind its tasks. Immutable."""
+    """A snapshot, the pods behind its tasks, and entries of which writes are due whatever is planned.
+
+    Immutable.
+    """
 
     snapshot: Snapshot
+    due: tuple[WorkloadEntry, ...]
     _entries: tuple[WorkloadEntry, ...]
+
+    def entry(self, workload: Workload) -> WorkloadEntry:
+        """The entry that a workload belongs to."""
+        return find_entry(self._entries, workload)
 
     def pod(self, workload: Workload, task: Task) -> PodRecord:
         """The pod of a task, also of a task that a plan added to an elastic workload."""
-        return find_entry(self._entries, workload).pod(task)
+        return self.entry(workload).pod(task)
 
 
 def build_snapshot(world: World, config: SchedulerConfig, now: float) -> BuiltSnapshot:
@@ -67,7 +75,7 @@ class SnapshotBuilder:
             changes["PodDisruptionBudget"], self._world.budgets, lambda: self._occupancy.all
         )
         lists = self._workloads.lists
-        return BuiltSnapshot(self._snapshot(now), lists.all.entries())
+        return BuiltSnapshot(self._snapshot(now), lists.due.entries(), lists.all.entries())
 
     def _follow_pods(self, movement: PodChanges) -> None:
         """Count requested resources and used names."""
@@ -103,11 +111,15 @@ class SnapshotBuilder:
         return {pod.node for pod in (*moved, *owned) if pod and pod.node}
 
     def _guests(self, column: int) -> Iterator[Guest]:
-        """Occupants of a node: its pods, and allocated tasks whose pods do not exist yet."""
+        """Occupants of a node: its pods, and allocated tasks whose pods are not there yet.
+
+        A terminating pod whose slot keeps the room does not release it.
+        """
         name = self._nodes.nodes.names[column]
         for pod in self._pods.on(name):
             pod_class = pod.pod_class
-            there = Occupant(column, pod_class.shape, pod_class.identity, pod.leaving)
+            leaving = pod.leaving and not self._workloads.retains(pod)
+            there = Occupant(column, pod_class.shape, pod_class.identity, leaving)
             yield there, self._pods.is_ours(pod)
         for entry in self._workloads.on(name):
             yield from ((occupant, True) for node, occupant in entry.guests if node == name)

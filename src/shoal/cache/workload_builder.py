@@ -14,7 +14,9 @@ from shoal.cache.pod_names import NameClaims, NumberIndex
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant
 from shoal.engine.config import FULFILMENT, SchedulerConfig
+from shoal.engine.plan import Verdict
 from shoal.engine.workload import NO_NODE, Growth, Reason, Task, Workload
+from shoal.kinds.base import Outcome, PlannedJob, job_kinds
 from shoal.kinds.pod_classes import PodClass
 from shoal.kinds.pods import PodRecord
 from shoal.kinds.workload_spec import Seniority, Slot, WorkloadSpec, growth_of
@@ -23,8 +25,11 @@ from shoal.kinds.workload_spec import Seniority, Slot, WorkloadSpec, growth_of
 class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A workload and what it was built from.
 
-    `origins` has the pod behind each task. `guests` are allocated tasks without a pod, each with the name of
-    its node: they occupy room there.
+    `origins` has the pod behind each task. `guests` are allocated tasks without a pod on a node, each with
+    the name of its node: they occupy room there. `unbound` are those of them whose pods exist. `retained` are
+    terminating pods whose room their slots keep, with their nodes. `completed` are slots that have succeeded.
+    `surplus` are pods on nodes that the job does not want; the scheduler deletes them. `outdated`: it needs
+    no planning, but its status must be written.
     """
 
     workload: Workload
@@ -32,6 +37,22 @@ class WorkloadEntry(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fals
     seniority: Seniority
     origins: dict[Task, PodRecord]
     guests: tuple[tuple[str, Occupant], ...] = ()
+    unbound: tuple[tuple[PodRecord, str], ...] = ()
+    retained: Mapping[str, str] = {}
+    completed: tuple[Slot, ...] = ()
+    surplus: tuple[PodRecord, ...] = ()
+    outdated: bool = False
+
+    @property
+    def due(self) -> bool:
+        """Whether writes are due, whatever is planned."""
+        return self.outdated or bool(self.unbound or self.surplus)
+
+    @property
+    def allocated_nodes(self) -> Iterator[str]:
+        """Nodes whose room its allocations hold, or hold once terminating pods are gone."""
+        yield from (node for node, _ in self.guests)
+        yield from self.retained.values()
 
     def pod(self, task: Task) -> PodRecord:
         """The pod of a task, also of a task that a plan added to an elastic workload."""
@@ -98,7 +119,8 @@ class WorkloadBuilder:
         if spec.slots and not slots:
             return None
         pods = self._pods_of(spec)
-        ended = {name for name, pod in pods.items() if pod.phase == "Succeeded"}
+        ended = {name for name, pod in pods.items() if pod.succeeded}
+        ended.update(slot.name for slot in slots if slot.completed)
         return ResolvedSpec(
             spec,
             tuple(dict.fromkeys(spec.pod_classes)),
@@ -111,23 +133,51 @@ class WorkloadBuilder:
     def build(self, resolved: ResolvedSpec) -> WorkloadEntry:
         """The workload of a resolved spec."""
         spec, pods = resolved.spec, resolved.pods
-        origins = {}
-        guests = []
-        tasks = []
-        for slot in resolved.wanted:
-            pod, task = self._task(spec, slot, pods.get(slot.name))
-            origins[task] = pod
-            tasks.append(task)
-            if task.column != NO_NODE and not pod.node:
-                guests.append((spec.allocations[pod.name], _occupant(task)))
-        workload = self._workload(resolved, tasks)
+        placed = (self._task(spec, slot, pods.get(slot.name)) for slot in resolved.wanted)
+        origins = {task: pod for pod, task in placed}
+        workload = self._workload(resolved, list(origins))
+        names = self._nodes.nodes.names
+        nodes = {task: names[task.column] for task in workload.placed}
+        guests = {task: node for task, node in nodes.items() if not origins[task].node}
         return WorkloadEntry(
             workload=workload,
             spec=spec,
             seniority=spec.seniority,
             origins=origins,
-            guests=tuple(guests),
+            guests=tuple((node, _occupant(task)) for task, node in guests.items()),
+            unbound=tuple((origins[task], node) for task, node in guests.items() if origins[task].uid),
+            retained={task.name: node for task, node in nodes.items() if origins[task].leaving},
+            completed=tuple(resolved.done),
+            surplus=tuple(self._surplus(resolved)),
+            outdated=self._is_outdated(resolved, workload, nodes),
         )
+
+    def _is_outdated(self, resolved: ResolvedSpec, workload: Workload, nodes: Mapping[Task, str]) -> bool:
+        """Whether the status of a job that needs no planning is not what it would be after an empty plan."""
+        spec = resolved.spec
+        if spec.kind not in self._world.jobs or needs_planning(workload):
+            return False
+        job = self._world.jobs[spec.kind][spec.metadata.namespace, spec.metadata.name]
+        planned = PlannedJob(
+            job=job,
+            workload=workload,
+            outcome=Outcome(),
+            verdict=Verdict(state="ScheduledSucceed"),
+            nodes=nodes,
+            completed=tuple(resolved.done),
+            now=self._world.now,
+        )
+        return bool(job_kinds()[spec.kind].status_after(planned) != job.status)
+
+    def _surplus(self, resolved: ResolvedSpec) -> Iterator[PodRecord]:
+        """Pods on nodes that an elastic job does not want: the scheduler decides which it has."""
+        spec, pods = resolved.spec, resolved.pods
+        if spec.elastic is None or spec.held:
+            return
+        wanted = {slot.name for slot in spec.slots}
+        for pod in pods.values():
+            if pod.name not in wanted and pod.live and pod.node and self._pods.is_ours(pod):
+                yield pod
 
     def _workload(self, resolved: ResolvedSpec, tasks: list[Task]) -> Workload:
         spec, pods, done = resolved.spec, resolved.pods, resolved.done
@@ -160,6 +210,7 @@ class WorkloadBuilder:
             held=spec.held or self._held(resolved),
             remarks=remarks,
             broken_since=spec.broken_since,
+            whole_minimum=spec.whole_minimum,
         )
 
     def _growth(
@@ -198,7 +249,8 @@ class WorkloadBuilder:
         return {key[1]: pod for key in keys if (pod := self._pods.get(key))}
 
     def _task(self, spec: WorkloadSpec, slot: Slot, pod: PodRecord | None) -> tuple[PodRecord, Task]:
-        if pod is None or pod.finished:
+        node = self._node(spec, slot, pod)
+        if pod is None or not (pod.live or (node == pod.node and node and not pod.finished)):
             pod = spec.pod(slot.name, slot.pod_class, slot.number)
         task = Task(
             name=slot.name,
@@ -209,19 +261,21 @@ class WorkloadBuilder:
             leads=slot.leads,
             follows=slot.follows,
             number=slot.number,
-            column=self._column(spec, pod),
+            column=self._nodes.nodes.columns.get(node, NO_NODE),
             nominated=self._nodes.nodes.columns.get(spec.nominations.get(slot.name, ""), NO_NODE),
         )
         return pod, task
 
-    def _column(self, spec: WorkloadSpec, pod: PodRecord) -> int:
-        """The column of a pod's node, or of its allocated node, whose room it holds already."""
-        if pod.leaving:
-            return NO_NODE
-        if pod.node:
-            return self._nodes.nodes.columns[pod.node]
-        node = spec.allocations.get(pod.name, "")
-        return self._nodes.nodes.columns[node] if node in self._pods.alive else NO_NODE
+    def _node(self, spec: WorkloadSpec, slot: Slot, pod: PodRecord | None) -> str:
+        """The node whose room a slot holds: that of its live pod, else the allocated one; "" if none.
+
+        An allocation is void on a node that the pod could not be bound to now, and in a suspended job.
+        """
+        if pod and pod.live and pod.node:
+            return pod.node
+        node = spec.allocations.get(slot.name, "")
+        rules = (pod.pod_class if pod and pod.live else slot.pod_class).shape.nodes
+        return node if node and not spec.held and self._nodes.admits(node, rules) else ""
 
     def _pool_name(self, resolved: ResolvedSpec) -> str:
         """The pool named by the job, else by its pods, else by their batch Job, else by the namespace."""
@@ -286,6 +340,14 @@ def _class_of(resolved: ResolvedSpec) -> str:
     """The PriorityClass of a job, else of the first of its pods that names one."""
     named = (pod_class.priority_class for pod_class in resolved.pod_classes)
     return resolved.spec.priority_class or next(filter(None, named), "")
+
+
+def needs_planning(workload: Workload) -> bool:
+    """Whether a cycle must look at a workload: it wants a node, or its verdict may change."""
+    if workload.held or workload.broken_since is not None:
+        return True
+    seated = [task.varying for task in workload.tasks if task.column != NO_NODE]
+    return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
 
 
 def _minimum(spec: WorkloadSpec, slots: list[Slot]) -> int:

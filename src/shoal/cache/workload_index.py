@@ -10,9 +10,9 @@ from shoal.cache.changes import Key
 from shoal.cache.node_table import NodeTable, NodeTableChanges
 from shoal.cache.pod_index import PodChanges, PodIndex
 from shoal.cache.pod_names import NameClaims, NumberedPrefix, numbered_prefixes
-from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder, WorkloadEntry
+from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder, WorkloadEntry, needs_planning
 from shoal.cache.world import World
-from shoal.engine.workload import NO_NODE, Shape, Workload
+from shoal.engine.workload import Shape, Workload
 from shoal.kinds.base import job_kinds
 from shoal.kinds.pod import gang_spec, pod_spec
 from shoal.kinds.pods import PodRecord
@@ -58,11 +58,12 @@ class OrderedIndex:
 
 
 class WorkloadLists:
-    """All workloads, those that a cycle must look at, and those whose size it decides."""
+    """All workloads, those that a cycle must look at, those whose size it decides, those with due writes."""
 
     def __init__(self) -> None:
         """Start empty."""
         self.all, self.unsettled, self.elastic = OrderedIndex(), OrderedIndex(), OrderedIndex()
+        self.due = OrderedIndex()
 
     def change(self, gone: Collection[WorkloadEntry], come: Collection[WorkloadEntry]) -> None:
         """Remove entries and add others."""
@@ -71,6 +72,7 @@ class WorkloadLists:
             *([one for one in some if needs_planning(one.workload)] for some in (gone, come))
         )
         self.elastic.change(*([one for one in some if one.workload.elastic] for some in (gone, come)))
+        self.due.change(*([one for one in some if one.due] for some in (gone, come)))
 
 
 def find_entry(entries: tuple[WorkloadEntry, ...], workload: Workload) -> WorkloadEntry:
@@ -80,14 +82,6 @@ def find_entry(entries: tuple[WorkloadEntry, ...], workload: Workload) -> Worklo
     if place == len(entries) or entries[place].workload is not workload:
         raise KeyError(workload.key)
     return entries[place]
-
-
-def needs_planning(workload: Workload) -> bool:
-    """Whether a cycle must look at a workload: it wants a node, or its verdict may change."""
-    if workload.held or workload.broken_since is not None:
-        return True
-    seated = [task.varying for task in workload.tasks if task.column != NO_NODE]
-    return len(seated) < len(workload.tasks) or workload.done + sum(seated) < workload.minimum
 
 
 T = TypeVar("T", bound=Hashable)
@@ -112,6 +106,11 @@ class WorkloadIndex:
     def on(self, node: str) -> Iterator[WorkloadEntry]:
         """Workloads with allocations or nominations on a node."""
         yield from (self._built[key] for key in sorted(self._by_node.get(node, ())) if key in self._built)
+
+    def retains(self, pod: PodRecord) -> bool:
+        """Whether the slot of a terminating pod keeps the room that the pod has."""
+        entry = self._built.get((pod.owner.kind, pod.namespace, pod.owner.name)) if pod.owner else None
+        return entry is not None and pod.name in entry.retained
 
     def update_specs(self, changes: Mapping[str, set[Key]], pods: PodChanges) -> set[WorkloadKey]:
         """Compute the specs of changed jobs and of jobs with changed pods again; return their keys."""
@@ -168,7 +167,7 @@ class WorkloadIndex:
         made = {key: self._builder.build(resolved) for key, resolved in resolved_specs.items() if resolved}
         self._built |= made
         self.lists.change(gone, made.values())
-        return {node for entry in (*gone, *made.values()) for node, _ in entry.guests}
+        return {node for entry in (*gone, *made.values()) for node in entry.allocated_nodes}
 
     def _spec_of(self, kind: str, namespace: str, name: str) -> WorkloadSpec | None:
         """The spec of a workload; None if it wants nothing or does not exist."""

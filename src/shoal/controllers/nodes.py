@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from shoal.api.conditions import with_condition
 from shoal.api.core import NodeCondition
+from shoal.api.disruption import DISRUPTION
 from shoal.api.managed import Lease, ManagedNode, ManagedPod, NodeTaint, PodCondition
 from shoal.api.names import TRACKING_FINALIZER
 from shoal.cluster.events import ObjectEvent
@@ -49,7 +50,7 @@ from shoal.controllers.changes import (
     patch_status_of,
     reference_to,
 )
-from shoal.controllers.resources import DISRUPTION, LEASE, NODE, POD
+from shoal.controllers.resources import LEASE, NODE, POD
 from shoal.controllers.runtime import Controller, Watch
 from shoal.controllers.stores import Stores
 

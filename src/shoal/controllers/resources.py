@@ -39,6 +39,3 @@ BUDGET: Final = BUDGETS.read_as(reader(ManagedBudget))
 SERVICE: Final = SERVICES.read_as(reader(ManagedService))
 CONFIG_MAP: Final = CONFIG_MAPS.read_as(reader(ManagedConfigMap))
 JOB: Final = JOBS.read_as(reader(ManagedJob))
-
-DISRUPTION: Final = "DisruptionTarget"
-"""The pod condition that says that a pod is deleted because of a disruption, not because it failed."""

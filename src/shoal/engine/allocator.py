@@ -84,7 +84,7 @@ class Allocator:
             return False
         if workload.unmet:
             return completes_minimum(workload, reserved)
-        if not workload.elastic or len(reserved) < len(workload.nominated):
+        if not workload.may_grow or len(reserved) < len(workload.nominated):
             return False
         span, left = self._span(workload), self.releasing.remaining(workload)
         size = workload.done + sum(task.varying for task in left) + len(reserved)

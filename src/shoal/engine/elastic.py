@@ -121,6 +121,8 @@ class ElasticState:
 
     def missing_below(self, size: int) -> list[Task]:
         """Instances with numbers below `size` that have no node and have not finished, if names allow."""
+        if not self.workload.may_grow:
+            return []
         series = self._growth.series
         reserved = {task.number for task in self.workload.nominated if task.varying}
         present = {task.number for task in self._tasks if task.varying} | (series.taken - reserved)
@@ -173,7 +175,7 @@ class ElasticState:
         self.next_task = self._next_instance()
 
     def _next_instance(self) -> Task | None:
-        if self.size >= self.workload.ceiling:
+        if self.size >= self.workload.ceiling or not self.workload.may_grow:
             return None
         task = next(self._instances, None)
         self.name_taken = task is None

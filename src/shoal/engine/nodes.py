@@ -148,10 +148,7 @@ class Nodes:
         ignored.
         """
         kinds, numbers = self._taint_sets
-        good = [
-            all(_covered(taint, rules.tolerations, ignore_transient=ignore_transient) for taint in taints)
-            for taints in kinds
-        ]
+        good = [tolerates(rules, taints, ignore_transient=ignore_transient) for taints in kinds]
         return np.array(good, dtype=bool)[numbers]
 
     @functools.cached_property
@@ -201,6 +198,13 @@ class Nodes:
             matching = [code_of[value] for value in values if value in code_of]
         mask: Mask = codes == matching[0] if len(matching) == 1 else np.isin(codes, matching)
         return ~mask if operator == "NotIn" else mask
+
+
+def tolerates(rules: NodeRules, taints: Iterable[Taint], *, ignore_transient: bool = False) -> bool:
+    """Whether all taints that keep pods away are tolerated."""
+    return all(
+        _covered(taint, rules.tolerations, ignore_transient=ignore_transient) for taint in _blocking(taints)
+    )
 
 
 def _allocatable(node: NodeRecord) -> Mapping[str, int]:

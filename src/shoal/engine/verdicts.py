@@ -18,7 +18,7 @@ from shoal.engine.releasing import Releasing
 from shoal.engine.resizing import Resizing
 from shoal.engine.snapshot import Snapshot
 from shoal.engine.victims import keeps_minimum
-from shoal.engine.workload import Reason, Workload
+from shoal.engine.workload import Reason, ReasonCode, Workload
 
 
 def verdicts_of(
@@ -50,27 +50,30 @@ def _verdict_of(result: ServeResult, snapshot: Snapshot, feasibility: Feasibilit
     if not result.unmet:
         return _minimum_met(result)
     if workload.held:
-        return Verdict(state="Unscheduled", reasons=_with_remarks(result, workload.held))
+        return Verdict(state=_state_below_minimum(workload), reasons=_with_remarks(result, workload.held))
+    reason, waiting = _why_unmet(result, snapshot, feasibility)
+    state = _state_below_minimum(workload)
+    if reason.code == "NeverFits" and state == "Unscheduled":
+        state = "ScheduledFailed"
     broken = _broken_since(workload, snapshot.now)
+    return Verdict(state=state, reasons=_with_remarks(result, reason), waiting=waiting, broken=broken)
+
+
+def _state_below_minimum(workload: Workload) -> State:
+    """The state of a workload with less than its minimum; it keeps what it has if its minimum was raised."""
+    return "ScheduledPartly" if workload.placed and not workload.is_broken else "Unscheduled"
+
+
+def _why_unmet(result: ServeResult, snapshot: Snapshot, feasibility: Feasibility) -> tuple[Reason, bool]:
+    """Why a workload has less than its minimum, and whether it waits."""
+    workload = result.workload
     if result.nominated:
-        waiting = feasibility.fits_home(workload)
-        return Verdict(
-            state="Unscheduled",
-            reasons=_with_remarks(result, _waiting_reason(result)),
-            waiting=waiting,
-            broken=broken,
-        )
+        return _waiting_reason(result), feasibility.fits_home(workload)
     misfit = feasibility.never_fits(workload)
     if misfit:
-        text = _never_fits_message(workload, misfit)
-        return Verdict(
-            state="ScheduledFailed", reasons=_with_remarks(result, Reason("NeverFits", text)), broken=broken
-        )
-    reason = Reason(
-        "Behind" if result.blocked_by_reservations else "NoRoom", _shortage_message(result, snapshot)
-    )
-    waiting = feasibility.fits_home(workload)
-    return Verdict(state="Unscheduled", reasons=_with_remarks(result, reason), waiting=waiting, broken=broken)
+        return Reason("NeverFits", _never_fits_message(workload, misfit)), False
+    code: ReasonCode = "Behind" if result.blocked_by_reservations else "NoRoom"
+    return Reason(code, _shortage_message(result, snapshot)), feasibility.fits_home(workload)
 
 
 def _evictions_by_workload(evictions: list[Eviction]) -> dict[Workload, list[Eviction]]:
@@ -111,8 +114,8 @@ def _elastic_verdict(state: ElasticState, verdict: Verdict | None, *, cooling_do
 
 
 def _broken_since(workload: Workload, now: float) -> float | None:
-    """Since when a workload that has nodes has had less than its minimum."""
-    if not workload.placed:
+    """Since when a workload that has nodes has had less than its minimum, if that breaks it."""
+    if not workload.is_broken:
         return None
     return now if workload.broken_since is None else workload.broken_since
 

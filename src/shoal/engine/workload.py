@@ -222,7 +222,8 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     minimums have been served; any other gets as many tasks placed as fit. `optimistic`: its pods are created
     before there is room for them. `evictable`: its tasks may be evicted for others; `may_preempt`: others may
     be evicted for it. `held`: why it gets nothing at present. `remarks` precede the reasons of every verdict.
-    `broken_since`: since when it has had less than its minimum, after it had all of it.
+    `broken_since`: since when it has had less than its minimum, after it had all of it. `whole_minimum`: the
+    minimum that it had all of the last time, if it is known.
     """
 
     kind: str
@@ -246,6 +247,7 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     held: Reason | None = None
     remarks: tuple[Reason, ...] = ()
     broken_since: float | None = None
+    whole_minimum: int | None = None
 
     @property
     def key(self) -> str:
@@ -273,6 +275,11 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         """The size it may grow to."""
         return self.growth.ceiling if self.growth else self.maximum
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether it may get more instances: it is elastic, and none of them has succeeded."""
+        return self.growth is not None and not self.done
+
     @cached_property
     def placed(self) -> tuple[Task, ...]:
         """Tasks that have a node."""
@@ -292,6 +299,18 @@ class Workload(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     def unmet(self) -> bool:
         """Whether its minimum is not whole."""
         return self.lacking > 0 or any(task.is_fixed for task in self.missing)
+
+    @cached_property
+    def is_broken(self) -> bool:
+        """Whether it has nodes, but less than its minimum, also less than the last minimum that it had.
+
+        A minimum that was raised since does not break it: it keeps what it has until the rest fits.
+        """
+        if not self.placed or not self.unmet:
+            return False
+        size = self.done + sum([task.varying for task in self.placed])
+        kept = self.whole_minimum is not None and size >= min(self.whole_minimum, self.minimum)
+        return not kept or any(task.is_fixed for task in self.missing)
 
     @cached_property
     def minimum_tasks(self) -> tuple[Task, ...]:

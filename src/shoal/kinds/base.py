@@ -9,7 +9,7 @@ Methods whose argument is a `job` get the decoded object (the kind's `view`); th
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from shoal.engine.plan import Eviction, Resize, Verdict
 from shoal.engine.workload import Task, Workload
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
-from shoal.kinds.workload_spec import WorkloadSpec
+from shoal.kinds.workload_spec import Slot, WorkloadSpec
 
 if TYPE_CHECKING:
     from shoal.controllers.runtime import Controller
@@ -95,14 +95,24 @@ class Outcome(msgspec.Struct, eq=False):
     resize: Resize | None = None
 
 
-class PlannedJob(msgspec.Struct, Generic[J], frozen=True, eq=False):
-    """A job, its workload, and what a plan decided about it at the time `now`."""
+class PlannedJob(msgspec.Struct, Generic[J], frozen=True, eq=False, kw_only=True):
+    """A job, its workload, and what a plan decided about it at the time `now`.
+
+    `nodes` has the node of each task after the plan, `completed` the slots that have succeeded.
+    """
 
     job: J
     workload: Workload
     outcome: Outcome
     verdict: Verdict
+    nodes: Mapping[Task, str]
+    completed: tuple[Slot, ...]
     now: float
+
+    @property
+    def allocations(self) -> dict[str, str]:
+        """The node of each pod after the plan, by the pod's name."""
+        return {task.name: node for task, node in self.nodes.items()}
 
 
 class ReplicaApi(msgspec.Struct, Generic[J], frozen=True, eq=False, kw_only=True):
@@ -125,7 +135,7 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
     `role_fields` are the fields of its spec that describe its pods. `reports`: its status has `profilings`,
     to which the workers of a job report through the server. Its `view` has the name of the kind, and
     the status of a kind that is planned as a workload has at least `conditions`, `nominations` (pod name to
-    node) and `broken_since`; the scheduler writes them.
+    node), `broken_since` and `whole_minimum`; the scheduler writes them.
     """
 
     role_fields: tuple[str, ...] = ("template",)
@@ -161,10 +171,6 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
     def status_after(self, planned: PlannedJob[J]) -> msgspec.Struct:
         """The status of a job after a plan. It changes only the fields that the scheduler owns."""
         raise NotImplementedError
-
-    def allocated_node(self, job: J, pod: PodRecord) -> str:  # noqa: ARG002 - for kinds with allocations
-        """The node that the job's status assigns to a pod; "" if it assigns none."""
-        return ""
 
     def without_allocations(self, job: J) -> J:
         """The job once all its allocated pods run: from then on the pods say where they are."""

@@ -30,10 +30,12 @@ def _spec(kind: str, name: str, pods: list[PodRecord], minimum: int) -> Workload
         kind=kind,
         metadata=ObjectMeta(name=name, namespace=first.namespace, labels=_NOTHING, annotations=_NOTHING),
         created=first.created,
-        slots=tuple(Slot(name=pod.name, role="pod", pod_class=pod.pod_class) for pod in pods),
+        slots=tuple(
+            Slot(name=pod.name, role="pod", pod_class=pod.pod_class, completed=pod.phase == "Succeeded")
+            for pod in pods
+        ),
         minimum=minimum,
         maximum=len(pods),
-        allocations=_NOTHING,
         nominations={pod.name: pod.nominated for pod in pods if pod.nominated} or _NOTHING,
         broken_since=min(broken, default=None),
     )

@@ -9,12 +9,10 @@ import msgspec
 from shoal.api import registry
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.core import INDEX_KEY, Pod, PodStatus
+from shoal.api.disruption import DISRUPTION, was_asked_first
 from shoal.api.meta import ObjectMeta, OwnerReference, PartialObjectMeta, Time
 from shoal.api.names import parse_small_int
 from shoal.kinds.pod_classes import PodClass, PodClassCache
-
-DISRUPTION: Final = "DisruptionTarget"
-"""The pod condition that marks a deletion as a disruption: the pod has not failed."""
 
 EVICTION: Final = "shoal.io/eviction"
 """Annotation with the EvictionRecord of a pod, written together with its DisruptionTarget condition."""
@@ -56,7 +54,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that exists, or is still to be created. Equal records mean the same to the engine.
 
     `leaving`: it is terminating, or is being evicted. `eviction` is set while its deletion is still to be
-    requested: the scheduler may have been stopped before that write.
+    requested: the scheduler may have been stopped before that write. `succeeded`: it has ended well, and was
+    not asked to stop before.
     """
 
     namespace: str
@@ -66,6 +65,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     node: str = ""
     phase: str = "Pending"
+    succeeded: bool = False
     leaving: bool = False
     eviction: EvictionRecord | None = None
     nominated: str = ""
@@ -84,10 +84,14 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.phase in FINISHED_PHASES
 
     @property
+    def live(self) -> bool:
+        """Whether the pod has not ended, and is not terminating."""
+        return not self.leaving and not self.finished
+
+    @property
     def keeps_place(self) -> bool:
         """Whether the pod keeps its rank or index: it has a node, or has succeeded."""
-        has_node = bool(self.node) and not self.leaving and self.phase != "Failed"
-        return has_node or self.phase == "Succeeded"
+        return self.succeeded or (self.live and bool(self.node))
 
 
 class PodTraits(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +130,8 @@ def build_record(
         uid=stamp.uid,
         node=intern(node),
         phase=intern(status.phase),
+        succeeded=status.phase == "Succeeded"
+        and not was_asked_first(stamp, status.conditions, status.container_statuses),
         leaving=deleted or eviction is not None,
         eviction=eviction,
         nominated=status.nominated_node_name,

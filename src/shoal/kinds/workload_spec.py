@@ -5,10 +5,13 @@ needs. From there on the way to a Workload of the engine is the same for all kin
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import count, islice
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.api.meta import ObjectMeta, OwnerReference, ScaleRecord
 from shoal.api.names import parse_small_int
@@ -32,11 +35,16 @@ Seniority = tuple[float, str, str, str]
 """Sort key by age: creation time, namespace, name, kind. The older workload comes first."""
 
 
+SUSPENDED: Final = Reason("Held", "it is suspended")
+"""Why a suspended job gets nothing."""
+
+
 class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """One pod that a job may have; the pod's name tells whether it exists.
 
     `varying`: the number of such pods may vary, so it counts towards minimum and size. `leads`: it is placed
     as the leader. `follows`: its number follows the size of the job. `number` is its rank or index, if any.
+    `completed`: the status says that its pod succeeded.
     """
 
     name: str
@@ -46,6 +54,7 @@ class Slot(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     leads: bool = False
     follows: bool = False
     number: int = NO_NUMBER
+    completed: bool = False
 
 
 class SlotSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -72,13 +81,28 @@ class SlotSeries(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         number = parse_small_int(text) if name.startswith(self.prefix) else None
         return number if number is not None and str(number) == text else None
 
-    def wanted_slots(self, occupied: set[int], least: int, nominated: Iterable[str]) -> list[Slot]:
-        """Slots that have a pod or a node, the lowest others until there are `least`, and nominated ones."""
-        missing = (number for number in count() if number not in occupied)
-        lowest = islice(missing, max(least - len(occupied), 0))
-        reserved = (self.number_of(name) for name in nominated)
-        wanted = {*occupied, *lowest, *(number for number in reserved if number is not None)}
-        return [self.slot(number) for number in sorted(wanted)]
+    def wanted_slots(
+        self,
+        occupied: Iterable[int],
+        least: int,
+        *,
+        nominated: Iterable[int] = (),
+        completed: AbstractSet[int] = frozenset(),
+        abandoned: AbstractSet[int] = frozenset(),
+    ) -> list[Slot]:
+        """Slots with a pod, a node or success, the lowest others until there are `least`, and nominated ones.
+
+        `abandoned` numbers are no slots.
+        """
+        present = {*occupied, *completed} - abandoned
+        missing = (number for number in count() if number not in present and number not in abandoned)
+        lowest = islice(missing, max(least - len(present), 0))
+        wanted = {*present, *lowest, *nominated} - abandoned
+        return [replace(self.slot(number), completed=number in completed) for number in sorted(wanted)]
+
+    def numbers_of(self, names: Iterable[str]) -> list[int]:
+        """The numbers of pods by their names; names of other series are left out."""
+        return [number for name in names if (number := self.number_of(name)) is not None]
 
 
 class FollowingSpec(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -120,8 +144,9 @@ class ElasticSpec(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class WorkloadSpec(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A job as its kind describes it.
 
-    `created` is in seconds since 1970. `allocations` and `nominations` map pod names to nodes. `optimistic`:
-    its pods are created before there is room for them.
+    `created` is in seconds since 1970. `allocations` and `nominations` map pod names to nodes, as its status
+    does. `held`: why it is suspended; then its allocations hold no room. `optimistic`: its pods are created
+    before there is room for them. `whole_minimum` is the minimum with which it was whole the last time.
     """
 
     kind: str
@@ -142,6 +167,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False
     allocations: Mapping[str, str] = {}
     nominations: Mapping[str, str] = {}
     broken_since: float | None = None
+    whole_minimum: int | None = None
 
     @property
     def key(self) -> WorkloadKey:

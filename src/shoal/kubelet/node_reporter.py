@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from shoal.api.conditions import set_condition
+from shoal.api.disruption import DISRUPTION
 from shoal.cluster.errors import ClusterError, NotFoundError
 from shoal.cluster.node_status import NodeStatusWriter, make_condition
 from shoal.cluster.object_store import Change, Put
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import NODES, PODS, Object
 from shoal.cluster.times import format_time
-from shoal.kinds.pods import DISRUPTION
 from shoal.kubelet.nodes import MACHINE_ANNOTATION, LocalNodes, build_node
 
 _LOG: Final = logging.getLogger(__name__)

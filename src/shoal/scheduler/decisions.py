@@ -3,6 +3,9 @@
 A task that has a pod is bound. A task without a pod is recorded in its job: in its allocations, where the
 kind has such, else in its nominations, so that the room is reserved until the pod is created. An object that
 is as it should be needs no write.
+
+Some writes are due whatever is planned: an allocated pod is bound as soon as it is created, surplus pods are
+deleted, and the status of a job follows its pods and nodes.
 """
 
 from collections import defaultdict
@@ -13,6 +16,7 @@ import msgspec
 
 from shoal.cache.changes import Key
 from shoal.cache.snapshots import BuiltSnapshot
+from shoal.cache.workload_builder import WorkloadEntry, needs_planning
 from shoal.cache.world import World
 from shoal.cluster.patches.json_patch import make_merge_patch
 from shoal.cluster.resources import Object
@@ -74,13 +78,18 @@ def decide(world: World, built: BuiltSnapshot, plan: Plan) -> list[Decision]:
     """The decisions of a plan, in the order of the plan."""
     outcomes = _outcomes(built, plan)
     quiet = (w for w in plan.verdicts if w not in outcomes and _may_change(w, plan))
-    nothing = Outcome()
+    due = (entry.workload for entry in built.due if _is_decided(entry.workload, plan))
     found = [
-        _decision(world, built, plan, workload, outcomes.get(workload, nothing))
-        for workload in (*outcomes, *quiet)
+        _decision(world, built, plan, workload, outcomes.get(workload) or Outcome())
+        for workload in dict.fromkeys((*outcomes, *quiet, *due))
     ]
     unreservable = {w.key for w, outcome in outcomes.items() if not _is_writable(built, w, outcome)}
     return [decision for one in found if (decision := _without(one, unreservable))]
+
+
+def _is_decided(workload: Workload, plan: Plan) -> bool:
+    """Whether the plan decided about a workload, or had nothing to decide; one in back-off is left out."""
+    return workload in plan.verdicts or not needs_planning(workload)
 
 
 def _outcomes(built: BuiltSnapshot, plan: Plan) -> dict[Workload, Outcome]:
@@ -109,25 +118,39 @@ def _may_change(workload: Workload, plan: Plan) -> bool:
 def _decision(
     world: World, built: BuiltSnapshot, plan: Plan, workload: Workload, outcome: Outcome
 ) -> Decision:
-    tasks = dict.fromkeys((*workload.tasks, *outcome.placed))
-    pods = {task: built.pod(workload, task) for task in tasks}
+    entry, tasks = built.entry(workload), dict.fromkeys((*workload.tasks, *outcome.placed))
+    pods = {task: entry.pod(task) for task in tasks}
     outcome.unmade = {task for task in outcome.placed if not pods[task].uid}
     loose = workload.kind not in world.jobs
     return Decision(
         workload=workload.key,
         pool=built.snapshot.pools[workload.pool].name,
-        job_status=None if loose else _job_status(world, built, plan, workload, outcome),
+        job_status=None if loose else _job_status(world, built, plan, entry, outcome),
         pod_patches=tuple(_pod_patches(plan, workload, outcome, pods)) if loose else (),
-        binds=tuple(
-            Bind(pods[task].key, pods[task].uid, node)
-            for task, node in outcome.placed.items()
-            if task not in outcome.unmade and not _must_wait(workload, outcome)
-        ),
-        evictions=tuple(
-            Evict(pods[one.task].key, pods[one.task].uid, _eviction_record(workload, outcome, one))
-            for one in outcome.evictions
-        ),
+        binds=tuple(_binds(entry, outcome, pods)),
+        evictions=tuple(_evictions(entry, outcome, pods)),
     )
+
+
+def _binds(entry: WorkloadEntry, outcome: Outcome, pods: dict[Task, PodRecord]) -> Iterator[Bind]:
+    """Bind the pods of placed tasks, and pods that were created for their allocations."""
+    if not _must_wait(entry.workload, outcome):
+        for task, node in outcome.placed.items():
+            if task not in outcome.unmade:
+                yield Bind(pods[task].key, pods[task].uid, node)
+    evicted = {pods[one.task].uid for one in outcome.evictions}
+    for pod, node in entry.unbound:
+        if pod.uid not in evicted:
+            yield Bind(pod.key, pod.uid, node)
+
+
+def _evictions(entry: WorkloadEntry, outcome: Outcome, pods: dict[Task, PodRecord]) -> Iterator[Evict]:
+    """Evict the pods that lose their nodes, and surplus ones."""
+    for one in outcome.evictions:
+        pod = pods[one.task]
+        yield Evict(pod.key, pod.uid, _eviction_record(entry.workload, outcome, one))
+    for pod in entry.surplus:
+        yield Evict(pod.key, pod.uid, EvictionRecord("Shrunk"))
 
 
 def _must_wait(workload: Workload, outcome: Outcome) -> bool:
@@ -166,11 +189,22 @@ def _change(pod: PodRecord, field: str, wanted: object) -> dict[str, Any]:
 
 
 def _job_status(
-    world: World, built: BuiltSnapshot, plan: Plan, workload: Workload, outcome: Outcome
+    world: World, built: BuiltSnapshot, plan: Plan, entry: WorkloadEntry, outcome: Outcome
 ) -> PatchJobStatus | None:
     """The write of a job's status after a plan; None if nothing changes."""
+    workload, names = entry.workload, built.snapshot.nodes.names
     job = world.jobs[workload.kind][workload.namespace, workload.name]
-    planned = PlannedJob(job, workload, outcome, plan.verdict(workload), built.snapshot.now)
+    evicted = {eviction.task for eviction in outcome.evictions}
+    kept = {task: names[task.column] for task in workload.placed if task not in evicted}
+    planned = PlannedJob(
+        job=job,
+        workload=workload,
+        outcome=outcome,
+        verdict=plan.verdict(workload),
+        nodes=kept | outcome.placed,
+        completed=entry.completed,
+        now=built.snapshot.now,
+    )
     after = job_kinds()[workload.kind].status_after(planned)
     return status_change(workload.kind, job, after)
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from shoal.api.conditions import set_condition
+from shoal.api.disruption import DISRUPTION
 from shoal.api.meta import View
 from shoal.cluster.backoff import Backoff
 from shoal.cluster.errors import (
@@ -30,7 +31,7 @@ from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.resources import PODS, Object, Resource, Text, resource_of
 from shoal.cluster.times import format_time
 from shoal.engine.config import SchedulerConfig
-from shoal.kinds.pods import BROKEN_SINCE, DISRUPTION, EVICTION, EvictionRecord, eviction_in
+from shoal.kinds.pods import BROKEN_SINCE, EVICTION, EvictionRecord, eviction_in
 from shoal.scheduler.decisions import Bind, Evict, PatchJobStatus, PatchPod
 
 T = TypeVar("T")

@@ -8,11 +8,16 @@ the time is computed from the ended pod, which stays until then.
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from shoal.api.managed import ContainerStatus, ManagedPod
+from shoal.api.disruption import (
+    DISRUPTION,
+    containers_finished_at,
+    deletion_requested_at,
+    was_asked_first,
+)
+from shoal.api.managed import ManagedPod
 from shoal.api.names import parse_small_int
 from shoal.cluster.backoff import Backoff
 from shoal.cluster.times import to_seconds
-from shoal.controllers.resources import DISRUPTION
 
 ATTEMPT: Final = "shoal.io/attempt"
 """Annotation of a pod: which attempt in a row it is, from 1."""
@@ -84,44 +89,16 @@ def finish_time(pod: ManagedPod) -> datetime | None:
     """Return when a pod ended, as far as it is known; else its creation time."""
     unready = next((c for c in pod.status.conditions if c.type == "Ready" and c.status == "False"), None)
     known = (
-        containers_finished_at(pod),
+        containers_finished_at(pod.status.container_statuses),
         unready.last_transition_time if unready else None,
-        _deletion_requested_at(pod),
+        deletion_requested_at(pod.metadata),
         pod.metadata.creation_timestamp,
     )
     return next((time for time in known if time is not None), None)
 
 
-def containers_finished_at(pod: ManagedPod) -> datetime | None:
-    """Return when the last container terminated; None unless all have."""
-    ends = [_finished_at(one) for one in pod.status.container_statuses]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
-
-
-def _finished_at(container: ContainerStatus) -> datetime | None:
-    return container.state.terminated.finished_at if container.state.terminated else None
-
-
 def _was_asked_first(pod: ManagedPod) -> bool:
-    """Return whether a pod was asked to stop before it ended. Within one second, it was."""
-    disruption = next(
-        (one for one in pod.status.conditions if one.type == DISRUPTION and one.status == "True"), None
-    )
-    asked = (disruption.last_transition_time if disruption else None, _deletion_requested_at(pod))
-    requests = [time for time in asked if time is not None]
-    if not requests:
-        return disruption is not None
-    ended = containers_finished_at(pod)
-    return ended is None or ended >= min(requests)
-
-
-def _deletion_requested_at(pod: ManagedPod) -> datetime | None:
-    """Return when the deletion was requested: the deletion timestamp is later by the grace period."""
-    metadata = pod.metadata
-    if metadata.deletion_timestamp is None:
-        return None
-    return metadata.deletion_timestamp - timedelta(seconds=metadata.deletion_grace_period_seconds or 0)
+    return was_asked_first(pod.metadata, pod.status.conditions, pod.status.container_statuses)
 
 
 def _was_refused(pod: ManagedPod) -> bool:
@@ -138,5 +115,8 @@ def _ran_long(pod: ManagedPod) -> bool:
     starts = [
         one.state.terminated.started_at for one in pod.status.container_statuses if one.state.terminated
     ]
-    began, ended = min(filter(None, starts), default=None), containers_finished_at(pod)
+    began, ended = (
+        min(filter(None, starts), default=None),
+        containers_finished_at(pod.status.container_statuses),
+    )
     return began is not None and ended is not None and ended - began >= _LONG_RUN

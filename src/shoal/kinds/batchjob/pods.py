@@ -5,11 +5,11 @@ from itertools import chain, count
 from typing import Any, Final
 
 from shoal.api.core import INDEX_KEY
+from shoal.api.disruption import DISRUPTION, containers_finished_at
 from shoal.api.managed import ManagedJob, ManagedPod
 from shoal.cluster.resources import JOBS, PODS, Object
 from shoal.controllers.changes import Create
-from shoal.controllers.jobs.ends import containers_finished_at, has_stopped
-from shoal.controllers.resources import DISRUPTION
+from shoal.controllers.jobs.ends import has_stopped
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
@@ -135,7 +135,7 @@ def was_disrupted(pod: ManagedPod) -> bool:
         return deleted is not None
     if pod.metadata.deletion_grace_period_seconds:
         return True
-    stopped = containers_finished_at(pod)
+    stopped = containers_finished_at(pod.status.container_statuses)
     return stopped is None or stopped >= deleted
 
 

@@ -49,9 +49,6 @@ class DIJobKind(JobKind[DIJob], frozen=True, eq=False, kw_only=True):
     def status_after(self, planned: PlannedJob[DIJob]) -> msgspec.Struct:
         return workload.status_after(planned)
 
-    def allocated_node(self, job: DIJob, pod: PodRecord) -> str:
-        return workload.allocated_node(job, pod)
-
     def without_allocations(self, job: DIJob) -> DIJob:
         return replace(job, status=replace(job.status, allocation=()))
 

@@ -63,9 +63,10 @@ def read_ranks(job: ManagedDIJob, pods: Sequence[ManagedPod], config: SchedulerC
         task_pods, wanted = {}, _wanted(job, elastic=elastic)
         current, others = pods_by_slot(pods, rank_of)
     recorded = [rank for rank, worker in workers.items() if worker.phase == "Succeeded"]
-    slots = JobSlots(
-        wanted=tuple(wanted), completed=completed_slots(recorded, current), pods=current, others=others
-    )
+    completed = completed_slots(recorded, current)
+    if elastic and not job.spec.tasks:
+        wanted = sorted({*wanted, *completed})  # they have no allocation any more
+    slots = JobSlots(wanted=tuple(wanted), completed=completed, pods=current, others=others)
     return Ranks(slots=slots, is_elastic=elastic, task_pods=task_pods, workers=workers)
 
 

@@ -38,6 +38,9 @@ class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True)
     def status_after(self, planned: PlannedJob[TrainingJob]) -> msgspec.Struct:
         return workload.status_after(planned)
 
+    def without_allocations(self, job: TrainingJob) -> TrainingJob:
+        return replace(job, status=replace(job.status, allocations={}))
+
     def with_priority_class(
         self,
         job: TrainingJob,

@@ -4,109 +4,150 @@ The master and the parameter servers are needed; the number of trainers may vary
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
+from shoal.api.indexes import parse_indexes
 from shoal.api.podspec import Container, ContainerPort, PodSpec, is_gpu
 from shoal.kinds.base import PlannedJob
 from shoal.kinds.pod_classes import PodClass, PodClassCache
 from shoal.kinds.pods import PodRecord, created_at
-from shoal.kinds.status import broken_since, nominations, scale_records
+from shoal.kinds.status import common_fields, scale_records
 from shoal.kinds.trainingjob import TYPE
 from shoal.kinds.trainingjob.types import Role, RoleStatus, TrainingJob
-from shoal.kinds.workload_spec import ElasticSpec, FollowingSpec, Slot, SlotSeries, WorkloadSpec, timestamp
+from shoal.kinds.workload_spec import (
+    SUSPENDED,
+    ElasticSpec,
+    FollowingSpec,
+    Slot,
+    SlotSeries,
+    WorkloadSpec,
+    timestamp,
+)
 
 
 def workload_spec(
     job: TrainingJob, classes: PodClassCache, pods: Sequence[PodRecord], now: float
 ) -> WorkloadSpec | None:
     """What a TrainingJob wants; None when it is finished."""
-    spec, status, trainer = job.spec, job.status, job.spec.trainer
+    spec, status = job.spec, job.status
     if status.phase in FINISHED_PHASES:
         return None
-    trainers, fixed = _series(job, "trainer", trainer, classes), _fixed_slots(job, classes)
-    pserver = spec.pserver
-    following = None
-    if pserver and pserver.scale_with_trainers:
-        series = _series(job, "pserver", pserver, classes)
-        following = FollowingSpec(series=series, least=pserver.min_instance, most=pserver.max_instance)
-        fixed += [
-            series.slot(number, varying=False, follows=True)
-            for number in sorted(_occupied(series, pods))
-            if number >= pserver.min_instance
-        ]
-    wanted = trainers.wanted_slots(_occupied(trainers, pods), trainer.min_instance, status.nominations)
+    trainers = _Instances(job, "trainer", spec.trainer, classes, pods)
+    minimum = max(spec.trainer.min_instance - len(trainers.abandoned), 0)
     return WorkloadSpec(
         kind=TYPE.kind,
         metadata=job.metadata,
         created=created_at(job.metadata, now),
-        slots=(*fixed, *wanted),
-        minimum=trainer.min_instance,
-        maximum=trainer.max_instance,
+        slots=(*_fixed_slots(job, classes, pods), *trainers.wanted(minimum)),
+        minimum=minimum,
+        maximum=spec.trainer.max_instance,
         elastic=ElasticSpec(
-            series=trainers,
-            ceiling=trainer.max_instance,
+            series=trainers.series,
+            ceiling=spec.trainer.max_instance,
             records=status.scale_records,
-            following=following,
+            following=_following(job, classes),
         ),
-        optimistic=not any(is_gpu(resource) for resource in trainers.pod_class.shape.requests),
+        optimistic=not any(is_gpu(resource) for resource in trainers.series.pod_class.shape.requests),
         priority_class=spec.priority_class_name,
+        held=SUSPENDED if spec.suspend else None,
+        allocations=status.allocations,
         nominations=status.nominations,
         broken_since=timestamp(status.broken_since),
+        whole_minimum=status.whole_minimum,
     )
 
 
 def status_after(planned: PlannedJob[TrainingJob]) -> msgspec.Struct:
-    """The status after a plan: the desired number of each role, and reserved rooms."""
+    """The status after a plan: the node of each pod, and the desired number of each role."""
     status = planned.job.status
     return replace(
         status,
+        allocations=planned.allocations,
         replicas=_desired(planned),
-        scale_records=scale_records(status.scale_records, planned.outcome.resize, planned.now),
-        nominations=nominations(planned, allocates=False),
-        broken_since=broken_since(planned),
+        scale_records=scale_records(status.scale_records, planned),
+        **common_fields(planned, allocates=True),
     )
 
 
 def _desired(planned: PlannedJob[TrainingJob]) -> dict[str, RoleStatus]:
-    """How many pods of each role there are to be: those with a node, or with room reserved for them.
+    """How many pods of each role there are to be: those with a node, and those that have succeeded.
 
     The pods of an optimistic job are created before there is room.
     """
-    workload, outcome, before = planned.workload, planned.outcome, planned.job.status.replicas
-    evicted = {eviction.task for eviction in outcome.evictions}
+    workload, before = planned.workload, planned.job.status.replicas
+    evicted = {eviction.task for eviction in planned.outcome.evictions}
     optimistic = workload.optimistic and planned.verdict.state == "Unscheduled" and not workload.held
-    tasks = set(workload.tasks if optimistic else workload.placed) - evicted
-    tasks |= {*outcome.placed, *outcome.nominated}
-    sizes = Counter(task.role for task in tasks)
-    sizes["trainer"] += workload.done
+    tasks = [task for task in workload.tasks if task not in evicted] if optimistic else []
+    sizes = Counter(task.role for task in dict.fromkeys((*tasks, *planned.nodes)))
+    sizes.update(slot.role for slot in planned.completed)
+    sizes["trainer"] += 0
     roles = dict.fromkeys((*before, *sorted(sizes)))
     return {role: replace(before.get(role, RoleStatus()), desired=sizes[role]) for role in roles}
 
 
-def _fixed_slots(job: TrainingJob, classes: PodClassCache) -> list[Slot]:
-    """The master, and the parameter servers of the minimum."""
-    spec = job.spec
-    slots = [_series(job, "master", spec.master, classes).slot(0, varying=False)] if spec.master else []
+class _Instances:
+    """The instances of a role: which have a pod or a node, have succeeded, or are given up for good."""
+
+    def __init__(
+        self, job: TrainingJob, role: str, spec: Role, classes: PodClassCache, pods: Sequence[PodRecord]
+    ) -> None:
+        status, self.series = job.status, _series(job, role, spec, classes)
+        self.completed = parse_indexes(status.completed.get(role, ""))
+        self.abandoned = parse_indexes(status.failed.get(role, ""))
+        kept = (pod.name for pod in pods if pod.keeps_place)
+        self.occupied = {*self.series.numbers_of(kept), *self.series.numbers_of(status.allocations)}
+        self._nominated = self.series.numbers_of(status.nominations)
+
+    def wanted(self, minimum: int) -> list[Slot]:
+        """The slots of the role, at least `minimum`."""
+        return self.series.wanted_slots(
+            self.occupied,
+            minimum,
+            nominated=self._nominated,
+            completed=self.completed,
+            abandoned=self.abandoned,
+        )
+
+    def fixed(self, number: int, *, follows: bool = False) -> Slot:
+        """The slot of an instance whose number does not vary, or follows that of the trainers."""
+        slot = self.series.slot(number, varying=False, follows=follows)
+        return replace(slot, completed=number in self.completed)
+
+
+def _fixed_slots(job: TrainingJob, classes: PodClassCache, pods: Sequence[PodRecord]) -> list[Slot]:
+    """The master, the parameter servers of the minimum, and those that follow the trainers."""
+    spec, slots = job.spec, []
+    if spec.master:
+        slots.append(_Instances(job, "master", spec.master, classes, pods).fixed(0))
     if spec.pserver:
-        series = _series(job, "pserver", spec.pserver, classes)
-        slots += [series.slot(number, varying=False) for number in range(spec.pserver.min_instance)]
+        servers, least = _Instances(job, "pserver", spec.pserver, classes, pods), spec.pserver.min_instance
+        slots += [servers.fixed(number) for number in range(least)]
+        if spec.pserver.scale_with_trainers:
+            more = sorted(number for number in servers.occupied if number >= least)
+            slots += [servers.fixed(number, follows=True) for number in more]
     return slots
+
+
+def _following(job: TrainingJob, classes: PodClassCache) -> FollowingSpec | None:
+    """The parameter servers, if their number follows that of the trainers."""
+    pserver = job.spec.pserver
+    if pserver is None or not pserver.scale_with_trainers:
+        return None
+    return FollowingSpec(
+        series=_series(job, "pserver", pserver, classes),
+        least=pserver.min_instance,
+        most=pserver.max_instance,
+    )
 
 
 def _series(job: TrainingJob, role: str, spec: Role, classes: PodClassCache) -> SlotSeries:
     return SlotSeries(
         prefix=f"{job.metadata.name}-{role}-", role=role, pod_class=_pod_class(job, spec, classes)
     )
-
-
-def _occupied(series: SlotSeries, pods: Iterable[PodRecord]) -> set[int]:
-    """The numbers of a series whose pods have nodes, or have succeeded."""
-    found = (series.number_of(pod.name) for pod in pods if pod.keeps_place)
-    return {number for number in found if number is not None}
 
 
 def _pod_class(job: TrainingJob, role: Role, classes: PodClassCache) -> PodClass:

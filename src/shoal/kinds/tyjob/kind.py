@@ -43,9 +43,6 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
     def status_after(self, planned: PlannedJob[TYJob]) -> msgspec.Struct:
         return workload.status_after(planned)
 
-    def allocated_node(self, job: TYJob, pod: PodRecord) -> str:
-        return job.status.allocations.get(pod.name, "")
-
     def without_allocations(self, job: TYJob) -> TYJob:
         return replace(job, status=replace(job.status, allocations={}))
 

@@ -88,9 +88,9 @@ class TYJobStatus(View, frozen=True, kw_only=True):
         description("Phase of the job."),
     ] = None
     schedule_state: Annotated[
-        Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"],
+        Literal["Unscheduled", "ScheduledPartly", "ScheduledSucceed", "ScheduledFailed"] | None,
         description("How many of its pods have nodes."),
-    ] = "Unscheduled"
+    ] = None
     restarts: Annotated[
         dict[str, Int32],
         description("How often each pod was restarted, by its name without that of the job."),
