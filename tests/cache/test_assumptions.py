@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cache.assumptions import Assumption
 from shoal.cache.world import World
 from tests.builders import Object, namespace, node, pod, template, tyjob
@@ -223,6 +224,8 @@ def test_confirmed_or_forgotten_assumptions_have_no_effect(drawn: Drawn, data: s
 def decided(world: World, one: Object) -> tuple[Assumption | None, Object]:
     """Bind a pending pod or evict a running one; return the assumption and the changed pod."""
     after, (_, key) = deepcopy(one), identity(one)
+    if one["status"].get("phase") in FINISHED_PHASES:
+        return None, after
     if one["spec"].get("nodeName"):
         after["metadata"]["deletionTimestamp"] = "2024-05-01T00:00:00Z"
         return world.assume_leaving(key), after

@@ -285,10 +285,7 @@ JOBS: dict[str, Scenario] = {
             Step(
                 create=[trainingjob("e", trainer=ON_GPU, limits={GPU: "1"}, trainers=(2, 3), pserver=ON_CPU)],
                 on={"e-trainer-0": "g1", "e-trainer-1": "g1", "e-trainer-2": "g1"},
-<<<<<<< HEAD
-                statuses={"TrainingJob/e": {"nominations": {}}},
-=======
-                says={
+                statuses={
                     "TrainingJob/e": {
                         "allocations": {
                             "e-pserver-0": "n1",
@@ -298,7 +295,6 @@ JOBS: dict[str, Scenario] = {
                         }
                     }
                 },
->>>>>>> c452bbe (Keep allocations true to pods and nodes)
             ),
         ],
     ),
