@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from shoal.cluster.resources import resource_of
+from tests.conformance.objects import make
 from tests.server.serving import ADMIN, DIJOBS, TEMPLATE, Json, Server, di_server, home
 
 REPLICAS = "/v2alpha1/default.job/replicas"
@@ -317,3 +319,24 @@ async def test_metrics_count_requests_by_call_and_status(server: Server) -> None
     found = (await server.ask("GET", "/metrics")).body
     assert 'shoal_server_requests_total{call="replicas",code="400",method="POST"} 2.0' in found
     assert 'shoal_server_requests_total{call="other",code="404",method="other"} 1.0' in found
+
+
+@pytest.mark.parametrize("kind", ["DIJob", "TYJob", "TrainingJob"])
+async def test_trainers_of_every_kind_report(kind: str, server: Server) -> None:
+    resource = resource_of(kind)
+    made = await server.cluster.create(resource, make(resource, "train", "default"))
+    path, token = f"/v1/{resource.plural}/default/train/trainer-status", server.token(made)
+    for progress in (1, 2):
+        answer = await server.ask(
+            "POST", path, {"trainerStatus": {"progressPercentage": progress}}, token=token
+        )
+        assert answer.status == 200, answer
+    others = [one for one in server.jobs.kinds if one != resource.plural]
+    refused = [
+        await server.ask(
+            "POST", f"/v1/{other}/default/train/trainer-status", {"trainerStatus": {}}, token=token
+        )
+        for other in others
+    ]
+    assert [one.status for one in refused] == [403, 403]
+    assert (await server.cluster.get(resource, "train", "default"))["status"]["profilings"] == {"progress": 2}

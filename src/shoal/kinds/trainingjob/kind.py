@@ -15,6 +15,7 @@ from shoal.kinds.base import (
     JobKind,
     Manifest,
     PlannedJob,
+    PolicyInputs,
     Relaxation,
     ScalePatch,
 )
@@ -40,6 +41,9 @@ class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True)
 
     def without_allocations(self, job: TrainingJob) -> TrainingJob:
         return replace(job, status=replace(job.status, allocations={}))
+
+    def policy_inputs(self, job: TrainingJob) -> PolicyInputs:
+        return PolicyInputs(profilings=job.status.profilings)
 
     def with_priority_class(
         self,
@@ -81,6 +85,7 @@ KIND: Final = TrainingJobKind(
     **msgspec.structs.asdict(TYPE),
     view=TrainingJob,
     errors=trainingjob_errors,
+    reports=True,
     normalise=normalise,
     other_spellings=OTHER_SPELLINGS,
     columns=(

@@ -122,6 +122,7 @@ KIND: Final = TYJobKind(
     **msgspec.structs.asdict(TYPE),
     view=TYJob,
     errors=tyjob_errors,
+    reports=True,
     columns=(
         Column("Stage", ".status.stage"),
         Column("Schedule", ".status.scheduleState"),

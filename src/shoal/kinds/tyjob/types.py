@@ -114,6 +114,7 @@ class TYJobStatus(View, frozen=True, kw_only=True):
     whole_minimum: Annotated[
         Count | None, description("The minimum with which the job was whole the last time.")
     ] = None
+    profilings: Annotated[dict[str, Any], description("What the workers reported.")] = {}
     conditions: Conditions = ()
     observed_generation: Annotated[
         int | None, description("Generation of the spec that the controller has seen.")
