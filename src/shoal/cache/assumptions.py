@@ -38,10 +38,10 @@ class Assumption(msgspec.Struct, eq=False, kw_only=True):
     """Whether an object with its version confirms the write."""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Watched(msgspec.Struct, frozen=True):
     """The last state of an object from the watch."""
 
-    thing: Any
+    obj: Any
     version: int
 
 
@@ -51,22 +51,22 @@ class Assumptions:
     def __init__(self) -> None:
         """Start without assumptions."""
         self._made: dict[Hashable, list[Assumption]] = {}
-        self._told: dict[Hashable, _Told] = {}
+        self._watched: dict[Hashable, _Watched] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._made.values()))
 
-    def seen(self, kind: str, key: Key, thing: Any, version: int = _NEVER) -> Any:  # noqa: ANN401 - of any kind
+    def seen(self, kind: str, key: Key, obj: Any, version: int = _NEVER) -> Any:  # noqa: ANN401 - of any kind
         """The object of a watch event with all its assumptions applied."""
         if (kind, key) not in self._made:
-            return thing
-        self._told[kind, key] = _Told(thing, version)
+            return obj
+        self._watched[kind, key] = _Watched(obj, version)
         return self._with_assumptions(kind, key)
 
-    def make(self, assumption: Assumption, thing: Any) -> Any:  # noqa: ANN401
+    def make(self, assumption: Assumption, obj: Any) -> Any:  # noqa: ANN401
         """Add an assumption to the last seen object; return the result."""
         place = assumption.kind, assumption.key
-        self._told.setdefault(place, _Told(thing, _NEVER))
+        self._watched.setdefault(place, _Watched(obj, _NEVER))
         self._made.setdefault(place, []).append(assumption)
         return self._with_assumptions(*place)
 
@@ -82,29 +82,29 @@ class Assumptions:
     def drop(self, kind: str, key: Key) -> None:
         """Drop all assumptions about a removed object."""
         self._made.pop((kind, key), None)
-        self._told.pop((kind, key), None)
+        self._watched.pop((kind, key), None)
 
     def _with_assumptions(self, kind: str, key: Key) -> Any:  # noqa: ANN401
-        told, place = self._told[kind, key], (kind, key)
-        left = [one for one in self._made[place] if not one.is_answered(told.thing, told.version)]
-        self._made[place], thing = left, told.thing
+        watched, place = self._watched[kind, key], (kind, key)
+        left = [one for one in self._made[place] if not one.is_answered(watched.obj, watched.version)]
+        self._made[place], obj = left, watched.obj
         for one in left:
-            thing = one.change(thing)
+            obj = one.change(obj)
         if not left:
             self.drop(kind, key)
-        return thing
+        return obj
 
 
 def bound(pod: PodRecord, node: str) -> Assumption:
     """The assumption that a pod is bound to a node."""
 
-    def is_answered(told: PodRecord, _: int) -> bool:
-        return bool(told.node) or told.leaving or told.finished or told.uid != pod.uid
+    def is_answered(watched: PodRecord, _: int) -> bool:
+        return bool(watched.node) or watched.leaving or watched.finished or watched.uid != pod.uid
 
     return Assumption(
         kind="Pod",
         key=pod.key,
-        change=lambda told: replace(told, node=node, nominated=""),
+        change=lambda watched: replace(watched, node=node, nominated=""),
         is_answered=is_answered,
     )
 
@@ -114,8 +114,8 @@ def leaving(pod: PodRecord) -> Assumption:
     return Assumption(
         kind="Pod",
         key=pod.key,
-        change=lambda told: replace(told, leaving=True),
-        is_answered=lambda told, _: told.leaving or told.uid != pod.uid,
+        change=lambda watched: replace(watched, leaving=True),
+        is_answered=lambda watched, _: watched.leaving or watched.uid != pod.uid,
     )
 
 
@@ -124,8 +124,8 @@ def marked(pod: PodRecord, changes: dict[str, Any]) -> Assumption:
     return Assumption(
         kind="Pod",
         key=pod.key,
-        change=lambda told: replace(told, **changes),
-        is_answered=lambda told, _: told.uid != pod.uid,
+        change=lambda watched: replace(watched, **changes),
+        is_answered=lambda watched, _: watched.uid != pod.uid,
     )
 
 
@@ -133,18 +133,18 @@ def restated(job: Any, changes: dict[str, Any]) -> Assumption:  # noqa: ANN401 -
     """The assumption that status fields of a job are changed."""
     meta = job.metadata
 
-    def change(told: Any) -> Any:  # noqa: ANN401
-        return replace(told, status=replace(told.status, **changes))
+    def change(watched: Any) -> Any:  # noqa: ANN401
+        return replace(watched, status=replace(watched.status, **changes))
 
     return Assumption(
         kind=type(job).__name__,
         key=(meta.namespace, meta.name),
         change=change,
-        is_answered=lambda told, _: told.metadata.uid != meta.uid,
+        is_answered=lambda watched, _: watched.metadata.uid != meta.uid,
     )
 
 
 def known_to_be_written(assumption: Assumption, version: int) -> None:
     """Let any event with this version or a later one confirm an assumption."""
     before = assumption.is_answered
-    assumption.is_answered = lambda told, seen: seen >= version or before(told, seen)
+    assumption.is_answered = lambda watched, seen: seen >= version or before(watched, seen)

@@ -28,7 +28,7 @@ class DisruptionBudgets:
 
     def __init__(self) -> None:
         """Start without budgets."""
-        self._said: dict[Key, Budget] = {}
+        self._from_status: dict[Key, Budget] = {}
         self._counts: dict[Key, _Count] = {}
 
     def update(
@@ -39,7 +39,7 @@ class DisruptionBudgets:
     ) -> None:
         """Apply changed budgets; `occupants` returns all pods on nodes."""
         for key in keys:
-            self._said.pop(key, None)
+            self._from_status.pop(key, None)
             self._counts.pop(key, None)
             if key in budgets:
                 self._add(key, budgets[key], occupants)
@@ -51,16 +51,18 @@ class DisruptionBudgets:
 
     def budgets(self) -> tuple[Budget, ...]:
         """All budgets, ordered by namespace and name."""
-        found = self._said | {key: Budget(one.term, _allowed(one)) for key, one in self._counts.items()}
+        found = self._from_status | {
+            key: Budget(one.term, _allowed(one)) for key, one in self._counts.items()
+        }
         return tuple(found[key] for key in sorted(found))
 
     def _add(
         self, key: Key, budget: PodDisruptionBudget, occupants: Callable[[], Iterable[Occupant]]
     ) -> None:
         term = AffinityTerm("", budget.spec.selector, frozenset([key[0]]))
-        said = budget.status.disruptions_allowed
-        if said is not None:
-            self._said[key] = Budget(term, said)
+        allowed = budget.status.disruptions_allowed
+        if allowed is not None:
+            self._from_status[key] = Budget(term, allowed)
             return
         self._counts[key] = _Count(budget, term)
         self._counts[key].count(occupants(), 1)

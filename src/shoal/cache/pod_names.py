@@ -44,43 +44,43 @@ def numbered_prefixes(key: Key) -> Iterator[tuple[NumberedPrefix, int]]:
 
 
 class NameClaims:
-    """Resolves names that several workloads want: no one if such a pod exists, else the oldest workload.
+    """Assigns claimed pod names: to no workload if a pod has the name, else to the oldest claimant.
 
-    A workload claims its names in order, and stops at the first name that it is refused.
+    A workload gets its names in order, up to the first that is refused.
     """
 
     def __init__(self, is_taken: Callable[[Key], bool]) -> None:
         """`is_taken` returns whether a pod of a name exists."""
         self._is_taken = is_taken
-        self._wishes: dict[WorkloadKey, tuple[Seniority, tuple[Key, ...]]] = {}
-        self._wanting: dict[Key, tuple[WorkloadKey, ...]] = {}
+        self._claims: dict[WorkloadKey, tuple[Seniority, tuple[Key, ...]]] = {}
+        self._claimants: dict[Key, tuple[WorkloadKey, ...]] = {}
         self._contested: set[Key] = set()
-        self._relieved: set[WorkloadKey] = set()
+        self._affected: set[WorkloadKey] = set()
         self._holders: dict[Key, WorkloadKey] = {}
         self._held: dict[WorkloadKey, list[Key]] = {}
         self._refused: dict[WorkloadKey, Key] = {}
         self.rows = NumberIndex()
 
-    def wish(self, workload: WorkloadKey, seniority: Seniority, names: Iterable[Key]) -> None:
-        """Replace the names that a workload wants."""
-        self.withdraw(workload)
-        wanted = tuple(dict.fromkeys(names))
-        if wanted:
-            self._wishes[workload] = seniority, wanted
-        for key in wanted:
-            self._want(key, [*self._wanting.get(key, ()), workload])
+    def claim(self, workload: WorkloadKey, seniority: Seniority, names: Iterable[Key]) -> None:
+        """Replace the names that a workload claims."""
+        self.release(workload)
+        claimed = tuple(dict.fromkeys(names))
+        if claimed:
+            self._claims[workload] = seniority, claimed
+        for key in claimed:
+            self._set_claimants(key, [*self._claimants.get(key, ()), workload])
 
-    def withdraw(self, workload: WorkloadKey) -> None:
-        """Remove all wishes of a workload; its names are free after the next `settle`."""
-        _, names = self._wishes.pop(workload, (None, ()))
+    def release(self, workload: WorkloadKey) -> None:
+        """Remove all claims of a workload; its names are free after the next `settle`."""
+        _, names = self._claims.pop(workload, (None, ()))
         for key in names:
-            others = [other for other in self._wanting[key] if other != workload]
-            self._relieved.update(others)
-            self._want(key, others)
+            others = [other for other in self._claimants[key] if other != workload]
+            self._affected.update(others)
+            self._set_claimants(key, others)
 
-    def wanting(self, key: Key) -> tuple[WorkloadKey, ...]:
-        """The workloads that want a name."""
-        return self._wanting.get(key, ())
+    def claimants_of(self, key: Key) -> tuple[WorkloadKey, ...]:
+        """The workloads that claim a name."""
+        return self._claimants.get(key, ())
 
     def refused(self, workload: WorkloadKey) -> Key | None:
         """The first name that a workload is refused."""
@@ -91,26 +91,26 @@ class NameClaims:
         return self._holders.get(key) == workload
 
     def settle(self, workloads: Iterable[WorkloadKey]) -> tuple[set[WorkloadKey], set[Key]]:
-        """Let workloads claim again, with all that compete for a name, or did.
+        """Assign names again to workloads, and to all that compete for a name, or did.
 
         Return the workloads whose first refused name changed, and the names whose holder changed.
         """
-        rivals = {workload for key in self._contested for workload in self._wanting[key]}
-        claimants, self._relieved = {*workloads, *rivals, *self._relieved}, set()
+        rivals = {workload for key in self._contested for workload in self._claimants[key]}
+        claimants, self._affected = {*workloads, *rivals, *self._affected}, set()
         refused = {workload: self._refused.pop(workload, None) for workload in claimants}
-        held = self._release(claimants)
+        held = self._take_back(claimants)
         ordered = sorted(
-            (self._wishes[workload][0], workload) for workload in claimants if workload in self._wishes
+            (self._claims[workload][0], workload) for workload in claimants if workload in self._claims
         )
         for _, workload in ordered:
-            self._claim(workload)
+            self._assign(workload)
         given = {key for _, workload in ordered for key in self._held[workload]}
         changed = {key for key in held.keys() | given if held.get(key) != self._holders.get(key)}
         return {workload for workload, key in refused.items() if key != self._refused.get(workload)}, changed
 
-    def _claim(self, workload: WorkloadKey) -> None:
+    def _assign(self, workload: WorkloadKey) -> None:
         held = self._held[workload] = []
-        for key in self._wishes[workload][1]:
+        for key in self._claims[workload][1]:
             if self._is_taken(key) or key in self._holders:
                 self._refused[workload] = key
                 return
@@ -118,8 +118,8 @@ class NameClaims:
             self._holders[key] = workload
             self.rows.add(key)
 
-    def _release(self, workloads: set[WorkloadKey]) -> dict[Key, WorkloadKey]:
-        """Release the names of workloads; return the old holder of each."""
+    def _take_back(self, workloads: set[WorkloadKey]) -> dict[Key, WorkloadKey]:
+        """Take the assigned names of workloads back; return the old holder of each."""
         released = {}
         for workload in workloads:
             for key in self._held.pop(workload, ()):
@@ -128,11 +128,11 @@ class NameClaims:
                 self.rows.discard(key)
         return released
 
-    def _want(self, key: Key, workloads: list[WorkloadKey]) -> None:
+    def _set_claimants(self, key: Key, workloads: list[WorkloadKey]) -> None:
         if workloads:
-            self._wanting[key] = tuple(workloads)
+            self._claimants[key] = tuple(workloads)
         else:
-            del self._wanting[key]
+            del self._claimants[key]
         if len(workloads) > 1:
             self._contested.add(key)
         else:

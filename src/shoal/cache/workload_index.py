@@ -134,7 +134,7 @@ class WorkloadIndex:
         for node in pods.nodes | rebuilt.nodes:
             yield from self._by_node.get(node, ())
         for key in pods.pods:
-            yield from self._claims.wanting(key)
+            yield from self._claims.claimants_of(key)
             yield from self._growing_into(key)
         for job in self._changed_pools(changes["Job"]):
             yield from (
@@ -157,9 +157,9 @@ class WorkloadIndex:
         resolved_specs = {key: self._resolve(key) for key in keys}
         for key, resolved in resolved_specs.items():
             if resolved:
-                self._claims.wish(key, resolved.spec.seniority, resolved.names)
+                self._claims.claim(key, resolved.spec.seniority, resolved.names)
             else:
-                self._claims.withdraw(key)
+                self._claims.release(key)
         others, names = self._claims.settle(resolved_specs)
         others.update(entry for key in names for entry in self._growing_into(key))
         resolved_specs |= {key: self._resolve(key) for key in others - resolved_specs.keys()}

@@ -144,7 +144,7 @@ class Committer:
                 self._forget(*work.binds, *work.evictions)
                 return
         binds = zip(work.decision.binds, work.binds, strict=True)
-        writes = [self._bind(work, bind, guess) for bind, guess in binds]
+        writes = [self._bind(work, bind, assumption) for bind, assumption in binds]
         await _concurrently([*writes, self._evict_all(work, others)] if work.evictions else writes)
 
     async def _record(self, work: _Work) -> bool:
@@ -152,16 +152,16 @@ class Committer:
         decision = work.decision
         patches = zip(decision.pod_patches, work.pod_patches, strict=True)
         writes = [
-            self._write(work, "mark", partial(self._writes.patch_pod, patch), guess)
-            for patch, guess in patches
+            self._write(work, "mark", partial(self._writes.patch_pod, patch), assumption)
+            for patch, assumption in patches
         ]
         if decision.job_status:
             write = partial(self._writes.patch_job_status, decision.job_status)
             writes.append(self._write(work, "status", write, work.job_status))
         return all(await _concurrently(writes))
 
-    async def _bind(self, work: _Work, bind: Bind, guess: Assumption | None) -> bool:
-        done = await self._write(work, "bind", partial(self._writes.bind, bind), guess)
+    async def _bind(self, work: _Work, bind: Bind, assumption: Assumption | None) -> bool:
+        done = await self._write(work, "bind", partial(self._writes.bind, bind), assumption)
         if done:
             self._observer.bound(work.decision.pool, bind)
         return done
@@ -177,13 +177,13 @@ class Committer:
         return all([done, *await _concurrently([self._evict(work, others, *one) for one in rest])])
 
     async def _evict(
-        self, work: _Work, others: dict[str, _Work], eviction: Evict, guess: Assumption | None
+        self, work: _Work, others: dict[str, _Work], eviction: Evict, assumption: Assumption | None
     ) -> bool:
         beneficiary = others.get(eviction.record.beneficiary)
         if beneficiary and beneficiary.recorded and not await asyncio.shield(beneficiary.recorded):
-            self._forget(guess)
+            self._forget(assumption)
             return False
-        done = await self._write(work, "evict", partial(self._writes.evict, eviction), guess)
+        done = await self._write(work, "evict", partial(self._writes.evict, eviction), assumption)
         if done:
             self._observer.evicted(work.decision.pool, eviction)
         return done
@@ -193,7 +193,7 @@ class Committer:
         work: _Work,
         kind: str,
         write: Callable[[], Awaitable[int | None]],
-        guess: Assumption | None,
+        assumption: Assumption | None,
     ) -> bool:
         """Make a write within the concurrency of its pool; if it is refused, its assumption is forgotten."""
         loop, key = asyncio.get_running_loop(), work.decision.workload
@@ -203,16 +203,16 @@ class Committer:
                 version = await write()
             except ClusterError as error:
                 self._observer.refused(kind, error, loop.time() - begun)
-                self._refuse(key, kind, guess, error)
+                self._refuse(key, kind, assumption, error)
                 return False
         self._observer.written(kind, loop.time() - begun)
         self._backoff.forget(key)
-        if version and guess:
-            self._world.written(guess, version)
+        if version and assumption:
+            self._world.written(assumption, version)
         return True
 
-    def _refuse(self, key: str, kind: str, guess: Assumption | None, error: ClusterError) -> None:
-        self._forget(guess)
+    def _refuse(self, key: str, kind: str, assumption: Assumption | None, error: ClusterError) -> None:
+        self._forget(assumption)
         self._fail(key)
         log_event(
             _LOG, logging.WARNING, "write refused", workload=key, write=kind, reason=error.reason, error=error
@@ -221,10 +221,10 @@ class Committer:
     def _fail(self, key: str) -> None:
         self._backoff.fail(key, asyncio.get_running_loop().time())
 
-    def _forget(self, *guesses: Assumption | None) -> None:
-        for guess in guesses:
-            if guess is not None:
-                self._world.forget(guess)
+    def _forget(self, *assumptions: Assumption | None) -> None:
+        for assumption in assumptions:
+            if assumption is not None:
+                self._world.forget(assumption)
 
 
 def _without_evictions_for(decision: Decision, unready: AbstractSet[str]) -> Decision:

@@ -75,28 +75,28 @@ class CycleRecorder:
             if (kind, key) not in left_out:
                 yield self._seen(kind, key, msgspec.json.decode(text))
 
-    def _seen(self, kind: str, key: Key, thing: Object) -> Object:
+    def _seen(self, kind: str, key: Key, obj: Object) -> Object:
         """An object with its assumed writes."""
         if kind == "Pod" and key in self._world.pods:
-            thing = apply_merge_patch(thing, _pod_patch(thing, self._world.pods[key]))
+            obj = apply_merge_patch(obj, _pod_patch(obj, self._world.pods[key]))
         if kind in self._world.jobs and key in self._world.jobs[kind]:
-            thing = apply_merge_patch(thing, {"status": _job_patch(thing, self._world.jobs[kind][key])})
-        if kind == "Job" and GANG not in thing["spec"]["template"].get("metadata", {}).get("annotations", {}):
-            thing = apply_merge_patch(thing, {"spec": {"suspend": True}})
-        return thing
+            obj = apply_merge_patch(obj, {"status": _job_patch(obj, self._world.jobs[kind][key])})
+        if kind == "Job" and GANG not in obj["spec"]["template"].get("metadata", {}).get("annotations", {}):
+            obj = apply_merge_patch(obj, {"spec": {"suspend": True}})
+        return obj
 
     def _forget(self) -> None:
         for number in sorted(_numbers(self._directory))[: -self._keep]:
             shutil.rmtree(self._directory / f"{number:06}")
 
 
-def _pod_patch(thing: Object, pod: PodRecord) -> Object:
+def _pod_patch(obj: Object, pod: PodRecord) -> Object:
     """The patch that makes a pod equal to its record."""
     metadata: Object = {}
-    if pod.leaving and not thing["metadata"].get("deletionTimestamp"):
+    if pod.leaving and not obj["metadata"].get("deletionTimestamp"):
         metadata["deletionTimestamp"] = format_time(pod.created)
     since = None if pod.broken_since is None else format_time(pod.broken_since)
-    if since != thing["metadata"].get("annotations", {}).get(BROKEN_SINCE):
+    if since != obj["metadata"].get("annotations", {}).get(BROKEN_SINCE):
         metadata["annotations"] = {BROKEN_SINCE: since}
     return {
         "metadata": metadata,
@@ -105,10 +105,10 @@ def _pod_patch(thing: Object, pod: PodRecord) -> Object:
     }
 
 
-def _job_patch(thing: Object, job: Any) -> Object:  # noqa: ANN401 - of any kind
+def _job_patch(obj: Object, job: Any) -> Object:  # noqa: ANN401 - of any kind
     """The patch that makes the status of a job equal to its view."""
-    told = msgspec.to_builtins(msgspec.convert(thing.get("status") or {}, type(job.status)))
-    return make_merge_patch(told, msgspec.to_builtins(job.status))
+    before = msgspec.to_builtins(msgspec.convert(obj.get("status") or {}, type(job.status)))
+    return make_merge_patch(before, msgspec.to_builtins(job.status))
 
 
 def _numbers(directory: Path) -> list[int]:

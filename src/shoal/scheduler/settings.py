@@ -44,7 +44,7 @@ async def published(cluster: Cluster) -> SchedulerConfig | None:
     except ClusterError:
         return None
     try:
-        said = msgspec.json.decode(found.get("data", {}).get(_KEY, "{}"))
+        fields = msgspec.json.decode(found.get("data", {}).get(_KEY, "{}"))
     except msgspec.DecodeError as problem:
         raise InvalidObjectError([FieldError(f"data.{_KEY}", str(problem))]) from None
-    return decode(SchedulerConfig, said, check=config_errors)
+    return decode(SchedulerConfig, fields, check=config_errors)

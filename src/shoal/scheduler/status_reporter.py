@@ -41,9 +41,9 @@ class FairQueue(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self._lanes.values()))
 
-    def put(self, lane: str, key: Hashable, thing: T) -> None:
+    def put(self, lane: str, key: Hashable, item: T) -> None:
         """Add an item."""
-        self._lanes.setdefault(lane, OrderedDict())[key] = thing
+        self._lanes.setdefault(lane, OrderedDict())[key] = item
         self._filled.set()
 
     async def take(self) -> T:
@@ -51,11 +51,11 @@ class FairQueue(Generic[T]):
         while not self._lanes:
             self._filled.clear()
             await self._filled.wait()
-        lane, things = self._lanes.popitem(last=False)
-        _, thing = things.popitem(last=False)
-        if things:
-            self._lanes[lane] = things
-        return thing
+        lane, items = self._lanes.popitem(last=False)
+        _, item = items.popitem(last=False)
+        if items:
+            self._lanes[lane] = items
+        return item
 
 
 class RateLimiter:

@@ -127,17 +127,17 @@ def _write_pods(
 
 
 def pod_table(pods: dict[str, Object], summaries: Iterable["PodSummary"], now: float) -> list[list[object]]:
-    """The pods of a job, by name, with what its status tells of them; by rank, else by name.
+    """The pods of a job, by name, with what its status says about them; by rank, else by name.
 
     The columns Rank and Reason are shown if there is anything in them.
     """
     from shoal.kinds.base import PodSummary
 
-    told = list(summaries)
-    untold = pods.keys() - {one.pod for one in told}
-    told += (PodSummary(pod=name) for name in untold)
-    told.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pod))
-    rows = [_pod_row(one, pods.get(one.pod), now) for one in told]
+    listed = list(summaries)
+    unlisted = pods.keys() - {one.pod for one in listed}
+    listed += (PodSummary(pod=name) for name in unlisted)
+    listed.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pod))
+    rows = [_pod_row(one, pods.get(one.pod), now) for one in listed]
     kept = [
         i
         for i, title in enumerate(_POD_COLUMNS)
@@ -146,18 +146,18 @@ def pod_table(pods: dict[str, Object], summaries: Iterable["PodSummary"], now: f
     return [[row[i] for i in kept] for row in (list[object](_POD_COLUMNS), *rows)]
 
 
-def _pod_row(told: "PodSummary", pod: Object | None, now: float) -> list[object]:
+def _pod_row(summary: "PodSummary", pod: Object | None, now: float) -> list[object]:
     """The row of a pod, or of a rank that has none now."""
     metadata, spec, status = ((pod or {}).get(part) or {} for part in ("metadata", "spec", "status"))
     phase = "Terminating" if metadata.get("deletionTimestamp") else status.get("phase")
     containers = status.get("containerStatuses") or ()
     return [
-        NONE if told.rank is None else told.rank,
-        told.pod or NONE,
-        phase or told.phase or NONE,
+        NONE if summary.rank is None else summary.rank,
+        summary.pod or NONE,
+        phase or summary.phase or NONE,
         spec.get("nodeName") or NONE,
         status.get("podIP") or NONE,
-        told.restarts + sum(each.get("restartCount", 0) for each in containers),
+        summary.restarts + sum(each.get("restartCount", 0) for each in containers),
         format_age(metadata["creationTimestamp"], now) if pod else NONE,
-        told.reason or NONE,
+        summary.reason or NONE,
     ]
