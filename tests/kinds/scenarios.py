@@ -25,6 +25,7 @@ from typing import Any
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import NODES, PODS, SERVICES, Object, by_kind, resource_of
+from shoal.controllers.jobs.frameworks import process_port
 from shoal.controllers.jobs.names import uid_digits
 from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.jobs.phases import SUSPENDED
@@ -276,7 +277,8 @@ def pod_specs(pods: Sequence[Object], job: Object) -> dict[str, Object]:
     """Return what Shoal decides about pods, by slot, without what differs from home to home."""
     found = {slot_of(pod, job): _decided(pod) for pod in pods if not _is_terminating(pod)}
     meta = job["metadata"]
-    text = json.dumps(found, sort_keys=True).replace(meta["uid"], "UID")
+    text = json.dumps(found, sort_keys=True).replace(str(process_port(meta["uid"])), "PORT")
+    text = text.replace(meta["uid"], "UID")
     text = text.replace(uid_digits(meta["uid"]), "DIGITS").replace(meta["namespace"], "NAMESPACE")
     specs: dict[str, Object] = json.loads(text)
     return specs
