@@ -98,3 +98,37 @@ def test_the_secret_of_a_finished_job_is_removed(home: Path) -> None:
     client.create(GROUP, dijob("short", "import os; assert os.environ['DI_SERVER_TOKEN']"))
     wait_for(lambda: status_of(client, "short").get("phase") == "Succeeded")
     wait_for(lambda: client.get(SECRETS)["items"] == [])
+
+
+TRAINER = """
+import json, os, time, urllib.request
+token = open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"], encoding="utf-8").read().strip()
+headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+metrics = {"loss": 0.25, "current_step": 450, "total_steps": 1000, "current_epoch": 1.5}
+status = {"lastUpdatedTime": "2026-01-23T10:30:45.123456+00:00", "progressPercentage": 45}
+status["estimatedRemainingSeconds"] = 60
+status["metrics"] = [{"name": str(name), "value": str(value)} for name, value in metrics.items()]
+data = json.dumps({"trainerStatus": status}).encode("utf-8")
+url = os.environ["KUBEFLOW_TRAINER_SERVER_URL"]
+request = urllib.request.Request(url, data=data, headers=headers, method="POST")
+with urllib.request.urlopen(request, timeout=60, context=None) as response:
+    assert response.status == 200
+"""  # what the callback of Hugging Face Transformers does
+
+
+def test_a_trainer_of_hugging_face_reports_its_progress(home: Path) -> None:
+    client = api(home)
+    client.create(GROUP, dijob("train", TRAINER))
+    wait_for(lambda: status_of(client, "train").get("phase") in ("Succeeded", "Failed"))
+    status = status_of(client, "train")
+    assert (status["phase"], status["profilings"]) == (
+        "Succeeded",
+        {
+            "progress": 45,
+            "estimated_remaining_seconds": 60,
+            "last_updated_time": "2026-01-23T10:30:45.123456+00:00",
+            "metrics": {"loss": 0.25, "current_step": 450, "total_steps": 1000, "current_epoch": 1.5},
+            "current_step": 450,
+            "total_steps": 1000,
+        },
+    )

@@ -69,19 +69,59 @@ def test_the_secret_belongs_to_the_job_and_has_its_token() -> None:
     ]
 
 
-def test_every_container_gets_the_variables_after_its_own() -> None:
-    own = {"name": "DI_SERVER_URL", "value": "mine"}
-    before = pod(env=[own])
-    _, (after,) = give_access(Changes(stages=((before,),)), DIJOBS, JOB, ACCESS).stages
+TRAINER = {
+    "KUBEFLOW_TRAINER_SERVER_URL": "http://127.0.0.1:8080/v1/dijobs/team/my.job/trainer-status",
+    "KUBEFLOW_TRAINER_SERVER_TOKEN": "/var/run/shoal/token",
+}
+SERVER = [
+    {"name": "DI_SERVER_URL", "value": "http://127.0.0.1:8080"},
+    {"name": "DI_SERVER_TOKEN", "valueFrom": {"secretKeyRef": {"name": NAME, "key": "token"}}},
+]
+
+
+def with_access(write: Create, access: ServerAccess = ACCESS) -> dict[str, Any]:
+    """Return the spec of a pod that was given access."""
+    _, (after,) = give_access(Changes(stages=((write,),)), DIJOBS, JOB, access).stages
     assert isinstance(after, Create)
-    added = [
-        {"name": "DI_SERVER_URL", "value": "http://127.0.0.1:8080"},
-        {"name": "DI_SERVER_TOKEN", "valueFrom": {"secretKeyRef": {"name": NAME, "key": "token"}}},
-    ]
-    containers = [*after.body["spec"]["initContainers"], *after.body["spec"]["containers"]]
-    assert [one["env"] for one in containers] == [added, [own, *added], added]
-    assert before.body["spec"]["containers"][0]["env"] == [own]
     assert job_token(bytes(32), UID) not in str(after)
+    spec: dict[str, Any] = after.body["spec"]
+    return spec
+
+
+def as_variables(values: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def test_variables_of_every_container() -> None:
+    """Those of the server win over the user's; those of trainers are defaults."""
+    own = as_variables({"DI_SERVER_URL": "mine", "KUBEFLOW_TRAINER_SERVER_URL": "mine"})
+    before = pod(env=own)
+    spec = with_access(before)
+    usual, token_file = [*as_variables(TRAINER), *SERVER], as_variables(TRAINER)[1:]
+    containers = [*spec["initContainers"], *spec["containers"]]
+    assert [one["env"] for one in containers] == [usual, [*token_file, *own, *SERVER], usual]
+    assert before.body["spec"]["containers"][0]["env"] == own
+
+
+def test_the_volume_of_the_job_gets_the_files() -> None:
+    """It stands for itself: other volumes, also one of the user with its name, stay as they are."""
+    user, job_volume = {"name": "data", "emptyDir": {}}, {"name": "shoal-job", "projected": {"sources": [{}]}}
+    before = pod()
+    before.body["spec"]["volumes"] = [user, job_volume]
+    secret = {"secret": {"name": NAME, "optional": True}}
+    after = {"name": "shoal-job", "projected": {"sources": [{}, secret]}}
+    assert with_access(before)["volumes"] == [user, after]
+    before.body["spec"]["volumes"] = [user | {"name": "shoal-job"}]
+    assert with_access(before)["volumes"] == [user | {"name": "shoal-job"}]
+
+
+def test_certificates_to_trust_are_a_file_too() -> None:
+    access = ServerAccess("https://server", bytes(32), b"PEM")
+    (secret,), _ = give_access(Changes(stages=((pod(),),)), DIJOBS, JOB, access).stages
+    assert isinstance(secret, Create)
+    assert base64.b64decode(secret.body["data"]["ca.crt"]) == b"PEM"
+    variables = {one["name"]: one.get("value") for one in with_access(pod(), access)["containers"][0]["env"]}
+    assert variables["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == "/var/run/shoal/ca.crt"
 
 
 def test_only_kinds_that_report_get_access() -> None:

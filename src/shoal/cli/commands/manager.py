@@ -13,6 +13,7 @@ from shoal.embedded.daemon import stop_event, tune_garbage_collection
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
+    from shoal.controllers.jobs.server_access import ServerAccess
     from shoal.engine.config import SchedulerConfig
 
 _SERVER_URL: Final = re.compile(r"https?://[^/?#\s]+/?")
@@ -38,6 +39,12 @@ _SERVER_URL: Final = re.compile(r"https?://[^/?#\s]+/?")
     metavar="URL",
     help="Where pods reach `shoal server`: jobs' pods get it, and a token; default none.",
 )
+@click.option(
+    "--server-ca-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Certificates (PEM) that pods have to trust for that URL.",
+)
 def manager(  # noqa: PLR0913 - one parameter an option
     *,
     home: Path,
@@ -47,6 +54,7 @@ def manager(  # noqa: PLR0913 - one parameter an option
     monitor: str | None,
     record: Path | None,
     server_url: str,
+    server_ca_file: Path | None,
 ) -> None:
     r"""Run the scheduler and the controllers for a cluster.
 
@@ -68,10 +76,10 @@ def manager(  # noqa: PLR0913 - one parameter an option
     from shoal.cluster.errors import ClusterError
 
     scheduler_config, monitor_address = read_config(config), _parse_address(monitor)
-    _check_url(server_url)
+    server = _parse_server(server_url, server_ca_file)
     access = resolve_access(home, kubeconfig, context)
     try:
-        uvloop.run(_manage(access, scheduler_config, monitor_address, record, server_url))
+        uvloop.run(_manage(access, scheduler_config, monitor_address, record, server))
     except ListenError as problem:
         raise click.ClickException(str(problem)) from None
     except ClusterError as problem:
@@ -87,9 +95,15 @@ def _parse_address(text: str | None) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def _check_url(text: str) -> None:
-    if text and not _SERVER_URL.fullmatch(text):
-        raise click.BadParameter(f"'{text}' is not the URL of a server such as http://shoal-server:8081")
+def _parse_server(url: str, authority: Path | None) -> "ServerAccess | None":
+    """Return the access of pods to the server, without the key, which is in the cluster."""
+    from shoal.controllers.jobs.server_access import ServerAccess
+
+    if not url:
+        return None
+    if not _SERVER_URL.fullmatch(url):
+        raise click.BadParameter(f"'{url}' is not the URL of a server such as http://shoal-server:8081")
+    return ServerAccess(url.rstrip("/"), b"", authority.read_bytes() if authority else b"")
 
 
 async def _manage(
@@ -97,10 +111,11 @@ async def _manage(
     scheduler_config: "SchedulerConfig",
     monitor: tuple[str, int] | None,
     record: Path | None,
-    server_url: str,
+    server: "ServerAccess | None",
 ) -> None:
+    from msgspec.structs import replace
+
     from shoal.cluster.kubernetes.cluster import KubernetesCluster
-    from shoal.controllers.jobs.server_access import ServerAccess
     from shoal.controllers.jobs.tokens import fetch_key
     from shoal.manager import running
     from shoal.server.monitor import monitoring
@@ -110,7 +125,8 @@ async def _manage(
     async with AsyncExitStack() as stack:
         cluster = KubernetesCluster(access)
         stack.push_async_callback(cluster.close)
-        server = ServerAccess(server_url.rstrip("/"), await fetch_key(cluster)) if server_url else None
+        if server:
+            server = replace(server, key=await fetch_key(cluster))
         running_manager = await stack.enter_async_context(
             running(cluster, scheduler_config, record=record, server=server)
         )
