@@ -184,7 +184,7 @@ def test_an_object_of_another_owner_is_left_alone_and_reported() -> None:
     (event,) = events
     assert (event["reason"], event["type"]) == ("NameTaken", "Warning")
     assert (
-        event["message"] == "configmaps default/p-0 exists already and has another owner: delete or rename it"
+        event["message"] == "ConfigMap default/p-0 exists already and has another owner: delete or rename it"
     )
     assert event["count"] > 1, "it is counted, not written again"
 

@@ -123,7 +123,7 @@ class Applier:
             found = await self._cluster.get(resource, metadata["name"], metadata.get("namespace", ""))
         if not any(owner.controller and owner.uid == write.owner for owner in found.owner_references):
             key = found.namespace, found.name
-            name = f"{resource.full_name} {'/'.join(key)}"
+            name = f"{resource.kind} {'/'.join(key)}"
             text = f"{name} exists already and has another owner: delete or rename it"
             raise RefusedWriteError(text, "NameTaken", NameWait(resource.full_name, key))
         return _applied(resource, found)

@@ -32,7 +32,7 @@ _MAX_POLL_MS: Final = 2**31 - 1
 """Longest timeout of poll(2), in milliseconds."""
 _DNS_TEXTS: Final = {
     "hosts files": "host names of pods resolve, by a hosts file for each namespace",
-    "variables": "host names of pods do not resolve here: addresses are in SHOAL_ variables instead",
+    "variables": "host names of pods do not resolve here: variables of pods have addresses in their place",
 }
 _LIMIT_TEXTS: Final = {
     True: "cpu and memory limits are enforced, by cgroups {cgroups}",

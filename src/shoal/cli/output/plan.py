@@ -370,7 +370,7 @@ def _name_list(names: Sequence[str]) -> str:
 def _node_table(entry: "TaskEntry", rows: Iterable[Row]) -> Table:
     pools = len({node.pool for node in entry.nodes}) > 1
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("NODE", *(("POOL",) if pools else ()), "SCORE", "WHAT OF IT"):
+    for title in ("NODE", *(("POOL",) if pools else ()), "SCORE", "RESULT"):
         table.add_column(title, no_wrap=title in ("POOL", "SCORE"), overflow="fold")
     for name, pool, score, text in rows:
         table.add_row(*(Text(cell) for cell in (name, *((pool,) if pools else ()), score, text)))

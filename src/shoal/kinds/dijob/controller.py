@@ -118,7 +118,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         wanted = self.slots.wanted
         if not wanted or not self.slots.completed.issuperset(wanted):
             return None
-        return Phase("Succeeded", "WorkersSucceeded", f"All {len(wanted)} workers succeeded")
+        return Phase("Succeeded", "WorkersSucceeded", f"{len(wanted)} of {len(wanted)} workers succeeded")
 
     def _failed(self) -> Phase | None:
         failed = self._failed_pods
@@ -144,7 +144,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         whole = self._ready == workers and not self.has_surplus()
         if not whole or self._phase_now not in ("Starting", "Restarting"):
             return None
-        return Phase("Running", "WorkersReady", f"All {workers} workers are ready")
+        return Phase("Running", "WorkersReady", f"{workers} of {workers} workers are ready")
 
     def _past_starting_deadline(self) -> Phase | None:
         deadline = self._starting_deadline if self._phase_now == "Starting" else None
@@ -159,7 +159,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         """From the first worker on: one that cannot start would keep a star job from its deadline."""
         if self._phase_now != "Pending" or not (due or any(map(self.slots.is_live, self.slots.wanted))):
             return None
-        return Phase("Starting", "WorkersCreated", f"Creating {len(self.slots.wanted)} workers")
+        return Phase("Starting", "WorkersCreated", f"Creating workers: {_ranks_text(self.slots.wanted)}")
 
     def _resized(self) -> Phase | None:
         if self._phase_now != "Running":
