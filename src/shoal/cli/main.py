@@ -40,6 +40,7 @@ _COMMANDS: Final = {  # command: (module in shoal.cli.commands, help)
     "scale": ("scale", "Set the size of jobs."),
     "server": ("server", "Run the DI server for a cluster."),
     "status": ("embedded", "Show the status of the embedded cluster."),
+    "stop": ("stop", "End jobs now, as succeeded."),
     "top": ("top", "Show resource usage of nodes, pods and pools."),
     "uncordon": ("drain", "Mark nodes as schedulable."),
     "up": ("embedded", "Run a cluster on this machine."),

@@ -45,6 +45,10 @@ class CannotScaleError(ValueError):
     """Raised when a job cannot be given that size; the message says what to do instead."""
 
 
+class CannotStopError(ValueError):
+    """Raised when a job cannot be ended early; the message says what to do instead."""
+
+
 class ScalePatch(msgspec.Struct, frozen=True):
     """A merge patch that changes the size of a job, and the subresource that it is sent to."""
 
@@ -199,6 +203,10 @@ class JobKind(Kind, Generic[J], frozen=True, eq=False, kw_only=True):
     def scale_automatically(self, manifest: Manifest) -> ScalePatch:  # noqa: ARG002 - most kinds have no such size
         """The patch that drops the size requested by `scale`: the elastic policy sizes the job again."""
         raise CannotScaleError("is not sized automatically: give --replicas a number")
+
+    def stop(self, manifest: Manifest) -> Manifest:  # noqa: ARG002 - most kinds cannot be ended early
+        """The patch that ends a job now, as succeeded."""
+        raise CannotStopError("cannot be stopped: set spec.suspend to pause it, or delete it")
 
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:  # noqa: ARG002 - a kind may have one role only
         """The roles of a job and the number of pods of each, for people."""

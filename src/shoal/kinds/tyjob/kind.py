@@ -90,6 +90,9 @@ class TYJobKind(JobKind[TYJob], frozen=True, eq=False, kw_only=True):
         names = [workers["name"] for workers in manifest["spec"]["workerSets"]]
         return scale_member(manifest, "workerSets", names, number="counts", replicas=replicas, role=role)
 
+    def stop(self, manifest: Manifest) -> Manifest:  # noqa: ARG002 - the same for all
+        return {"spec": {"terminating": True}}
+
     def pod_summaries(self, manifest: Manifest) -> Iterator[PodSummary]:
         name, status = manifest["metadata"]["name"], manifest.get("status") or {}
         for slot, restarts in (status.get("restarts") or {}).items():
