@@ -5,6 +5,7 @@ is waited for. All of Shoal works meanwhile. An outcome is the status of the job
 
     reason      reason of the condition of the present phase or stage
     conditions  types of all conditions that are True, without Scheduled
+    entered     types of all conditions that are or were True, without Scheduled
     slots       phase of the pod of each slot; "terminating" is appended, and pods of one slot are joined
     nodes       node of the pod of each slot
     services    number of services of the job
@@ -237,6 +238,7 @@ async def outcome(home: JobHome) -> Object:
         "gone": job is None,
         "reason": next((one["reason"] for kind, one in true.items() if kind != SUSPENDED), ""),
         "conditions": sorted(true),
+        "entered": sorted(conditions),
         "slots": {slot: ", ".join(sorted(phases)) for slot, phases in sorted(slots.items())},
         "nodes": {slot_of(pod, home.job): pod["spec"].get("nodeName", "") for pod in pods},
         "services": len(await own_services(home)),

@@ -21,8 +21,12 @@ from tests.k8s.controlplane import ControlPlane
 from tests.kinds.dijob.scenarios import SCENARIOS as DIJOBS
 from tests.kinds.homes import SimulatedRun, run_embedded, run_kubernetes, run_simulated
 from tests.kinds.scenarios import JobScenario, ScenarioRun
+from tests.kinds.tyjob.scenarios import SCENARIOS as TYJOBS
 
-SCENARIOS: Mapping[str, JobScenario] = {f"DIJob: {name}": one for name, one in DIJOBS.items()}
+_BY_KIND = {"DIJob": DIJOBS, "TYJob": TYJOBS}
+SCENARIOS: Mapping[str, JobScenario] = {
+    f"{kind}: {name}": one for kind, scenarios in _BY_KIND.items() for name, one in scenarios.items()
+}
 REAL = {name: one for name, one in SCENARIOS.items() if not one.only_simulated}
 SEEDS = range(int(os.environ.get("SHOAL_SEEDS", "3")))
 
