@@ -19,6 +19,7 @@ from tests.kinds.scenarios import (
 )
 
 ADDRESS = "job-learner.ty-job."
+RESCHEDULED = ["Pending", "Rescheduling", "Running", "Starting"]
 QUICK = {"infeasibleSeconds": 3, "nodeLostSeconds": 8}
 
 
@@ -37,10 +38,6 @@ def run(*workers: int, of: int = 2, **more: Any) -> Expected:  # noqa: ANN401 - 
     slots = {f"actor-{number}": "Running" for number in workers} | {"learner": "Running"}
     ready = {"ready": f"{len(workers)}/{of}", "readyWorkers": len(workers), "totalWorkers": of}
     return {"stage": "Running", "slots": slots, "services": 1} | ready | more
-
-
-def has_rescheduled(entered: list[str]) -> bool:
-    return "Rescheduling" in entered
 
 
 def with_address(address: str | None) -> bool:
@@ -126,10 +123,8 @@ SCENARIOS: dict[str, JobScenario] = {
         begin=run(0, 1),
         with_crashes=True,
         steps=[
-            (delete_pods("actor-1"), {"entered": has_rescheduled}),
-            (together(), run(0, 1, restarts=None, failed=None)),
-            (delete_pods("learner"), {"stage": lambda stage: stage != "Running"}),
-            (together(), run(0, 1, restarts=None)),
+            (delete_pods("actor-1"), run(0, 1, restarts=None, failed=None, entered=RESCHEDULED)),
+            (delete_pods("learner"), run(0, 1, restarts=None)),
         ],
     ),
     "a node is lost: its pods come back on others, at no cost": JobScenario(
@@ -141,7 +136,7 @@ SCENARIOS: dict[str, JobScenario] = {
                 lose_node("n1", 60),
                 run(0, 1, restarts=None)
                 | on("n2", "learner", "actor-0", "actor-1")
-                | {"entered": ["Pending", "Rescheduling", "Running", "Starting"]},
+                | {"entered": RESCHEDULED},
             )
         ],
     ),
