@@ -1,6 +1,6 @@
 """A worker: plays episodes with the table of the learner, and sends them to it.
 
-It may join at any time. If the learner is gone, it waits until the learner has been started again: the address
+It may join at any time. If the learner is gone, it waits until the learner is started again: the address
 stays the same.
 """
 
