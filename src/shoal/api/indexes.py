@@ -1,6 +1,7 @@
 """Index ranges: sets of indexes in a status, written as `0-2,5`."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -43,6 +44,19 @@ def _ranges(ordered: list[int]) -> Iterator[tuple[int, int]]:
         if place == len(ordered) or ordered[place] != ordered[place - 1] + 1:
             yield ordered[start], ordered[place - 1]
             start = place
+
+
+def parse_index_map(ranges: Mapping[str, IndexRanges]) -> set[tuple[str, int]]:
+    """Return the (role, index) pairs of a record of indexes by role."""
+    return {(role, index) for role, text in ranges.items() for index in parse_indexes(text)}
+
+
+def format_index_map(pairs: Iterable[tuple[str, int]]) -> dict[str, IndexRanges]:
+    """Return (role, index) pairs as a record of indexes by role."""
+    indexes = defaultdict[str, list[int]](list)
+    for role, index in pairs:
+        indexes[role].append(index)
+    return {role: format_indexes(indexes[role]) for role in sorted(indexes)}
 
 
 def _format_range(first: int, last: int) -> str:

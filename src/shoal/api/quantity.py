@@ -77,6 +77,13 @@ def format_bytes(value: int) -> str:
     return "0" if value == 0 else min(exact, key=len)
 
 
+def format_nano(nano: int) -> str:
+    """Format nano-units as a Kubernetes quantity, exactly: 500000000 → `500m`, 2**30 * 10**9 → `1Gi`."""
+    if nano % 10**6:
+        return f"{nano}n"
+    return format_milli(nano // 10**6) if nano % NANO else format_bytes(nano // NANO)
+
+
 def _text_of(value: object) -> str:
     if isinstance(value, str) and value:
         return value

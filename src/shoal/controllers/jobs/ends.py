@@ -5,6 +5,7 @@ or lost it. Only failures cost anything. After a failure, and after a refusal by
 the time is computed from the ended pod, which stays until then.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -26,6 +27,8 @@ _BACKOFF: Final = Backoff(1.0, 60.0)
 _LONG_RUN: Final = timedelta(minutes=10)
 """After a run of this length, the next attempt is the first again."""
 _SIGTERM_EXIT: Final = 143
+_SHOWN_ENDS: Final = 3
+"""Pods that a message names."""
 _REFUSALS: Final = ("unexpectedadmissionerror", "topologyaffinityerror", "nodeaffinity")
 _DISRUPTIONS: Final = (
     *("evicted", "preempting", "shutdown", "terminated", "nodeshutdown", "nodelost"),
@@ -67,6 +70,12 @@ def describe_end(pod: ManagedPod) -> str:
         or pod.status.reason
         or ("Deleted" if pod.terminating else f"exit {next(filter(None, codes), 0)}")
     )
+
+
+def describe_ends(pods: Sequence[ManagedPod]) -> str:
+    """Return why pods ended: `job-0: exit 3, job-1: OutOfcpu, …`."""
+    shown = ", ".join(f"{pod.metadata.name}: {describe_end(pod)}" for pod in pods[:_SHOWN_ENDS])
+    return f"{shown}, …" if len(pods) > _SHOWN_ENDS else shown
 
 
 def next_attempt(pod: ManagedPod) -> int:

@@ -102,7 +102,7 @@ class JobReconcile(ABC, Generic[J, K]):
     # --- questions that kinds ask -------------------------------------------------------------------------
 
     def ended(self, end: PodEnd) -> list[K]:
-        """Return the wanted slots whose pod has ended in a way, and is counted now."""
+        """Return the slots whose pod has ended in a way, and is counted now."""
         return [slot for slot, pod in self.counted_now.items() if pod_end(pod) == end]
 
     def disrupted(self) -> ManagedPod | None:
@@ -152,13 +152,13 @@ class JobReconcile(ABC, Generic[J, K]):
 
     @cached_property
     def counted_now(self) -> dict[K, ManagedPod]:
-        """Wanted slots whose pod's end is counted now."""
+        """Wanted and abandoned slots whose pod's end is counted now."""
         if not self.ends.new:
             return {}
-        uids, pods = {pod.metadata.uid for pod in self.ends.new}, self.slots.pods
-        return {
-            slot: pods[slot] for slot in self.slots.wanted if slot in pods and pods[slot].metadata.uid in uids
-        }
+        uids, slots = {pod.metadata.uid for pod in self.ends.new}, self.slots
+        candidates = (*slots.wanted, *(slot for slot in slots.pods if slot in slots.abandoned))
+        with_pod = {slot: slots.pods[slot] for slot in candidates if slot in slots.pods}
+        return {slot: pod for slot, pod in with_pod.items() if pod.metadata.uid in uids}
 
     # --- the result ---------------------------------------------------------------------------------------
 

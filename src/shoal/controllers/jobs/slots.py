@@ -22,12 +22,14 @@ class JobSlots(msgspec.Struct, Generic[K], frozen=True, eq=False, kw_only=True):
     `wanted` are the slots that the job is to have now, in the order of creation; completed ones stay wanted.
     `pods` has the pod of each slot: one that has not stopped, else the last that has.
     `others` are further pods: older ones of a slot, and pods that are in no slot.
+    `abandoned` slots get no pod again and are not wanted; the pod that ended in such a slot stays.
     """
 
     wanted: tuple[K, ...]
     completed: frozenset[K]
     pods: dict[K, ManagedPod]
     others: tuple[ManagedPod, ...] = ()
+    abandoned: frozenset[K] = frozenset()
 
     def is_live(self, slot: K) -> bool:
         """Return whether a slot has a pod that is neither finished nor terminating."""
@@ -49,8 +51,8 @@ class JobSlots(msgspec.Struct, Generic[K], frozen=True, eq=False, kw_only=True):
         return [slot for slot in self.wanted if slot not in self.completed and not self.is_live(slot)]
 
     def surplus(self) -> list[K]:
-        """Return the slots that have a pod and are not wanted, the highest first."""
-        return sorted(self.pods.keys() - set(self.wanted), reverse=True)  # type: ignore[type-var]  # ordered
+        """Return the slots that have a pod and are neither wanted nor abandoned, the highest first."""
+        return sorted(self.pods.keys() - {*self.wanted, *self.abandoned}, reverse=True)  # type: ignore[type-var]  # ordered
 
 
 def pods_by_slot(

@@ -16,7 +16,7 @@ from shoal.cluster.resources import Resource, resource_of
 from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
-from shoal.controllers.jobs.ends import describe_end, has_stopped
+from shoal.controllers.jobs.ends import describe_end, describe_ends, has_stopped
 from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
@@ -30,9 +30,6 @@ from shoal.kinds.dijob.pods import PodBuilder, attached_ranks, service_name
 from shoal.kinds.dijob.ranks import Ranks, generation_of, read_ranks
 from shoal.kinds.dijob.status import cost_of, with_size, workers_of
 from shoal.kinds.dijob.types import DIJobStatus, ManagedDIJob
-
-_SHOWN_FAILURES: Final = 3
-"""Failed workers that a message names."""
 
 _READ_DIJOB: Final = reader(ManagedDIJob)
 
@@ -124,9 +121,8 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         failed = self._failed_pods
         if not failed:
             return None
-        shown = ", ".join(f"{pod.metadata.name}: {describe_end(pod)}" for pod in failed[:_SHOWN_FAILURES])
         name = "Failed" if self._failures > self.job.spec.failure_limit else "Restarting"
-        return Phase(name, "WorkerFailed", f"Worker failed: {shown}")
+        return Phase(name, "WorkerFailed", f"Worker failed: {describe_ends(failed)}")
 
     def _scaled_to_zero(self) -> Phase | None:
         return None if self.slots.wanted else Phase("Pending", "ScaledToZero", "The job is scaled to 0")

@@ -1,15 +1,19 @@
 """TrainingJob behind the JobKind interface."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from shoal.api.conditions import FINISHED_PHASES
+from shoal.api.fields import FieldError
 from shoal.api.kinds import AGE, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
+from shoal.controllers.jobs.names import dns_label
+from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import (
     CannotScaleError,
     JobKind,
@@ -21,11 +25,13 @@ from shoal.kinds.base import (
 )
 from shoal.kinds.pod_classes import PodClassCache
 from shoal.kinds.pods import PodRecord
-from shoal.kinds.trainingjob import TYPE, workload
+from shoal.kinds.trainingjob import ROLES, SERVICE_PREFIX, TYPE, workload
 from shoal.kinds.trainingjob.types import OTHER_SPELLINGS, TrainingJob, normalise, trainingjob_errors
 from shoal.kinds.workload_spec import WorkloadSpec
 
-_ROLES: Final = ("master", "pserver", "trainer")
+if TYPE_CHECKING:
+    from shoal.controllers.runtime import Controller
+    from shoal.controllers.stores import Stores
 
 
 class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True):
@@ -64,6 +70,19 @@ class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True)
         """Its pods are built by its controller; only the volumes come from the user."""
         yield "spec", {"volumes": manifest["spec"].get("volumes") or ()}
 
+    def warnings(self, manifest: Manifest) -> Iterator[FieldError]:
+        """Warn of addresses of etcd, and of a maximum of parameter servers that do not scale."""
+        spec = manifest["spec"]
+        for role in ("master", "trainer"):
+            if (spec.get(role) or {}).get("etcd-endpoint"):
+                message = "is ignored: Shoal runs no etcd, and passes its address to no pod"
+                yield FieldError(f"spec.{role}.etcd-endpoint", message)
+        pserver = spec.get("pserver") or {}
+        is_scaled = pserver.get("scaleWithTrainers")
+        if pserver.get("max-instance", 0) > pserver.get("min-instance", 0) and not is_scaled:
+            message = "is ignored: there are always min-instance, unless scaleWithTrainers is true"
+            yield FieldError("spec.pserver.max-instance", message)
+
     def scale(self, manifest: Manifest, replicas: int, role: str) -> ScalePatch:  # noqa: ARG002
         return self.scale_automatically(manifest)
 
@@ -74,9 +93,28 @@ class TrainingJobKind(JobKind[TrainingJob], frozen=True, eq=False, kw_only=True)
             f"{trainer['max-instance']}: change these in its file and `shoal apply` it"
         )
 
+    def host_names(self, manifest: Manifest) -> Iterator[tuple[str, str]]:
+        """Every instance that the job has, or may have, has a host in the headless service of the job."""
+        meta, spec, status = manifest["metadata"], manifest["spec"], manifest.get("status") or {}
+        if status.get("phase") in FINISHED_PHASES:
+            return
+        roles = {role: spec[role].get("max-instance", 1) for role in ROLES if spec.get(role)}
+        suffixes = [f"-{role}-{index}" for role, size in roles.items() for index in range(size)]
+        allocated = (name.removeprefix(meta["name"]) for name in status.get("allocations") or ())
+        service = dns_label(meta["name"], meta["uid"], prefix=SERVICE_PREFIX)
+        for suffix in dict.fromkeys((*suffixes, *allocated)):
+            yield dns_label(meta["name"], meta["uid"], suffix=suffix), service
+
+    def controller(self, stores: "Stores", config: SchedulerConfig) -> "Controller[Any]":
+        from shoal.kinds.trainingjob.controller import (  # noqa: PLC0415 - commands do not need it
+            trainingjob_controller,
+        )
+
+        return trainingjob_controller(stores, config)
+
     def roles(self, manifest: Manifest) -> Iterator[tuple[str, int | str]]:
         spec = manifest["spec"]
-        for role in _ROLES:
+        for role in ROLES:
             if role in spec:
                 yield role, f"{spec[role].get('min-instance', 1)}…{spec[role].get('max-instance', 1)}"
 
@@ -99,7 +137,7 @@ KIND: Final = TrainingJobKind(
         AGE,
     ),
     selectable=(".status.phase",),
-    role_fields=(*_ROLES, "volumes"),
+    role_fields=(*ROLES, "volumes"),
     rules=(JOB_NAME_RULE,),
     mutability=Mutability(
         mutable=("trainer.min-instance", "trainer.max-instance", "suspend", "ttlSecondsAfterFinished")

@@ -7,6 +7,7 @@ import msgspec
 
 from shoal.api.fields import FieldError
 from shoal.api.indexes import IndexRanges
+from shoal.api.managed import ManagedMeta
 from shoal.api.meta import (
     Conditions,
     Count,
@@ -119,6 +120,17 @@ class TrainingJobSpec(Snake, frozen=True, kw_only=True):
         Seconds | None, description("Seconds until a finished job is deleted.")
     ] = msgspec.field(default=None, name="ttlSecondsAfterFinished")
 
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The roles that the job has, in the order in which their pods are created."""
+        roles = {"master": self.master, "pserver": self.pserver, "trainer": self.trainer}
+        return {name: role for name, role in roles.items() if role is not None}
+
+    @property
+    def ports(self) -> range:
+        """The ports of each pod."""
+        return range(self.port, self.port + self.ports_num + self.ports_num_for_sparse)
+
 
 class RoleStatus(View, frozen=True, kw_only=True):
     """How many instances of a role there are to be, and how they are."""
@@ -133,9 +145,9 @@ class TrainingJobStatus(View, frozen=True, kw_only=True):
     """`status` of a TrainingJob."""
 
     phase: Annotated[
-        Literal["Pending", "Creating", "Running", "Scaling", "Succeeded", "Failed"],
+        Literal["Pending", "Creating", "Running", "Scaling", "Succeeded", "Failed"] | None,
         description("Phase of the job."),
-    ] = "Pending"
+    ] = None
     replicas: Annotated[dict[str, RoleStatus], description("Instances of trainer, pserver and master.")] = {}
     completed: Annotated[dict[str, IndexRanges], description("Indexes of pods that succeeded, by role.")] = {}
     failed: Annotated[
@@ -166,6 +178,24 @@ class TrainingJob(Object, frozen=True, kw_only=True):
 
     spec: Annotated[TrainingJobSpec, description("Desired state.", validations=[_PORTS])]
     status: Annotated[TrainingJobStatus, description("Observed state.")] = TrainingJobStatus()
+
+
+class ManagedTrainingJob(View, frozen=True, kw_only=True):
+    """A TrainingJob as its controller reads it."""
+
+    metadata: ManagedMeta
+    spec: TrainingJobSpec
+    status: TrainingJobStatus = TrainingJobStatus()
+
+    @property
+    def phase(self) -> str | None:
+        """The phase; None if the job is new."""
+        return self.status.phase
+
+    @property
+    def clean_pod_policy(self) -> Literal["Running"]:
+        """Which pods are deleted when the job has finished: all that have not finished themselves."""
+        return "Running"
 
 
 def normalise(raw: Mapping[str, Any]) -> Mapping[str, Any]:

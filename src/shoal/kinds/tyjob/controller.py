@@ -10,12 +10,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from shoal.api.managed import ManagedPod
 from shoal.cluster.resources import Resource, resource_of
 from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
-from shoal.controllers.jobs.ends import describe_end, has_stopped
+from shoal.controllers.jobs.ends import describe_end
 from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase, bound_at
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
@@ -68,10 +67,6 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
     @property
     def service_name(self) -> str:
         return service_name(self.job.metadata)
-
-    def keeps(self, surplus: ManagedPod) -> bool:
-        """Keep the ended pods of abandoned workers: they have the logs."""
-        return has_stopped(surplus) and surplus.metadata.name in map(self._builder.name, self._abandoned)
 
     # --- stages that are final ----------------------------------------------------------------------------
 

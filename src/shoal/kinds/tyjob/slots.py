@@ -1,10 +1,9 @@
 """The slots of a TYJob: the leader, and the workers of all sets; the name of a pod tells its slot."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from shoal.api.indexes import IndexRanges, format_indexes, parse_indexes
+from shoal.api.indexes import IndexRanges, format_index_map, parse_index_map
 from shoal.api.managed import ManagedPod
 from shoal.api.names import parse_small_int
 from shoal.controllers.jobs.slots import JobSlots, completed_slots, pods_by_slot
@@ -38,6 +37,7 @@ def read_slots(job: ManagedTYJob, pods: Sequence[ManagedPod]) -> JobSlots[TYSlot
         completed=completed_slots(recorded, current),
         pods=current,
         others=others,
+        abandoned=frozenset(abandoned),
     )
 
 
@@ -58,17 +58,13 @@ def recorded_slots(spec: TYJobSpec, ranges: Mapping[str, IndexRanges]) -> set[TY
     leader = leader_slot(spec)
     return {
         leader if member == leader.member else TYSlot("worker", member, index)
-        for member, indexes in ranges.items()
-        for index in parse_indexes(indexes)
+        for member, index in parse_index_map(ranges)
     }
 
 
 def record_slots(slots: Iterable[TYSlot]) -> dict[str, IndexRanges]:
     """Return slots as a record of indexes by leader or set."""
-    indexes = defaultdict[str, list[int]](list)
-    for slot in slots:
-        indexes[slot.member].append(slot.number)
-    return {member: format_indexes(indexes[member]) for member in sorted(indexes)}
+    return format_index_map((slot.member, slot.number) for slot in slots)
 
 
 def _slot_of(job: ManagedTYJob, pod: str) -> TYSlot | None:
