@@ -6,7 +6,8 @@
     cluster.end("job-0-1", 3)
 
 Deleted pods that are bound keep running until `finish` ends them. `killed_after` stops a step after that many
-writes, as a crash of the controller does.
+writes, as a crash of the controller does; with `crash_at` the controller is killed once it has made that many
+writes in all.
 """
 
 from collections.abc import Callable
@@ -50,6 +51,10 @@ class JobCluster(Generic[J]):
         self.config_map: dict[str, Any] | None = None
         self.events: list[str] = []
         self.is_deleted = False
+        self.crash_at: int | None = None
+        """Writes that are left until the controller is killed, and starts again; None if it is not."""
+        self.phases: list[str] = []
+        """All phases that the job was in, in order."""
         self._uids = 0
 
     # --- the controller -----------------------------------------------------------------------------------
@@ -67,10 +72,20 @@ class JobCluster(Generic[J]):
         changes = self._reconcile(self.view(), self.now)
         self.events += [event.reason for event in changes.events]
         writes = [write for stage in changes.stages for write in stage]
-        for write in writes[:killed_after]:
+        for write in writes[: self._crash(len(writes)) if killed_after is None else killed_after]:
             self._apply(write)
         self.collect()
+        phase = self.view().job.phase
+        if phase and [phase] != self.phases[-1:]:
+            self.phases.append(phase)
         return changes
+
+    def _crash(self, writes: int) -> int:
+        """Return how many of some writes the controller makes before it is killed."""
+        made = writes if self.crash_at is None else min(writes, self.crash_at)
+        if self.crash_at is not None:
+            self.crash_at = self.crash_at - writes if writes <= self.crash_at else None
+        return made
 
     def settle(self, steps: int = 60) -> None:
         """Reconcile until nothing changes any more."""
@@ -130,6 +145,21 @@ class JobCluster(Generic[J]):
         pod["metadata"]["deletionGracePeriodSeconds"] = grace
         self.collect()
 
+    def evict(self, *names: str) -> None:
+        """Delete pods as the scheduler does: they are disrupted."""
+        for name in names:
+            times = {"lastTransitionTime": format_time(self.now)}
+            disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "Preempted"} | times
+            self.pods[name]["status"].setdefault("conditions", []).append(disrupted)
+            self.delete(name)
+
+    def lose(self, *names: str) -> None:
+        """Force the deletion of pods whose node is gone."""
+        for name in names:
+            stamps = {"deletionTimestamp": format_time(self.now), "deletionGracePeriodSeconds": 0}
+            self.pods[name]["metadata"] |= stamps
+        self.collect()
+
     def collect(self) -> None:
         """Remove deleted pods that nothing holds any more."""
         for name, pod in list(self.pods.items()):
@@ -171,13 +201,20 @@ class JobCluster(Generic[J]):
 
     def run_all(self) -> None:
         """Let the job create and start all its pods, and those that become due by that."""
+        self.settle()
         for _ in range(40):
             before = len(self.created)
-            self.settle()
             self.run()
+            self.settle()
             if len(self.created) == before:
-                break
-        self.settle()
+                return
+        raise AssertionError("it does not settle")
+
+    def fail_image(self, name: str, reason: str) -> None:
+        """Bind a pod whose image cannot be pulled."""
+        self.bind(name)
+        waiting = {"reason": reason, "message": "no such image"}
+        self.pods[name]["status"]["containerStatuses"] = [{"name": "w", "state": {"waiting": waiting}}]
 
     def end(self, name: str, code: int = 0, reason: str = "") -> None:
         """End a pod with an exit code."""
@@ -215,6 +252,20 @@ class JobCluster(Generic[J]):
         """The host of each line of each host file; the short names."""
         data = self.config_map["data"] if self.config_map else {}
         return {name: [line.partition(".")[0] for line in text.splitlines()] for name, text in data.items()}
+
+    @property
+    def message(self) -> str:
+        """The message of the condition of the present phase."""
+        return next(c.get("message", "") for c in self.status["conditions"] if c["type"] == self.phases[-1])
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the pods that run and are not terminating."""
+        return sorted(
+            name
+            for name, pod in self.pods.items()
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+        )
 
     def env(self, pod: str) -> dict[str, str]:
         """Return the environment of the first container of a pod."""

@@ -125,10 +125,12 @@ class JobReconcile(ABC, Generic[J, K]):
         """Return whether a pod can be created under a name; if not, its end causes another reconcile.
 
         A name that a live pod of another owner has is free in this sense: the creation is refused, with an
-        Event. A terminating pod is waited for without one.
+        Event. A terminating pod is waited for without one. A pod that is replaced now is deleted before.
         """
         pod = self.view.pod_named(name)
         if pod is None or not (pod.terminating or is_controlled(pod, self.job.metadata.uid)):
+            return True
+        if self._is_replaced(pod):
             return True
         self._name_waits.append(NameWait(PODS.full_name, (self.job.metadata.namespace, name)))
         return False
@@ -213,9 +215,16 @@ class JobReconcile(ABC, Generic[J, K]):
             old = slots.pods.get(slot)
             if old is None or old.terminating or slot in slots.completed:
                 continue
-            is_replaced = old.finished and not is_tracked(old) and self.now >= retry_time(old)
-            if is_replaced if not suspended else not old.finished:
+            if self._is_replaced(old) if not suspended else not old.finished:
                 yield old
+
+    def _is_replaced(self, old: ManagedPod) -> bool:
+        """Return whether an ended pod is deleted now, so that its successor may be created under its name.
+
+        Both happen in one reconcile, as the number of the next attempt is taken from the ended pod.
+        """
+        is_ended = old.finished and not old.terminating and not is_tracked(old)
+        return is_ended and self.now >= retry_time(old)
 
     def _stages(
         self,

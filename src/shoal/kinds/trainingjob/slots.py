@@ -39,7 +39,7 @@ def read_slots(job: ManagedTrainingJob, pods: Sequence[ManagedPod]) -> JobSlots[
     current, others = pods_by_slot(pods, lambda pod: instance_of(job.metadata.name, pod.metadata.name))
     completed = completed_slots(_recorded(job.status.completed), current)
     abandoned = _recorded(job.status.failed)
-    wanted = [one for role in job.spec.roles for one in _wanted(job, role, completed, abandoned)]
+    wanted = [one for role in job.spec.roles for one in _wanted(job, role, completed)]
     if job.spec.fault_tolerant and any(one.is_trainer for one in completed):
         running = {one for one, pod in current.items() if not has_stopped(pod)}
         idle = {one for one in wanted if one.is_trainer} - running - completed
@@ -62,16 +62,14 @@ def _recorded(ranges: Mapping[str, IndexRanges]) -> frozenset[Instance]:
     return frozenset(Instance(*pair) for pair in parse_index_map(ranges))
 
 
-def _wanted(
-    job: ManagedTrainingJob, role: str, completed: frozenset[Instance], abandoned: frozenset[Instance]
-) -> list[Instance]:
+def _wanted(job: ManagedTrainingJob, role: str, completed: frozenset[Instance]) -> list[Instance]:
     """Return the wanted instances of a role: those with nodes, then the lowest others, as many as desired.
 
     The pods of an optimistic job are created before there is room for them.
     """
     name, status = job.metadata.name, job.status
     allocated = {one for pod in status.allocations if (one := instance_of(name, pod)) is not None}
-    taken = {one for one in allocated | completed if one.role == role} - abandoned
-    desired, used = status.replicas.get(role, RoleStatus()).desired, taken | abandoned
-    free = (one for one in map(Instance, repeat(role), count()) if one not in used)
+    taken = {one for one in allocated | completed if one.role == role}
+    desired = status.replicas.get(role, RoleStatus()).desired
+    free = (one for one in map(Instance, repeat(role), count()) if one not in taken)
     return sorted({*taken, *islice(free, max(desired - len(taken), 0))})
