@@ -5,7 +5,7 @@ applies decides; those that end the job come before all others. The scheduler de
 role there are, and deletes what it takes away.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import Final
@@ -20,6 +20,7 @@ from shoal.cluster.resources import Resource, Text, resource_of
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
 from shoal.controllers.jobs.ends import describe_ends, has_stopped, pod_end
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
 from shoal.controllers.jobs.view import JobView, job_controller
@@ -171,6 +172,9 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
     def _short_of_image(self) -> Phase | None:
         problem = phases.image_problem(self.slots.pods.values())
         return Phase(self._phase_now, *problem) if problem else None
+
+    def roles(self) -> Mapping[str, RoleHosts]:
+        return self._builder.roles()
 
     # --- creation -----------------------------------------------------------------------------------------
 

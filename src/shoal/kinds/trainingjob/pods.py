@@ -1,5 +1,6 @@
 """The pods of a TrainingJob: names, hosts, commands, and the environment that PaddlePaddle reads."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
@@ -9,6 +10,8 @@ from shoal.api.podspec import Resources, Template, is_gpu, to_nano
 from shoal.api.quantity import NANO, format_nano
 from shoal.cluster.resources import Object, resource_of
 from shoal.controllers.changes import Create
+from shoal.controllers.jobs.frameworks import Member, ProcessGroup
+from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.names import dns_label, label_value, qualified_host
 from shoal.controllers.jobs.pods import NewPod, create_pod
 from shoal.controllers.jobs.slots import JobSlots
@@ -51,7 +54,7 @@ class PodBuilder:
             name=self.name(one),
             host=self._host(one),
             service=self._service,
-            template=self._template(one),
+            template=self._template(one.role),
             labels={
                 _NAME_LABELS[one.role]: label_value(job.metadata.name, job.metadata.uid),
                 "paddlepaddle.org/role": one.role,
@@ -61,8 +64,31 @@ class PodBuilder:
             env=tuple(self._environment(one)),
             attempt=attempt,
             volumes=job.spec.volumes,
+            member=self._member(one, attempt),
         )
         return create_pod(resource_of(TYPE.kind), job.metadata, new, self._config)
+
+    def roles(self) -> dict[str, RoleHosts]:
+        """Return the hosts of the wanted instances of each role."""
+        hosts = defaultdict[str, list[str]](list)
+        for one in self._slots.wanted:
+            hosts[one.role].append(self._address(one))
+        return {role: RoleHosts(found, self._template(role)["spec"]) for role, found in hosts.items()}
+
+    def _member(self, one: Instance, attempt: int) -> Member:
+        """Return the place of an instance; trainers are data-parallel."""
+        group = self._trainers if one.is_trainer else None
+        return Member(role=one.role, index=one.number, restart=attempt - 1, group=group)
+
+    @cached_property
+    def _trainers(self) -> ProcessGroup:
+        trainer = self._job.spec.trainer
+        return ProcessGroup(
+            first_host=self._address(Instance("trainer", 0)),
+            size=sum(one.is_trainer for one in self._slots.wanted),
+            minimum=trainer.min_instance,
+            maximum=trainer.max_instance,
+        )
 
     def _host(self, one: Instance) -> str:
         return dns_label(self._job.metadata.name, self._job.metadata.uid, suffix=one.suffix)
@@ -72,14 +98,14 @@ class PodBuilder:
 
     # --- the pod spec -------------------------------------------------------------------------------------
 
-    def _template(self, one: Instance) -> Template:
-        spec, role = self._job.spec, self._job.spec.roles[one.role]
+    def _template(self, name: str) -> Template:
+        spec, role = self._job.spec, self._job.spec.roles[name]
         container = {
-            "name": one.role,
+            "name": name,
             "image": spec.image,
-            "command": self._command(one.role, role),
+            "command": self._command(name, role),
             "ports": [{"name": f"jobport-{port}", "containerPort": port} for port in spec.ports],
-            "env": list(_field_variables(one)),
+            "env": list(_field_variables(name)),
             "resources": {
                 "requests": _amounts(role.resources.requests),
                 "limits": _amounts(role.resources.limits),
@@ -161,10 +187,10 @@ class PodBuilder:
 _MASTER: Final = Instance("master", 0)
 
 
-def _field_variables(one: Instance) -> Iterator[Object]:
+def _field_variables(role: str) -> Iterator[Object]:
     """Yield the variables that the kubelet takes from the pod. The master's address is its own."""
     fields = {"NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
-    if one == _MASTER:
+    if role == "master":
         fields["MASTER_IP"] = "status.podIP"
     for name, path in fields.items():
         yield {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
