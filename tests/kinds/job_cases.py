@@ -5,7 +5,7 @@
 `play` checks a case, if wanted with a controller that is killed after some write: that changes no outcome.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tests.kinds.job_cluster import JobCluster
 
 Act = Callable[[Any], object]
-Expected = Mapping[str, Any]
+Expected = dict[str, Any]
 
 
 class CaseCluster(Protocol):

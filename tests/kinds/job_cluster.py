@@ -75,7 +75,7 @@ class JobCluster(Generic[J]):
         for write in writes[: self._crash(len(writes)) if killed_after is None else killed_after]:
             self._apply(write)
         self.collect()
-        phase = self.view().job.phase
+        phase = msgspec.convert(self.job, self._managed).phase
         if phase and [phase] != self.phases[-1:]:
             self.phases.append(phase)
         return changes
@@ -256,7 +256,8 @@ class JobCluster(Generic[J]):
     @property
     def message(self) -> str:
         """The message of the condition of the present phase."""
-        return next(c.get("message", "") for c in self.status["conditions"] if c["type"] == self.phases[-1])
+        (text,) = (c.get("message", "") for c in self.status["conditions"] if c["type"] == self.phases[-1])
+        return str(text)
 
     @property
     def running(self) -> list[str]:
