@@ -11,7 +11,7 @@ from shoal.cluster.errors import ForbiddenError
 from shoal.cluster.resources import EVENTS, NODES, PODS, Object, Resource, resource_of
 from shoal.engine.config import SchedulerConfig
 from shoal.manager import running
-from tests.builders import pod
+from tests.builders import dijob, pod, template
 from tests.scheduler.cases import CLASSES, HIGH, A, B, four, in_pool, small
 from tests.scheduler.fake_controllers import run_fake_controllers
 from tests.scheduler.scenarios import ClusterTestbed, Step, until, waiting_reason
@@ -184,5 +184,33 @@ def test_the_scheduled_condition_of_a_job_follows_its_state() -> None:
         async with running(one.store, SchedulerConfig(), clock=one.simulation.clock):
             await until(lambda: missing({"status": "True", "reason": "ScheduledSucceed"}), "it is restored")
         assert waiting_reason(job) == ""
+
+    simulated(main)
+
+
+def test_the_reason_why_ranks_wait_is_dropped_when_they_are_not_wanted_any_more() -> None:
+    async def main(one: Run) -> None:
+        await one.testbed.create(in_pool("a", "n1"))
+
+        async def missing(*wanted: str) -> list[str]:
+            job = await one.store.get(resource_of("DIJob"), "d", one.testbed.namespace)
+            found = [c for c in job.get("status", {}).get("conditions", ()) if c["type"] == "Scheduled"]
+            now = [(c["status"], c["reason"], c["message"][:17]) for c in found]
+            return [] if now == [wanted] else [str(now)]
+
+        async def scale(replicas: int) -> None:
+            patch = {"status": {"replicas": replicas}}
+            await one.store.patch_status(resource_of("DIJob"), "d", one.testbed.namespace, patch=patch)
+
+        async with (
+            running(one.store, SchedulerConfig(), clock=one.simulation.clock),
+            run_nodes(one.store, one.simulation.clock),
+        ):
+            await one.testbed.create(dijob("d", template(cpu=1)))
+            await until(lambda: missing("True", "ScheduledSucceed", ""), "its rank has a node")
+            await scale(6)
+            await until(lambda: missing("True", "NoRoom", "2 of 6 replicas w"), "two ranks wait")
+            await scale(4)
+            await until(lambda: missing("True", "ScheduledSucceed", ""), "all ranks have nodes")
 
     simulated(main)

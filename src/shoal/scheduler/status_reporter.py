@@ -210,12 +210,12 @@ class StatusReporter:
     def _outdated(
         self, built: BuiltSnapshot, plan: Plan, changes: Mapping[str, set[Key]]
     ) -> Iterator[Workload]:
-        """Jobs that need no planning any more, but do not have the condition Scheduled True yet."""
+        """Jobs that need no planning any more, but whose condition does not say yet that all pods have nodes."""
         stale = {
             f"{kind}/{key[0]}/{key[1]}"
             for kind in self._world.jobs
             for key in changes[kind]
-            if (job := self._world.jobs[kind].get(key)) and not _is_scheduled(job.status.conditions)
+            if (job := self._world.jobs[kind].get(key)) and not _is_settled(job.status.conditions)
         }
         if stale:
             others = (
@@ -284,8 +284,8 @@ def _has(conditions: tuple[Condition, ...], wanted: Object) -> bool:
     )
 
 
-def _is_scheduled(conditions: tuple[Condition, ...]) -> bool:
-    return any(c.type == "Scheduled" and c.status == "True" for c in conditions)
+def _is_settled(conditions: tuple[Condition, ...]) -> bool:
+    return any(c.type == "Scheduled" and c.reason == "ScheduledSucceed" for c in conditions)
 
 
 def _reference(kind: str, key: Key, uid: str) -> ObjectReference:
