@@ -210,7 +210,7 @@ class StatusReporter:
     def _outdated(
         self, built: BuiltSnapshot, plan: Plan, changes: Mapping[str, set[Key]]
     ) -> Iterator[Workload]:
-        """Jobs that need no planning any more, but whose condition does not say yet that all pods have nodes."""
+        """Jobs that need no planning any more, but whose condition does not say so yet."""
         stale = {
             f"{kind}/{key[0]}/{key[1]}"
             for kind in self._world.jobs
