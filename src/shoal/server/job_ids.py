@@ -5,6 +5,7 @@ digits are a generation, or they are the end of the name.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from shoal.api.names import dns_label_errors, dns_subdomain_errors
@@ -18,8 +19,12 @@ class JobId(NamedTuple):
     generation: int | None = None
 
 
+@lru_cache(maxsize=4096)
 def read_job_id(text: str) -> tuple[JobId, ...]:
-    """Return the readings of an id, the more likely one first; none if it cannot be an id."""
+    """Return the readings of an id, the more likely one first; none if it cannot be an id.
+
+    Cached: workers ask about the same few jobs again and again.
+    """
     return tuple(one for one in _readings(text) if _is_name(*one.key))
 
 
