@@ -17,6 +17,7 @@ import cliff
 PORT: Final = 5599
 RATE: Final = 0.2
 EPISODES: Final = int(os.environ.get("EPISODES", "2000"))
+WORKERS: Final = int(os.environ["TYJOB_WORKERS"])
 FAIL_AT: Final = int(os.environ.get("FAIL_AT", "0"))
 """The episode in which the first attempt fails, to show what happens then; 0 for none."""
 CHECKPOINT: Final = Path(os.environ.get("CHECKPOINT", "table.json"))
@@ -52,7 +53,7 @@ class Learner:
         if self.episodes == FAIL_AT and not self.resumed:
             log("the learner fails on purpose")
             os._exit(1)
-        if self.episodes >= EPISODES:
+        if self.episodes >= EPISODES and len(self.workers) == WORKERS:
             self.done.set()
 
     def save(self) -> None:
@@ -91,7 +92,7 @@ def log(text: str) -> None:
 
 
 def main() -> None:
-    """Learn until there were enough episodes."""
+    """Learn until there were enough episodes, and every worker has taken part."""
     learner = Learner()
     log(f"learning {'again ' if learner.resumed else ''}from episode {learner.episodes}")
     with Server(learner) as server:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A TYJob whose learner trains from real workers over sockets: partial start, late workers, failures, a deleted pod.
+# A TYJob whose learner trains from workers over sockets: partial start, late workers, failures, a deleted pod.
 # All state is in a temporary directory, which is removed at the end.
 set -eu
 cd "$(dirname "$0")"
@@ -24,7 +24,7 @@ note() { printf '\n\033[2m# %s\033[0m' "$*"; }
 cp ./*.py "$directory"
 sed "s|DIRECTORY|$directory|" job.yaml >"$directory/cliff.yaml"
 
-note 'Two small nodes; other work holds a part of them for a while.'
+note 'Two small nodes; other work holds a part of them.'
 say up -d --nodes 2 --node-cpu 2
 say apply -f other-work.yaml
 say wait job/other-work --for='jsonpath={.status.active}=3'
@@ -34,7 +34,10 @@ say wait tyjob/cliff --for='jsonpath={.status.stage}=Running'
 say get tyjobs,pods
 note 'A worker is deleted: it comes back, and costs no restart.'
 say delete pod/cliff-actor-0
-note 'Meanwhile the other work ends, late workers join, the learner fails once, and the flaky worker is given up.'
+note 'The learner fails once: it is started again and goes on from its checkpoint, while the workers run on.'
+say wait tyjob/cliff --for='jsonpath={.status.restarts.learner}=1' --timeout=120s
+note 'The other work ends: the workers that waited join. One of them always fails, and is given up.'
+say delete job/other-work
 say wait tyjob/cliff --for=condition=Succeeded --timeout=120s
 say get tyjobs,pods
 say get tyjob/cliff -o 'jsonpath=restarts: {.status.restarts}, given up: {.status.failed}'

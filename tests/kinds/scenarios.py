@@ -33,6 +33,8 @@ from shoal.controllers.jobs.phases import SUSPENDED
 
 WAITING = ["sh", "-c", "[ -p end ] || mkfifo end; read code <end; exit $code"]
 """The command of workers: they exit with the code that is written into a pipe."""
+_ADDRESSES = ("DI_SERVER_URL", "LEADER_IP")
+"""Environment variables that differ from home to home."""
 _RETRIES = 20
 
 Expected = dict[str, Any]
@@ -301,9 +303,9 @@ def _decided(pod: Object) -> Object:
 
 
 def _variable(variable: Object) -> Object:
-    """Return an environment variable. API servers omit an empty value; the URL of the DI server differs."""
+    """Return an environment variable. API servers omit an empty value; addresses differ."""
     present = {key: value for key, value in variable.items() if value != ""}
-    return {"name": variable["name"]} if variable["name"] == "DI_SERVER_URL" else present
+    return {"name": variable["name"]} if variable["name"] in _ADDRESSES else present
 
 
 def _is_terminating(pod: Object) -> bool:
