@@ -93,6 +93,8 @@ class JobScenario:
     """Whether it is repeated with Shoal killed at each write: it takes twice as many runs as writes."""
     only_simulated: bool = False
     """Whether it takes too much, or too long, for processes and a real API server."""
+    loses_node: bool = False
+    """Whether a node is lost, which the controllers of Kubernetes notice after minutes only."""
 
 
 def job_object(kind: str, name: str, spec: Object) -> Object:

@@ -130,6 +130,7 @@ SCENARIOS: dict[str, JobScenario] = {
     "a node is lost: its pods come back on others, at no cost": JobScenario(
         job=ty(schedulerPolicy={"basicPolicy": "BinPack"}),
         config=QUICK,
+        loses_node=True,
         begin=run(0, 1) | on("n1", "learner", "actor-0", "actor-1"),
         steps=[
             (
