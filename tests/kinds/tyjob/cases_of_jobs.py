@@ -2,22 +2,10 @@
 
 from typing import Final
 
-from tests.kinds.tyjob.acts import (
-    allocate,
-    edit,
-    end,
-    fail_image,
-    in_order,
-    lose,
-    report,
-    resize,
-    run,
-    start,
-    stop_terminating,
-    wait,
-)
-from tests.kinds.tyjob.case import ADDRESS, ALL, FAILED, PENDING, RUNNING, RUNS, SUCCEEDED, TERMINATED, Case
+from tests.kinds.job_cases import Case, edit, end, fail_image, finish, in_order, lose, run, wait
+from tests.kinds.tyjob.acts import allocate, report, resize, start
 from tests.kinds.tyjob.cluster import LEADER, actors, tyjob
+from tests.kinds.tyjob.outcomes import ADDRESS, ALL, FAILED, PENDING, RUNNING, RUNS, SUCCEEDED, TERMINATED
 
 STAGE_CASES: Final = {
     "a new job is Pending, with its number of workers": Case(tyjob(), PENDING | {"stages": ["Pending"]}),
@@ -162,7 +150,7 @@ SPEC_CASES: Final = {
         ((allocate(), {"stage": "Starting"}), (edit(terminating=True), TERMINATED | {"created": 1})),
     ),
     "terminating ends a Running job": Case(
-        tyjob(), {}, ((start(), RUNS), (edit(terminating=True), TERMINATED), (stop_terminating, {"pods": []}))
+        tyjob(), {}, ((start(), RUNS), (edit(terminating=True), TERMINATED), (finish(), {"pods": []}))
     ),
     "terminating ends a Rescheduling job": Case(
         tyjob(2, least=2),
@@ -190,7 +178,7 @@ SPEC_CASES: Final = {
                 in_order(wait(5), edit(suspend=True)),
                 {"stage": "Pending", "reason": "Suspended", "running": []},
             ),
-            (stop_terminating, {"pods": [], "restarts": {}, "created": 3}),
+            (finish(), {"pods": [], "restarts": {}, "created": 3}),
             (lambda cluster: cluster.status["allocations"].clear(), {"stage": "Pending"}),
             (edit(suspend=False), {"stage": "Pending", "reason": "Waiting", "created": 3}),
             (start(), {"stage": "Running", "stages": [*RUNNING, *RUNNING], "created": 6, "restarts": {}}),
@@ -203,7 +191,7 @@ SPEC_CASES: Final = {
             (start(), RUNS),
             (in_order(wait(5), edit(suspend=True)), {"stage": "Pending"}),
             (edit(suspend=False), {"stage": "Pending", "created": 3}),
-            (stop_terminating, {"stage": "Starting", "created": 4, "restarts": {}}),
+            (finish(), {"stage": "Starting", "created": 4, "restarts": {}}),
         ),
     ),
     "a worker that succeeded before a suspension does not run again": Case(
@@ -213,7 +201,7 @@ SPEC_CASES: Final = {
             (start(), RUNS),
             (end(0, *actors(0)), {"completed": {"actor": "0"}}),
             (in_order(wait(5), edit(suspend=True)), {"ready": "1/2"}),
-            (stop_terminating, {"pods": actors(0)}),
+            (finish(), {"pods": actors(0)}),
             (in_order(edit(suspend=False), start()), {"stage": "Running", "ready": "2/2", "created": 5}),
         ),
     ),
@@ -228,7 +216,7 @@ SPEC_CASES: Final = {
         (
             (start(), {"stage": "Running", "ready": "3/3"}),
             (resize(1), {"stage": "Running", "ready": "1/1", "running": ["j-actor-0", LEADER]}),
-            (stop_terminating, {"pods": ["j-actor-0", LEADER], "restarts": {}, "stages": RUNNING}),
+            (finish(), {"pods": ["j-actor-0", LEADER], "restarts": {}, "stages": RUNNING}),
         ),
     ),
     "more workers: they come as they get nodes, and the stage stays": Case(

@@ -2,21 +2,10 @@
 
 from typing import Final
 
-from tests.kinds.tyjob.acts import (
-    allocate,
-    delete,
-    end,
-    evict,
-    fail_again,
-    in_order,
-    lose,
-    run,
-    start,
-    stop_terminating,
-    wait,
-)
-from tests.kinds.tyjob.case import ADDRESS, ALL, FAILED, RUNNING, RUNS, Case
+from tests.kinds.job_cases import Case, delete, end, finish, in_order, lose, run, wait
+from tests.kinds.tyjob.acts import allocate, fail_again, start, take_away
 from tests.kinds.tyjob.cluster import LEADER, actors, tyjob
+from tests.kinds.tyjob.outcomes import ADDRESS, ALL, FAILED, RUNNING, RUNS
 
 END_CASES: Final = {
     "a leader that fails is started again, and workers keep running": Case(
@@ -167,7 +156,7 @@ DISRUPTION_CASES: Final = {
                 delete(*actors(1)),
                 {"stage": "Rescheduling", "reason": "PodDisrupted", "ready": "1/2", "created": 3},
             ),
-            (stop_terminating, {"created": 4, "restarts": {}}),
+            (finish(), {"created": 4, "restarts": {}}),
             (run(), {"stage": "Running", "ready": "2/2", "restarts": {}}),
         ),
     ),
@@ -177,7 +166,7 @@ DISRUPTION_CASES: Final = {
         (
             (start(), RUNS),
             (delete(*actors(1)), {"stage": "Rescheduling"}),
-            (lambda cluster: cluster.finish(0), {"completed": {}, "created": 4}),
+            (finish(0), {"completed": {}, "created": 4}),
         ),
     ),
     "a worker whose node is lost waits for another node": Case(
@@ -195,9 +184,9 @@ DISRUPTION_CASES: Final = {
         {},
         (
             (start(), RUNS),
-            (evict(*actors(1)), {"stage": "Rescheduling"}),
+            (take_away(*actors(1)), {"stage": "Rescheduling"}),
             (
-                stop_terminating,
+                finish(),
                 {"stage": "Running", "stages": [*RUNNING, "Rescheduling", "Running"], "created": 3},
             ),
             (allocate(*actors(1)), {"stage": "Running", "created": 4}),
@@ -209,8 +198,8 @@ DISRUPTION_CASES: Final = {
         {},
         (
             (start(), RUNS),
-            (evict(LEADER, *actors(0, 1)), {"stage": "Rescheduling", "leader": ADDRESS}),
-            (stop_terminating, {"stage": "Rescheduling", "pods": [], "created": 3, "service": True}),
+            (take_away(LEADER, *actors(0, 1)), {"stage": "Rescheduling", "leader": ADDRESS}),
+            (finish(), {"stage": "Rescheduling", "pods": [], "created": 3, "service": True}),
             (allocate(), {"stage": "Starting", "pods": [LEADER]}),
             (run(), {"pods": ALL}),
             (run(), {"stage": "Running", "restarts": {}}),

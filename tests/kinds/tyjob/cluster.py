@@ -3,11 +3,9 @@
 The job `j` has the leader `learner` and one set of workers, `actor`.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from shoal.cluster.times import format_time
-from shoal.controllers.changes import Changes
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.tyjob.controller import reconcile
 from shoal.kinds.tyjob.types import ManagedTYJob
@@ -39,20 +37,6 @@ class TYJobCluster(JobCluster[ManagedTYJob]):
         super().__init__(
             make_object(name, spec), ManagedTYJob, lambda view, now: reconcile(view, now, config)
         )
-        self.stages: list[str] = []
-        """All stages that the job was in, in order."""
-        self.crash_at: int | None = None
-        """How many writes are made until the controller is killed, and starts again."""
-
-    def step(self, killed_after: int | None = None) -> Changes:
-        changes = super().step(self.crash_at if killed_after is None else killed_after)
-        if self.crash_at is not None:
-            writes = sum(map(len, changes.stages))
-            self.crash_at = self.crash_at - writes if writes <= self.crash_at else None
-        stage = self.status.get("stage")
-        if stage and [stage] != self.stages[-1:]:
-            self.stages.append(stage)
-        return changes
 
     # --- the scheduler ------------------------------------------------------------------------------------
 
@@ -74,27 +58,15 @@ class TYJobCluster(JobCluster[ManagedTYJob]):
         scheduled = {"type": "Scheduled", "status": "False", "reason": reason, "message": message}
         self.status["conditions"] = [*others, scheduled | {"lastTransitionTime": format_time(self.now)}]
 
-    def evict(self, *pods: str) -> None:
+    def take_away(self, *pods: str) -> None:
         """Take nodes from pods, and delete them."""
         self.release(*pods)
-        for pod in pods:
-            self.delete(pod)
-
-    # --- nodes --------------------------------------------------------------------------------------------
+        self.evict(*pods)
 
     def lose(self, *pods: str) -> None:
-        """Force the deletion of pods whose node is gone."""
+        """Take the nodes from pods whose node is gone, and force their deletion."""
         self.release(*pods)
-        for pod in pods:
-            stamps = {"deletionTimestamp": format_time(self.now), "deletionGracePeriodSeconds": 0}
-            self.pods[pod]["metadata"] |= stamps
-        self.collect()
-
-    def fail_image(self, pod: str, reason: str) -> None:
-        """Bind a pod whose image cannot be pulled."""
-        self.bind(pod)
-        waiting = {"reason": reason, "message": "no such image"}
-        self.pods[pod]["status"]["containerStatuses"] = [{"name": "w", "state": {"waiting": waiting}}]
+        super().lose(*pods)
 
     def run_all(self) -> None:
         """Give nodes to all pods, create them and let them run."""
@@ -109,25 +81,16 @@ class TYJobCluster(JobCluster[ManagedTYJob]):
         status = self.status
         return {
             "stage": status.get("stage"),
-            "stages": self.stages,
+            "stages": self.phases,
             "reason": self.reason,
-            "message": self._message,
+            "message": self.message,
             "ready": status.get("ready"),
             "restarts": status.get("restarts", {}),
             "completed": status.get("completed", {}),
             "failed": status.get("failed", {}),
             "leader": status.get("leaderAddress", ""),
             "pods": sorted(self.pods),
-            "running": sorted(name for name, pod in self.pods.items() if _is_running(pod)),
+            "running": self.running,
             "created": len(self.created),
             "service": self.service is not None,
         }
-
-    @property
-    def _message(self) -> str:
-        stage = self.status["stage"]
-        return next(str(one.get("message", "")) for one in self.status["conditions"] if one["type"] == stage)
-
-
-def _is_running(pod: Mapping[str, Any]) -> bool:
-    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]

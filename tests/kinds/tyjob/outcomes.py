@@ -1,26 +1,12 @@
-"""A case of a TYJob: the job, and acts with the outcome of each."""
+"""Outcomes that cases of TYJobs share."""
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tests.kinds.tyjob.acts import Act
+from tests.kinds.job_cases import Expected
 from tests.kinds.tyjob.cluster import LEADER, actors
-
-Expected = dict[str, Any]
 
 ADDRESS: Final = "j-learner.ty-j.default.svc.cluster.local"
 RUNNING: Final = ["Pending", "Starting", "Running"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A job, and what happens to it; `begin` is the outcome of its creation."""
-
-    spec: dict[str, Any]
-    begin: Expected
-    steps: tuple[tuple[Act, Expected], ...] = ()
-
-
 ALL: Final = sorted([LEADER, *actors(0, 1)])
 PENDING: Final[Expected] = {"stage": "Pending", "ready": "0/2", "pods": [], "leader": "", "service": False}
 RUNS: Final[Expected] = {"stage": "Running", "stages": RUNNING, "ready": "2/2", "running": ALL}
