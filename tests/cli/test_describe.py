@@ -21,6 +21,13 @@ def pod(name: str, *, phase: str = "Running", restarts: int = 0, **metadata: Any
     }
 
 
+FAILED: Object = {
+    "phase": "Failed",
+    "containerStatuses": [
+        {"name": "sidecar", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}},
+        {"name": "main", "restartCount": 1, "state": {"terminated": {"exitCode": 7}}},
+    ],
+}
 PLACE = ["n", "10.0.0.1"]
 NOWHERE = [NONE, NONE]
 TABLES: dict[str, tuple[list[Object], list[PodSummary], list[list[object]]]] = {
@@ -49,6 +56,22 @@ TABLES: dict[str, tuple[list[Object], list[PodSummary], list[list[object]]]] = {
         [
             ["Rank", "Name", "Status", "Node", "IP", "Restarts", "Age", "Reason"],
             [0, "x-1-0", "Failed", *PLACE, 4, "60s", "exit 3"],
+        ],
+    ),
+    "a failed pod of which the status tells no reason has the exit code of its container": (
+        [pod("a", phase="Failed") | {"status": FAILED}],
+        [PodSummary(pod="a", rank=0)],
+        [
+            ["Rank", "Name", "Status", "Node", "IP", "Restarts", "Age", "Reason"],
+            [0, "a", "Failed", "n", NONE, 1, "60s", "exit 7"],
+        ],
+    ),
+    "a pod that a node refused has the reason of the pod": (
+        [pod("a", phase="Failed") | {"status": {"phase": "Failed", "reason": "OutOfcpu"}}],
+        [],
+        [
+            ["Name", "Status", "Node", "IP", "Restarts", "Age", "Reason"],
+            ["a", "Failed", "n", NONE, 0, "60s", "OutOfcpu"],
         ],
     ),
     "a rank without pod is shown": (

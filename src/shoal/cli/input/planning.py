@@ -152,7 +152,7 @@ def find_job(query: str, keys: Collection[str]) -> str:
         if similar
         else "the plan has " + (_join_keys(sorted(keys)) or "no job")
     )
-    raise JobNameError(f"there is no job '{query}' in the plan; {hint}")
+    raise JobNameError(f"there is no job '{query}' in the plan, or it has finished; {hint}")
 
 
 def _matches(query: str, key: str) -> bool:

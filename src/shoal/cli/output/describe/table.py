@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from shoal.cli.input.selection import is_owned_by
 from shoal.cli.input.session import Session
 from shoal.cli.output.describe import common, objects
@@ -41,6 +43,7 @@ _SHOWN_APART: Final = (
     "profilings",
     "workers",
     "scaleRecords",
+    "wholeMinimum",
 )
 """Fields of a status that are shown in other ways, or are for programs."""
 _POD_COLUMNS: Final = ("Rank", "Name", "Status", "Node", "IP", "Restarts", "Age", "Reason")
@@ -113,7 +116,7 @@ def _write_scale_records(writer: DescriptionWriter, status: Object) -> None:
 def _write_pods(
     writer: DescriptionWriter, kind: "JobKind[Any]", session: Session, job: Object, now: float
 ) -> None:
-    """The pods of the job, and the nodes that are allocated to or reserved for pods."""
+    """The pods of the job, and the nodes that are allocated to or reserved for pods that have none yet."""
     pods = {
         pod["metadata"]["name"]: pod
         for pod in session.client.list(PODS, Selector(job["metadata"]["namespace"]))
@@ -122,8 +125,15 @@ def _write_pods(
     writer.table("Pods", pod_table(pods, kind.pod_summaries(job), now))
     status = job.get("status") or {}
     for title in ("allocations", "nominations"):
-        if status.get(title):
-            writer.pairs(field_title(title), status[title], sign=" on ")
+        awaited = {
+            name: node for name, node in (status.get(title) or {}).items() if not _has_node(pods.get(name))
+        }
+        if awaited:
+            writer.pairs(field_title(title), awaited, sign=" on ")
+
+
+def _has_node(pod: Object | None) -> bool:
+    return bool(((pod or {}).get("spec") or {}).get("nodeName"))
 
 
 def pod_table(pods: dict[str, Object], summaries: Iterable["PodSummary"], now: float) -> list[list[object]]:
@@ -159,5 +169,12 @@ def _pod_row(summary: "PodSummary", pod: Object | None, now: float) -> list[obje
         status.get("podIP") or NONE,
         summary.restarts + sum(each.get("restartCount", 0) for each in containers),
         format_age(metadata["creationTimestamp"], now) if pod else NONE,
-        summary.reason or NONE,
+        summary.reason or (_failure(pod) if pod and phase == "Failed" else NONE),
     ]
+
+
+def _failure(pod: Object) -> str:
+    from shoal.api.managed import ManagedPod
+    from shoal.controllers.jobs.ends import describe_end
+
+    return describe_end(msgspec.convert(pod, ManagedPod))
