@@ -24,7 +24,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
 		printf '%-18s %s\n' "$$target" "$$text"; done
 
-demo: install ## run a cluster of four nodes on this machine, with two teams and three jobs, and watch it (30 s)
+demo: install ## run a cluster of four nodes on this machine, with two teams and jobs of four kinds, and watch it (40 s)
 	@SHOAL=$(abspath $(BIN))/shoal examples/demo/run.sh
 
 examples: install ## plan some example worlds, and list the others

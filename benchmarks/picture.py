@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,14 +83,15 @@ def _draw_plan(console: Console) -> None:
 
 @contextmanager
 def _cluster() -> Iterator[Path]:
-    """Run the cluster of the demonstration, with its pools and first job; yields its home."""
+    """Run the cluster of the demonstration, with its pools and first jobs; yields its home."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SHOAL_HOME"] = str(Path(directory) / "home")
-        _shoal("up", "-d", "--nodes", "4", "--node-cpu", "2", "--node-memory", "1Gi")
+        sizes = ("--node-cpu", "4", "--node-gpu", "2", "--node-memory", "1Gi")
+        _shoal("up", "-d", "--nodes", "4", *sizes, "--config", str(DEMO / "scheduler.yaml"))
         try:
             _shoal("label", "nodes", "node-0", "node-1", "team=vision")
             _shoal("label", "nodes", "node-2", "node-3", "team=speech")
-            _shoal("apply", "-f", str(DEMO / "pools.yaml"), "-f", str(DEMO / "sweep.yaml"))
+            _apply("pools", "cartpole", "recognise")
             yield Path(os.environ["SHOAL_HOME"])
         finally:
             _shoal("down")
@@ -99,25 +101,34 @@ def _shoal(*arguments: str) -> None:
     subprocess.run([str(Path(sys.executable).with_name("shoal")), *arguments], check=True)  # noqa: S603 - our own command
 
 
+def _apply(*names: str) -> None:
+    _shoal("apply", *(option for name in names for option in ("-f", str(DEMO / f"{name}.yaml"))))
+
+
 async def _record_demo(home: Path) -> list[RenderableType]:
-    """The view when jobs run on borrowed nodes, and the view after the owner has reclaimed them."""
+    """The view when a job borrows nodes, and the view after the owner has reclaimed them for a gang."""
     cluster = KubernetesCluster(resolve_access(home, "", ""))
     colours = JobColours()
     watcher = ClusterWatcher(cluster, SchedulerConfig(scheduler_names=("*",)))
     try:
         async with watcher.running():
-            await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "gang.yaml"))
-            first = await _capture(watcher, colours, lambda view: _has_running(view, allreduce=4, sweep=2))
-            await asyncio.to_thread(_shoal, "apply", "-f", str(DEMO / "decode.yaml"))
-            second = await _capture(watcher, colours, lambda view: _has_running(view, decode=4))
+            await _capture(watcher, colours, lambda view: _has_running(view, cartpole=4, recognise=5))
+            await asyncio.to_thread(_apply, "sweep")
+            first = await _capture(watcher, colours, lambda view: _has_running(view, sweep=8))
+            await asyncio.to_thread(_apply, "align")
+            second = await _capture(watcher, colours, lambda view: _has_running(view, align=3))
     finally:
         await cluster.close()
     return [first, second]
 
 
 def _has_running(view: ClusterView, **jobs: int) -> bool:
-    running = {job.job.rpartition("/")[2]: job.running for job in view.jobs}
-    return all(running.get(name, 0) >= pods for name, pods in jobs.items())
+    """Whether jobs have that many pods on nodes, and no pod is leaving."""
+    cells = [cell for node in view.nodes for cell in node.cells]
+    running = Counter[str]()
+    for cell in cells:
+        running[cell.job.rpartition("/")[2]] += cell.pods
+    return not any(cell.terminating for cell in cells) and all(running[job] >= jobs[job] for job in jobs)
 
 
 async def _capture(

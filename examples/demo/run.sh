@@ -1,5 +1,6 @@
 #!/bin/sh
-# A cluster of four simulated nodes, two teams, three jobs: one borrows nodes, one reclaims them, one is a gang.
+# A cluster of four simulated nodes, two teams, four jobs of four kinds: one grows, one borrows nodes, one reclaims them
+# as a gang, one gives way to it and grows back.
 # All state is in a temporary directory, which is removed at the end. `make demo` runs it.
 set -eu
 cd "$(dirname "$0")"
@@ -23,21 +24,22 @@ say() { printf '\n\033[1m$ shoal %s\033[0m\n' "$*"; "$shoal" "$@"; }
 note() { printf '\n\033[2m# %s\033[0m' "$*"; }
 
 note 'Four small nodes, simulated on this machine. Two teams own two of them each.'
-say up -d --nodes 4 --node-cpu 2 --node-memory 1Gi
+say up -d --nodes 4 --node-cpu 4 --node-gpu 2 --node-memory 1Gi --config scheduler.yaml
 say label nodes node-0 node-1 team=vision
 say label nodes node-2 node-3 team=speech
-note 'The jobs of the vision team do not fit its own nodes: the rest borrows nodes of the speech team.'
-say apply -f pools.yaml -f sweep.yaml
+note 'A DIJob of the vision team and a TrainingJob of the speech team grow into the GPUs of their nodes.'
+say apply -f pools.yaml -f cartpole.yaml -f recognise.yaml
 
 # Submitted while `shoal watch` runs.
 {
-	sleep 3; "$shoal" apply -f gang.yaml
-	sleep 3; "$shoal" apply -f decode.yaml
+	sleep 4; "$shoal" apply -f sweep.yaml
+	sleep 5; "$shoal" apply -f align.yaml
 } >/dev/null &
 later=$!
 
-note 'Soon a gang is submitted, which starts as a whole or not at all; then a job of the speech team, which reclaims its nodes.'
+note 'Soon the vision team submits a sweep, which borrows CPUs of the speech team. Then the speech team submits a gang: it'
+note 'reclaims the CPUs, and the TrainingJob gives it two GPUs until it has ended.'
 say watch --until-idle
 later=
-say get jobs
-say logs job/allreduce --tail 1
+say get dijobs,tyjobs,trainingjobs,jobs
+say describe trainingjob recognise

@@ -12,7 +12,7 @@ from shoal.cache.snapshots import build_snapshot
 from shoal.cli.output.cluster_view import ClusterView, JobColours, build_view, render_view
 from shoal.engine.config import SchedulerConfig
 from shoal.engine.cycle import cycle
-from tests.builders import Object, batch_job, node, open_pool, owner, pod, template
+from tests.builders import Object, batch_job, node, open_pool, owner, pod, template, trainingjob
 
 SWEEP = owner("Job", "sweep")
 TEAMS = [
@@ -65,9 +65,18 @@ VIEWS: dict[str, tuple[Sequence[Object], Sequence[str]]] = {
         [node("n1", cpu=1), pod("p", cpu=1, node="n1"), pod("q", cpu=1)],
         ["q default 0 0 0 1 NoRoom: pool default: 0/1 nodes fit: 1 short of cpu"],
     ),
-    "GPUs are the main resource of nodes that have them": (
-        [node("g", cpu=64, gpu=4), pod("p", cpu=8, gpu=3, node="g")],
-        ["default g ███· p"],
+    "nodes with GPUs have a bar for GPUs and one for CPU": (
+        [node("c", cpu=2), node("g", cpu=64, gpu=4), pod("p", cpu=8, gpu=3, node="g")],
+        ["POOL NODE GPU CPU WORKLOADS", "default c ··", "g ███· █······· p"],
+    ),
+    "elastic jobs have a size": (
+        [
+            node("n", cpu=8),
+            trainingjob("t", trainer={"cpu": 1}, trainers=(1, 4)),
+            *(pod(f"t-trainer-{i}", cpu=1, node="n", owner=owner("TrainingJob", "t")) for i in (0, 1)),
+            pod("p", cpu=1, node="n"),
+        ],
+        ["JOB POOL SIZE DONE", "p default 0 1", "t default 2 of 1–4 0 2"],
     ),
     "the bar of a large node is scaled down": (
         [node("n", cpu=64), pod("p", cpu=32, node="n")],
@@ -80,7 +89,7 @@ VIEWS: dict[str, tuple[Sequence[Object], Sequence[str]]] = {
 def test_view_shows_nodes_and_jobs(name: str) -> None:
     objects, expected = VIEWS[name]
     rendered = lines(objects)
-    missing = [line for line in expected if not any(line.startswith(line) for line in rendered)]
+    missing = [line for line in expected if not any(shown.startswith(line) for shown in rendered)]
     assert not missing, "\n".join(rendered)
 
 

@@ -40,34 +40,39 @@ VIEW_LEGEND: Final = (
 
 
 class PodCell(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods of one job on one node, and what they use of the node's main resource.
+    """The pods of one job on one node, and what they use of the node's GPUs and CPU.
 
     `home_pool` is the pool of the job if the node is borrowed from another pool, else empty.
     """
 
     job: str
     pods: int
-    amount: int
+    gpus: int
+    cpu: int
     home_pool: str = ""
     terminating: bool = False
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node, its main resource (GPUs if it has any, else CPU in thousandths), and the pods that use it."""
+    """A node, its GPUs, its CPU in thousandths, and the pods that use them."""
 
     name: str
     pool: str
-    resource: str
-    total: int
+    gpus: int
+    cpu: int
     usable: bool
     cells: tuple[PodCell, ...]
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of a job's pods: done, failed, running, borrowed (running in another pool), waiting and why."""
+    """Numbers of a job's pods: done, failed, running, borrowed (running in another pool), waiting and why.
+
+    `size` is the present size of an elastic job, between its minimum and its maximum.
+    """
 
     job: str
     pool: str
+    size: str = ""
     done: int = 0
     failed: int = 0
     running: int = 0
@@ -133,43 +138,39 @@ def _nodes(world: World, snapshot: Snapshot, home_pools: Mapping[str, str]) -> I
         if pod.node and not pod.finished:
             pods_by_node[pod.node].append(pod)
     for column, name in enumerate(nodes.names):
-        resource, pool = _main_resource(snapshot, column), nodes.pools[column]
+        pool = nodes.pools[column]
+        amounts = {resource: int(nodes.alloc[row, column]) for resource, row in nodes.layout.rows.items()}
         yield NodeRow(
             name=name,
             pool=pool,
-            resource=resource,
-            total=int(nodes.alloc[nodes.layout.rows[resource], column]),
+            gpus=_gpus(amounts),
+            cpu=amounts.get(CPU, 0),
             usable=bool(nodes.ready[column] and nodes.schedulable[column]),
-            cells=_cells(pods_by_node[name], pool, resource, home_pools),
+            cells=_cells(pods_by_node[name], pool, home_pools),
         )
 
 
-def _main_resource(snapshot: Snapshot, column: int) -> str:
-    layout = snapshot.nodes.layout
-    gpus = (name for name in layout.names if is_gpu(name) and snapshot.nodes.alloc[layout.rows[name], column])
-    return next(gpus, CPU)
+def _gpus(amounts: Mapping[str, int]) -> int:
+    return sum(amount for resource, amount in amounts.items() if is_gpu(resource))
 
 
-def _cells(
-    pods: Iterable[PodRecord], pool: str, resource: str, home_pools: Mapping[str, str]
-) -> tuple[PodCell, ...]:
+def _cells(pods: Iterable[PodRecord], pool: str, home_pools: Mapping[str, str]) -> tuple[PodCell, ...]:
     """Group pods by job: jobs of this pool first, then borrowers; terminating pods are separate."""
-    amounts, counts = Counter[tuple[str, str, bool]](), Counter[tuple[str, str, bool]]()
+    groups = defaultdict[tuple[str, str, bool], list[PodRecord]](list)
     for pod in pods:
         job = _job_of(pod)
         home_pool = home_pools.get(job) or pod.pod_class.pool or pool  # a leaving pod is in no workload
-        key = ("" if home_pool == pool else home_pool, job, pod.leaving)
-        amounts[key] += pod.pod_class.shape.requests.get(resource, 0)
-        counts[key] += 1
+        groups["" if home_pool == pool else home_pool, job, pod.leaving].append(pod)
     return tuple(
         PodCell(
             job=job,
-            pods=counts[home_pool, job, terminating],
-            amount=amounts[home_pool, job, terminating],
+            pods=len(group),
+            gpus=sum(_gpus(pod.pod_class.shape.requests) for pod in group),
+            cpu=sum(pod.pod_class.shape.requests.get(CPU, 0) for pod in group),
             home_pool=home_pool,
             terminating=terminating,
         )
-        for home_pool, job, terminating in sorted(counts)
+        for (home_pool, job, terminating), group in sorted(groups.items(), key=lambda one: one[0])
     )
 
 
@@ -204,11 +205,20 @@ def _active_row(job: str, snapshot: Snapshot, plan: Plan, job_tasks: list[_JobTa
     return JobRow(
         job=job,
         pool=snapshot.pools[job_tasks[0].workload.pool].name,
+        size=_size(job_tasks[0].workload),
         running=len(placed),
         borrowed=sum(each.task.column not in snapshot.pools[each.workload.pool].span for each in placed),
         waiting=len(waiting),
         reason=_waiting_reason(plan, waiting),
     )
+
+
+def _size(workload: Workload) -> str:
+    """The number of instances of an elastic job that have nodes, and its minimum and maximum."""
+    if workload.growth is None:
+        return ""
+    size = workload.done + sum(task.varying for task in workload.placed)
+    return f"{size} of {workload.minimum}–{workload.maximum}"
 
 
 def _waiting_reason(plan: Plan, waiting: Iterable[_JobTask]) -> str:
@@ -256,38 +266,46 @@ def _more(hidden: int, what: str) -> Text:
 
 
 def _node_table(nodes: Iterable[NodeRow], colours: JobColours) -> Table:
+    rows = list(nodes)
+    amounts = (
+        {"GPU": _gpu_amount, "CPU": _cpu_amount} if any(node.gpus for node in rows) else {"CPU": _cpu_amount}
+    )
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("POOL", "NODE", "", "WORKLOADS"):
+    for column in ("POOL", "NODE", *amounts, "WORKLOADS"):
         table.add_column(column, no_wrap=True)
     previous_pool = ""
-    for node in nodes:
+    for node in rows:
         name = Text(node.name, style="" if node.usable else "red strike")
         table.add_row(
             node.pool if node.pool != previous_pool else "",
             name,
-            _bar(node, colours),
+            *(_bar(node, amount, _MAX_CELLS // len(amounts), colours) for amount in amounts.values()),
             _occupants(node, colours),
         )
         previous_pool = node.pool
     return table
 
 
-def _bar(node: NodeRow, colours: JobColours) -> Text:
-    """Bar with one character for each unit of the main resource, scaled down if there are too many."""
-    cells = min(_units(node), _MAX_CELLS)
+def _bar(node: NodeRow, amount: Callable[[NodeRow | PodCell], float], most: int, colours: JobColours) -> Text:
+    """Bar with one character for each unit of a resource, at most `most` of them."""
+    total = amount(node)
+    cells = min(int(total), most)
     bar = Text()
-    used = 0
+    used = 0.0
     for cell in node.cells:
-        used += cell.amount
-        end = min(round(used / node.total * cells), cells) if node.total else 0
+        used += amount(cell)
+        end = min(round(used / total * cells), cells) if total else 0
         symbol = _TERMINATING_CELL if cell.terminating else _BORROWED_CELL if cell.home_pool else _HOME_CELL
         bar.append(symbol * (end - len(bar)), style=colours[cell.job])
     return bar.append(_FREE_CELL * (cells - len(bar)), style="dim")
 
 
-def _units(node: NodeRow) -> int:
-    """Units of the main resource: GPUs, or whole cores."""
-    return node.total // 1000 if node.resource == "cpu" else node.total
+def _gpu_amount(one: NodeRow | PodCell) -> float:
+    return one.gpus
+
+
+def _cpu_amount(one: NodeRow | PodCell) -> float:
+    return one.cpu / 1000
 
 
 def _occupants(node: NodeRow, colours: JobColours) -> Text:
@@ -302,15 +320,21 @@ def _cell_texts(cells: Iterable[PodCell], colours: JobColours) -> Iterator[Text]
 
 
 def _job_table(jobs: Iterable[JobRow], colours: JobColours) -> Table:
+    rows = list(jobs)
+    sized = any(job.size for job in rows)
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
-    table.add_column("JOB", no_wrap=True)
-    table.add_column("POOL", no_wrap=True)
+    for column in ("JOB", "POOL", *(["SIZE"] if sized else [])):
+        table.add_column(column, no_wrap=True)
     for column in ("DONE", "AT WORK", "BORROWED", "WAITING"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("WHY", ratio=1, no_wrap=True, overflow="ellipsis")
-    for job in jobs:
+    for job in rows:
         table.add_row(
-            Text(_short_name(job.job), style=colours[job.job]), *_job_cells(job), Text(printable(job.reason))
+            Text(_short_name(job.job), style=colours[job.job]),
+            Text(job.pool),
+            *([Text(job.size)] if sized else []),
+            *_job_cells(job),
+            Text(printable(job.reason)),
         )
     return table
 
@@ -319,7 +343,6 @@ def _job_cells(job: JobRow) -> Iterator[Text]:
     completions = "" if job.completions is None else f"/{job.completions}"
     failed = f" ({job.failed} failed)" if job.failed else ""
     finished = job.completions is not None and job.done >= job.completions
-    yield Text(job.pool)
     yield Text(f"{job.done}{completions}{failed}", style="green" if finished else "")
     yield from (_count_text(number) for number in (job.running, job.borrowed, job.waiting))
 
