@@ -18,7 +18,7 @@ END_CASES: Final = {
                 {
                     "stage": "Starting",
                     "reason": "LeaderFailed",
-                    "message": "Pod j-learner failed: exit 3",
+                    "message": "Leader failed: j-learner: exit 3",
                     "restarts": {"learner": 1},
                     "pods": ALL,
                     "running": actors(0, 1),
@@ -39,7 +39,7 @@ END_CASES: Final = {
                 FAILED
                 | {
                     "reason": "LeaderFailed",
-                    "message": "Pod j-learner failed: exit 3; restartLimit is 1",
+                    "message": "Leader failed: j-learner: exit 3; restartLimit is 1",
                     "restarts": {"learner": 2},
                     "created": 4,
                 },
@@ -106,8 +106,7 @@ END_CASES: Final = {
                 {
                     "stage": "Failed",
                     "reason": "TooFewWorkers",
-                    "message": "1 of 3 workers are left, and minWorkersNum is 2: "
-                    "Pod j-actor-2 failed: exit 2",
+                    "message": "1 of 3 workers are left, and minWorkersNum is 2: j-actor-2: exit 2",
                     "failed": {"actor": "0,2"},
                     "running": [],
                 },

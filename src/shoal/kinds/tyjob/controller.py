@@ -4,7 +4,7 @@ Pure. The stage follows from the objects in each reconcile: rules are tried in o
 applies decides; those that end the job come before all others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -14,7 +14,7 @@ from shoal.cluster.resources import Resource, resource_of
 from shoal.cluster.times import to_seconds
 from shoal.controllers.changes import Changes, Create
 from shoal.controllers.jobs import phases
-from shoal.controllers.jobs.ends import describe_end
+from shoal.controllers.jobs.ends import describe_ends
 from shoal.controllers.jobs.host_files import RoleHosts
 from shoal.controllers.jobs.phases import Phase, bound_at
 from shoal.controllers.jobs.reconcile import JobReconcile, reconcile_job
@@ -93,7 +93,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
     def _leader_failed_too_often(self) -> Phase | None:
         if self._leader not in self._failed_too_often:
             return None
-        text = f"{self._describe_failures([self._leader])}; restartLimit is {self.job.spec.restart_limit}"
+        text = f"{self._leader_failure}; restartLimit is {self.job.spec.restart_limit}"
         return Phase("Failed", "LeaderFailed", text)
 
     def _left_with_too_few_workers(self) -> Phase | None:
@@ -101,7 +101,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         if left >= least:
             return None
         text = f"{left} of {self.job.spec.workers} workers are left, and minWorkersNum is {least}"
-        failures = self._describe_failures(self._failed_too_often)
+        failures = describe_ends([self.slots.pods[slot] for slot in self._failed_too_often])
         return Phase("Failed", "TooFewWorkers", f"{text}: {failures}" if failures else text)
 
     def _never_fits(self) -> Phase | None:
@@ -127,7 +127,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
             or self._disrupted()
             or self._rescheduled()
             or self._short_of_image()
-            or self.same_phase(self._stage, "Waiting" if self._stage == "Pending" else "PodsCreated")
+            or self._unchanged()
         )
 
     @property
@@ -137,24 +137,23 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
     def _leader_failed(self) -> Phase | None:
         if self._stage == "Pending" or self._leader not in self.ended("failed"):
             return None
-        return Phase("Starting", "LeaderFailed", self._describe_failures([self._leader]))
+        return Phase("Starting", "LeaderFailed", self._leader_failure)
 
     def _started(self) -> Phase | None:
         if self._stage != "Pending" or not self._may_start:
             return None
-        return Phase("Starting", "Scheduled", self._count(self._workers_with_node, "have nodes"))
+        return self._with_nodes("Scheduled")
 
     def _running(self) -> Phase | None:
         if self._stage != "Starting" or not self._is_ready:
             return None
-        return Phase("Running", "PodsReady", self._count(self._ready_workers, "are ready"))
+        return self._with_ready_pods()
 
     def _disrupted(self) -> Phase | None:
         pod = self.disrupted() if self._stage in ("Starting", "Running") else None
         if pod is None:
             return None
-        text = f"Pod {pod.metadata.name} was disrupted: {describe_end(pod)}"
-        return Phase("Rescheduling", "PodDisrupted", text)
+        return Phase("Rescheduling", "PodDisrupted", f"Pod was disrupted: {describe_ends([pod])}")
 
     def _rescheduled(self) -> Phase | None:
         """Wait for the ends of the disrupted pods, then for nodes.
@@ -165,19 +164,29 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         if self._stage != "Rescheduling" or self.disrupted():
             return None
         if all(map(self._has_node, self.slots.missing())):
-            return Phase("Starting", "Rescheduled", self._count(self._workers_with_node, "have nodes"))
+            return self._with_nodes("Rescheduled")
         if self._is_ready:
-            return Phase("Running", "PodsReady", self._count(self._ready_workers, "are ready"))
+            return self._with_ready_pods()
         if self._minimum_has_nodes:
-            return Phase("Starting", "Rescheduled", self._count(self._workers_with_node, "have nodes"))
+            return self._with_nodes("Rescheduled")
         return None
 
     def _short_of_image(self) -> Phase | None:
         problem = phases.image_problem(self.slots.pods.values())
         return Phase(self._stage, *problem) if problem else None
 
-    def _count(self, workers: int, state: str) -> str:
-        return f"The leader and {workers} of {self.job.spec.workers} workers {state}"
+    def _unchanged(self) -> Phase:
+        if self._stage == "Running":
+            return self._with_ready_pods()
+        return self.same_phase(self._stage, "Waiting" if self._stage == "Pending" else "PodsCreated")
+
+    def _with_nodes(self, reason: str) -> Phase:
+        text = f"The leader and {self._workers_with_node} of {self.job.spec.workers} workers have nodes"
+        return Phase("Starting", reason, text)
+
+    def _with_ready_pods(self) -> Phase:
+        text = f"{self._ready_workers} of {self.job.spec.workers} workers are ready"
+        return Phase("Running", "PodsReady", text)
 
     # --- nodes, readiness and failures --------------------------------------------------------------------
 
@@ -231,9 +240,9 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         recorded = recorded_slots(self.job.spec, self.before.status.failed)
         return {*recorded, *self._failed_too_often} - {self._leader}
 
-    def _describe_failures(self, slots: Iterable[TYSlot]) -> str:
-        pods = [self.slots.pods[slot] for slot in slots]
-        return ", ".join(f"Pod {pod.metadata.name} failed: {describe_end(pod)}" for pod in pods)
+    @property
+    def _leader_failure(self) -> str:
+        return f"Leader failed: {describe_ends([self.slots.pods[self._leader]])}"
 
     # --- deadlines ----------------------------------------------------------------------------------------
 
