@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.in_process import invoke
 from tools import glossary
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +38,13 @@ def test_paths_exist(page: Path) -> None:
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     paths = re.findall(r"`((?:src|tests|benchmarks|tools|examples|docs)/[\w./*-]*)`", prose)
     assert [path for path in paths if not any(ROOT.glob(path.rstrip("/")))] == []
+
+
+@every_page
+def test_objects_are_valid(page: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    for block in (one for one in blocks if "apiVersion:" in one and "metadata:" in one):
+        assert invoke("validate", "-f", "-", stdin=block).err == ""
 
 
 def named_in_tour() -> Iterator[tuple[str, str]]:
