@@ -1,6 +1,7 @@
 """The server on a real API server: users by TokenReview and SubjectAccessReview, and the key in a secret."""
 
 import asyncio
+import base64
 import contextlib
 import ssl
 import subprocess
@@ -12,8 +13,12 @@ import pytest
 
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
-from shoal.cluster.resources import Object
-from shoal.controllers.jobs.tokens import fetch_key
+from shoal.cluster.port import Selector
+from shoal.cluster.resources import PODS, SECRETS, Object, Resource
+from shoal.controllers.jobs.server_access import ServerAccess
+from shoal.controllers.jobs.tokens import fetch_key, job_token
+from shoal.engine.config import SchedulerConfig
+from shoal.manager import running
 from shoal.server.callers import KubernetesUsers, User
 from tests.cli.process import SHOAL
 from tests.k8s.access import ADMIN, UNPRIVILEGED, Client
@@ -170,3 +175,40 @@ async def test_the_command_serves_a_cluster(k8s: ControlPlane, namespace: str) -
             refused = await asyncio.to_thread(stranger.call, "GET", f"/v2alpha1/{namespace}.job/replicas")
     assert (reply[0], reply[1]["data"]) == (200, [""])
     assert refused[0] == 401
+
+
+# --- the manager -------------------------------------------------------------------------------------------
+
+
+async def test_the_manager_gives_pods_access(k8s_alone: ControlPlane) -> None:
+    """The secret of a job exists before its pods, and is gone after its end."""
+    access = ServerAccess("http://shoal-server:8081", bytes(32))
+    async with connected(k8s_alone) as cluster, running(cluster, SchedulerConfig(), server=access) as manager:
+        await manager.ready()
+        made = await cluster.create(
+            DIJOBS, {"metadata": {"name": "job", "namespace": "default"}, "spec": {"template": TEMPLATE}}
+        )
+        pod = await wait_for_event(cluster, PODS, "job-0-0", "ADDED")
+        name = f"di-job-{made['metadata']['uid'][:8]}"
+        secret = await cluster.get(SECRETS, name, "default")
+        token = base64.b64decode(secret["data"]["token"]).decode()
+        assert token == job_token(bytes(32), made["metadata"]["uid"])
+        variables = {one["name"]: one for one in pod["spec"]["containers"][0]["env"]}
+        assert variables["DI_SERVER_URL"]["value"] == "http://shoal-server:8081"
+        assert variables["DI_SERVER_TOKEN"]["valueFrom"]["secretKeyRef"]["name"] == name
+        assert token not in str(pod)
+        await cluster.patch_status(PODS, "job-0-0", "default", patch={"status": {"phase": "Succeeded"}})
+        version = secret["metadata"]["resourceVersion"]
+        assert await asyncio.wait_for(wait_for_event(cluster, SECRETS, name, "DELETED", version), 60)
+
+
+async def wait_for_event(
+    cluster: KubernetesCluster, resource: Resource[Object], name: str, kind: str, version: str = ""
+) -> Object:
+    """Wait for an event after a version; without one, an object that exists is ADDED first."""
+    selector = Selector("default", fields=f"metadata.name={name}")
+    async with cluster.watch(resource, selector, version=version) as events:
+        async for event in events:
+            if event.object and event.type == kind:
+                return event.object
+    raise AssertionError("the watch ended")

@@ -112,7 +112,7 @@ CASES = {
     "one above it": more({"replicas": 100_001}, 400, NOT_INTEGER),
     "more than 64 bits": more({"replicas": 2**70}, 400, NOT_INTEGER),
     "no number": more({}, 400, "replicas is missing"),
-    "no body": more(None, 400, "not JSON"),
+    "no body": more(None, 400, "no body"),
     "no JSON": more(None, 400, "not JSON", text=b"{replicas: 1}"),
     "not UTF-8": more(None, 400, "not JSON", text=b'{"replicas": "\xff"}'),
     "no object": more([1], 400, "not a JSON object"),
@@ -124,7 +124,7 @@ CASES = {
     "nothing in the query": fewer(None, 400, NOT_INTEGER, path=f"{REPLICAS}?replicas="),
     "twice in the query": fewer(None, 400, "more than once", path=f"{REPLICAS}?replicas=1&replicas=1"),
     "in the query and in the body": fewer(ONE, 400, "more than once", path=f"{REPLICAS}?replicas=1"),
-    "a POST does not read the query": Case("POST", f"{REPLICAS}?replicas=1", None, 400, "not JSON"),
+    "a POST does not read the query": Case("POST", f"{REPLICAS}?replicas=1", None, 400, "no body"),
     # jobs that have no requested size
     "a job that is not preemptible": more(
         ONE, 409, "`shoal scale dijob/job --replicas=N`", spec={"preemptible": False}

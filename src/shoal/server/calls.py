@@ -182,6 +182,8 @@ async def read_body(request: Request) -> Object:
 
 
 def _object(text: bytes) -> Object:
+    if not text:
+        raise BadRequestError("the request has no body: a JSON object is required")
     value = bodies.decode_json(text).value
     if not isinstance(value, dict):
         raise BadRequestError("the body of the request is not a JSON object")

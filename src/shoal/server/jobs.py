@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from shoal.api.managed import ManagedMeta, ManagedPod
 from shoal.api.meta import View
-from shoal.cluster.errors import ClusterError, ConflictError, InternalError, NotFoundError, UnavailableError
+from shoal.cluster.errors import ConflictError, NotFoundError, UnavailableError
 from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import Reflector, ReflectorOptions
@@ -21,6 +21,7 @@ from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.resources import POD, reader
 from shoal.controllers.stores import IndexedStore
 from shoal.kinds.base import JobKind
+from shoal.server.own_requests import own_request
 
 _MAX_ATTEMPTS: Final = 1000
 """Attempts of one change. Each failure means that some other write succeeded in between."""
@@ -96,7 +97,8 @@ class KindJobs:
     async def read(self, key: Key) -> ServedJob | None:
         """Return a job as the cluster has it now."""
         try:
-            return await self._cluster.get(self._resource, key[1], key[0])
+            with own_request("the job cannot be read"):
+                return await self._cluster.get(self._resource, key[1], key[0])
         except NotFoundError:
             return None
 
@@ -133,13 +135,10 @@ class KindJobs:
         meta = job.metadata
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
         try:
-            return await self._cluster.patch_status(self._resource, meta.name, meta.namespace, patch=body)
+            with own_request("the job cannot be changed"):
+                return await self._cluster.patch_status(self._resource, meta.name, meta.namespace, patch=body)
         except NotFoundError:
             raise JobGoneError from None
-        except (ConflictError, UnavailableError):
-            raise
-        except ClusterError as error:  # its code is about the server's own request, not about the caller's
-            raise InternalError(f"the job cannot be changed: {error.message}") from error
 
     async def _read_again(self, job: ServedJob) -> ServedJob:
         found = await self.read(key_of(job))

@@ -46,8 +46,8 @@ def _port(template: Template) -> int:
     """Return the container port of the name that DI-engine uses, or the port that it has by default."""
     containers = (template.get("spec") or {}).get("containers") or ()
     ports = (port for container in containers for port in container.get("ports") or ())
-    named = (port["containerPort"] for port in ports if port.get("name") == _PORT_NAME)
-    return next(named, _DEFAULT_PORT)
+    named = (port.get("containerPort") for port in ports if port.get("name") == _PORT_NAME)
+    return next(named, None) or _DEFAULT_PORT
 
 
 def requested_size(job: ManagedDIJob, change: int, config: SchedulerConfig) -> int:
@@ -71,14 +71,18 @@ def requested_size(job: ManagedDIJob, change: int, config: SchedulerConfig) -> i
     if size > spec.maximum:
         raise CannotScaleError(
             f"{name} would have {size} replicas, more than maxReplicas, {spec.maximum}: raise "
-            f"spec.maxReplicas, or add at most {max(spec.maximum - before, 0)}"
+            f"spec.maxReplicas{_or_at_most('add', spec.maximum - before)}"
         )
     if size < spec.min_replicas:
         raise CannotScaleError(
             f"{name} would have {size} replicas, fewer than minReplicas, {spec.min_replicas}: lower "
-            f"spec.minReplicas, or remove at most {max(before - spec.min_replicas, 0)}"
+            f"spec.minReplicas{_or_at_most('remove', before - spec.min_replicas)}"
         )
     return size
+
+
+def _or_at_most(verb: str, number: int) -> str:
+    return f", or {verb} at most {number}" if number > 0 else ""
 
 
 REPLICA_API: Final = ReplicaApi(view=ManagedDIJob, addresses=addresses, requested_size=requested_size)
