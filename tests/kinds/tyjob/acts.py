@@ -20,6 +20,11 @@ def allocate(*pods: str) -> Act:
     return lambda cluster: cluster.allocate(*pods)
 
 
+def release(*pods: str) -> Act:
+    """Let the scheduler take the nodes of pods that do not run."""
+    return lambda cluster: cluster.release(*pods)
+
+
 def take_away(*pods: str) -> Act:
     """Let the scheduler take pods away."""
     return lambda cluster: cluster.take_away(*pods)

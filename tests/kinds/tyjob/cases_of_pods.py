@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.kinds.job_cases import Case, delete, end, finish, in_order, lose, run, wait
-from tests.kinds.tyjob.acts import allocate, fail_again, start, take_away
+from tests.kinds.tyjob.acts import allocate, fail_again, release, start, take_away
 from tests.kinds.tyjob.cluster import LEADER, actors, tyjob
 from tests.kinds.tyjob.outcomes import ADDRESS, ALL, FAILED, RUNNING, RUNS
 
@@ -221,6 +221,20 @@ DISRUPTION_CASES: Final = {
             (start(), RUNS),
             (end(1, *actors(0), reason="OutOfcpu"), {"created": 3, "restarts": {}}),
             (wait(1), {"created": 4, "restarts": {}}),
+        ),
+    ),
+    "a leader whose node is lost before its pod is created waits for another node": Case(
+        tyjob(),
+        {},
+        (
+            (start(), RUNS),
+            (end(1, LEADER), {"stage": "Starting", "restarts": {"learner": 1}}),
+            (
+                in_order(release(LEADER), wait(60)),
+                {"stage": "Rescheduling", "reason": "NodeLost", "running": actors(0, 1), "created": 3},
+            ),
+            (allocate(LEADER), {"stage": "Starting", "created": 4}),
+            (run(), {"stage": "Running", "restarts": {"learner": 1}}),
         ),
     ),
     "a disruption during Starting is Rescheduling": Case(

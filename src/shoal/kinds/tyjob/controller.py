@@ -150,10 +150,14 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         return self._with_ready_pods()
 
     def _disrupted(self) -> Phase | None:
-        pod = self.disrupted() if self._stage in ("Starting", "Running") else None
-        if pod is None:
+        if self._stage not in ("Starting", "Running"):
             return None
-        return Phase("Rescheduling", "PodDisrupted", f"Pod was disrupted: {describe_ends([pod])}")
+        pod = self.disrupted()
+        if pod:
+            return Phase("Rescheduling", "PodDisrupted", f"Pod was disrupted: {describe_ends([pod])}")
+        if not self._has_node(self._leader):  # its node was lost before its pod was created
+            return Phase("Rescheduling", "NodeLost", "The leader has no node")
+        return None
 
     def _rescheduled(self) -> Phase | None:
         """Wait for the ends of the disrupted pods, then for nodes.
