@@ -1,6 +1,6 @@
 """The slots of a TYJob: the leader, and the workers of all sets; the name of a pod tells its slot."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from shoal.api.indexes import IndexRanges, format_index_map, parse_index_map
@@ -29,11 +29,14 @@ class TYSlot(NamedTuple):
 def read_slots(job: ManagedTYJob, pods: Sequence[ManagedPod]) -> JobSlots[TYSlot]:
     """Return the slots of a job with its own pods. Abandoned workers are not wanted."""
     spec, abandoned = job.spec, recorded_slots(job.spec, job.status.failed)
-    workers = (slot for slot in worker_slots(spec) if slot not in abandoned)
-    current, others = pods_by_slot(pods, lambda pod: _slot_of(job, pod.metadata.name))
+    leader, sets = leader_slot(spec), frozenset(workers.name for workers in spec.worker_sets)
+    prefix, wanted = f"{job.metadata.name}-", (slot for slot in worker_slots(spec) if slot not in abandoned)
+    current, others = pods_by_slot(
+        pods, lambda pod: _slot_of(pod.metadata.name.removeprefix(prefix), leader, sets)
+    )
     recorded = recorded_slots(spec, job.status.completed)
     return JobSlots(
-        wanted=(leader_slot(spec), *workers),
+        wanted=(leader, *wanted),
         completed=completed_slots(recorded, current),
         pods=current,
         others=others,
@@ -67,13 +70,13 @@ def record_slots(slots: Iterable[TYSlot]) -> dict[str, IndexRanges]:
     return format_index_map((slot.member, slot.number) for slot in slots)
 
 
-def _slot_of(job: ManagedTYJob, pod: str) -> TYSlot | None:
-    """Return the slot of a pod by its name; None if it has none."""
-    leader, name = leader_slot(job.spec), pod.removeprefix(f"{job.metadata.name}-")
+def _slot_of(name: str, leader: TYSlot, sets: Collection[str]) -> TYSlot | None:
+    """Return the slot of a pod by its name without that of the job; None if it has none."""
     if name == leader.name:
         return leader
     member, _, text = name.rpartition("-")
     index = parse_small_int(text)
-    slot = None if index is None else TYSlot("worker", member, index)
-    is_known = slot and slot.name == name and any(one.name == member for one in job.spec.worker_sets)
-    return slot if is_known else None
+    if index is None or member not in sets:
+        return None
+    slot = TYSlot("worker", member, index)
+    return slot if slot.name == name else None
