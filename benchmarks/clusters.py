@@ -5,6 +5,7 @@ from typing import Any
 
 Raw = dict[str, Any]
 GANG = 64
+SMALL_JOB = 4
 POOL = "resource.aibee.cn/pool"
 
 
@@ -55,6 +56,36 @@ def distinct_pods(pods: int) -> Iterator[Raw]:
             "kind": "Pod",
             "metadata": {"name": f"p{i:06}", "namespace": "default"},
             "spec": spec,
+        }
+
+
+def small_tyjobs(jobs: int) -> Iterator[Raw]:
+    """Yield TYJobs with a leader and 3 workers each."""
+    for i in range(jobs):
+        yield {
+            "apiVersion": "tyrl.io/v1alpha1",
+            "kind": "TYJob",
+            "metadata": {"name": f"ty-{i:05}", "namespace": "default"},
+            "spec": {
+                "minWorkersNum": SMALL_JOB - 1,
+                "leader": {"name": "leader", "template": pod_template("1", "1Gi", 0)},
+                "workerSets": [
+                    {"name": "worker", "counts": SMALL_JOB - 1, "template": pod_template("1", "1Gi", 0)}
+                ],
+            },
+        }
+
+
+def small_batch_jobs(jobs: int) -> Iterator[Raw]:
+    """Yield batch Jobs of as many pods as those of `small_tyjobs`, with the same requests."""
+    for i in range(jobs):
+        template = pod_template("1", "1Gi", 0)
+        template["spec"] |= {"restartPolicy": "Never", "schedulerName": "shoal"}
+        yield {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": f"batch-{i:05}", "namespace": "default"},
+            "spec": {"parallelism": SMALL_JOB, "completions": SMALL_JOB, "template": template},
         }
 
 

@@ -27,13 +27,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # tests/k8s sta
 
 import uvloop
 
-from clusters import POOL, Raw, batch_jobs, mixed_nodes, new_pods, two_pools
+from clusters import (
+    POOL,
+    SMALL_JOB,
+    Raw,
+    batch_jobs,
+    mixed_nodes,
+    new_pods,
+    small_batch_jobs,
+    small_tyjobs,
+    two_pools,
+)
 from measuring import Row
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.port import Cluster, Deletion
 from shoal.cluster.reflector import Reflectors
-from shoal.cluster.resources import JOBS, NODES, PODS, Resource, by_kind
+from shoal.cluster.resources import JOBS, NODES, PODS, Resource, by_kind, resource_of
 from shoal.controllers.manager import ControllerManager
 from shoal.embedded.daemon import tune_garbage_collection
 from shoal.engine.config import SchedulerConfig
@@ -43,6 +53,7 @@ from shoal.engine.policy_answers import PolicyAnswers
 from shoal.engine.snapshot import Snapshot
 from shoal.manager import job_controllers, running
 from shoal.simulator import SimulatedCluster, Simulation, run
+from shoal.simulator.kubelet import LoopClock, PodScript, SimulatedKubelet
 from tests.k8s.controlplane import NoAssetsError, control_plane
 
 CONFIG = SchedulerConfig()
@@ -66,6 +77,10 @@ def main() -> None:
         print(
             f"| {title}: {pods:,} pods of Jobs, {nodes:,} nodes, simulated | {' | '.join(row)} |", flush=True
         )
+    jobs = 2_000 // scale
+    row = small_jobs(1_000 // scale, jobs)
+    title = f"CPU until a pod of a TYJob runs; floor: a pod of a batch Job: {jobs:,} jobs of {SMALL_JOB}"
+    print(f"| {title} | {' | '.join(row)} |", flush=True)
     row = with_pending_pods(10_000 // scale)
     print(
         f"| CPU to place a pod while {10_000 // scale:,} wait in another pool | {' | '.join(row)} |",
@@ -85,6 +100,37 @@ def simulated(nodes: int, pods: int) -> dict[str, Row]:
         "CPU to create a pod": _row(costs.controller, costs.creating, pods, ""),
         "CPU of both at once": _row(costs.both, costs.creating + costs.binding, pods, ""),
     }
+
+
+def small_jobs(nodes: int, jobs: int) -> Row:
+    """Measure all CPU until the pods of TYJobs run, the engine's included, beside those of batch Jobs."""
+    ours, floor = (
+        min(run(partial(_run_jobs, nodes, resource, list(objects(jobs))), seed=1) for _ in range(_REPEATS))
+        / (jobs * SMALL_JOB)
+        * 1e3
+        for resource, objects in ((resource_of("TYJob"), small_tyjobs), (JOBS, small_batch_jobs))
+    )
+    return Row(f"{ours:.2f} ms", f"{floor:.2f} ms", f"{ours / floor:.2f}", "≤ 1.3")
+
+
+async def _run_jobs(nodes: int, resource: Resource[Raw], jobs: list[Raw], simulation: Simulation) -> float:
+    """Return the CPU from the creation of jobs until all their pods run, without that of empty nodes."""
+    pods, names = len(jobs) * SMALL_JOB, [f"n{i:05}" for i in range(nodes)]
+    async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as cluster:
+        kubelet = SimulatedKubelet(cluster, names, lambda _: PodScript(), LoopClock(simulation.clock))
+        await kubelet.register(names, {"cpu": "64", "memory": "256Gi", "pods": "110"}, {})
+        async with (
+            kubelet.running(_SETTLE_TIME * 1e6, None),
+            running(cluster, CONFIG, clock=simulation.clock, native=True) as manager,
+        ):
+            await manager.ready()
+            began = time.process_time()
+            with _counted(cluster, "bind", pods) as all_bound:
+                for job in jobs:
+                    await cluster.create(resource, job)
+                await all_bound.wait()
+            await asyncio.sleep(_SETTLE_TIME)
+            return time.process_time() - began
 
 
 def with_pending_pods(pending: int) -> Row:

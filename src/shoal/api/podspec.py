@@ -4,6 +4,7 @@ The same view decodes the spec of a pod and the template of any job. A job keeps
 that it was written as, so fields that are not read here reach the pods unchanged.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -235,7 +236,20 @@ def decode_template(raw: Mapping[str, Any], path: str) -> PodTemplate:
 
 
 def template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Return all errors of a template."""
+    """Return all errors of a template.
+
+    A job is validated with each change of its status, and its templates never change: that a template is
+    valid is remembered by its text.
+    """
+    return [] if _is_valid(msgspec.json.encode(raw)) else _template_errors(raw, path)
+
+
+@functools.lru_cache(maxsize=256)
+def _is_valid(template: bytes) -> bool:
+    return not _template_errors(msgspec.json.decode(template), "")
+
+
+def _template_errors(raw: Mapping[str, Any], path: str) -> list[FieldError]:
     try:
         decode_template(raw, path)
     except InvalidObjectError as problem:
