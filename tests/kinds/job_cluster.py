@@ -17,7 +17,7 @@ import msgspec
 
 from shoal.api.managed import ManagedConfigMap, ManagedPod, ManagedService
 from shoal.cluster.times import format_time
-from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus, Write
+from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus, RequireAbsent, Write
 from shoal.controllers.jobs.view import J, JobView, is_controlled
 
 NOW: Final = 1_800_000_000.0
@@ -108,6 +108,8 @@ class JobCluster(Generic[J]):
             case Patch():
                 finalizers = write.patch["metadata"]["finalizers"]
                 self.pods[write.name]["metadata"]["finalizers"] = finalizers or []
+            case RequireAbsent():
+                assert write.name not in self.pods, "the view is stale"
             case Delete(resource=resource) if resource.plural == "services":
                 self.service = None
             case Delete(resource=resource) if resource.plural == "pods":

@@ -24,7 +24,15 @@ from shoal.cluster.errors import (
 from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import Object, Resource, Text
-from shoal.controllers.changes import Create, Delete, NameWait, Patch, PatchStatus, Write
+from shoal.controllers.changes import (
+    Create,
+    Delete,
+    NameWait,
+    Patch,
+    PatchStatus,
+    RequireAbsent,
+    Write,
+)
 
 
 class RefusedWriteError(ClusterError):
@@ -113,6 +121,8 @@ class Applier:
                 return self._patch_status(write)
             case Delete():
                 return self._delete(write)
+            case RequireAbsent():
+                return self._require_absent(write)
 
     async def _create(self, write: Create) -> AppliedWrite:
         resource = write.resource.read_as(_metadata)
@@ -150,6 +160,11 @@ class Applier:
             await self._cluster.delete(
                 write.resource.read_as(_metadata), write.name, write.namespace, write.deletion
             )
+
+    async def _require_absent(self, write: RequireAbsent) -> None:
+        with suppress(NotFoundError):
+            await self._cluster.get(write.resource.read_as(_metadata), write.name, write.namespace)
+            raise ConflictError(f"{write.resource.full_name} {write.name} exists: the view is stale")
 
 
 def _refused(write: Write, error: ClusterError) -> RefusedWriteError:

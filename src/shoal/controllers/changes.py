@@ -55,7 +55,15 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
     deletion: Deletion = DEFAULT_DELETION
 
 
-Write = Create | Patch | PatchStatus | Delete
+class RequireAbsent(msgspec.Struct, frozen=True, kw_only=True):
+    """Go on only if an object does not exist: the view lacks it, and may be stale."""
+
+    resource: Resource[Any]
+    name: str
+    namespace: str = ""
+
+
+Write = Create | Patch | PatchStatus | Delete | RequireAbsent
 
 
 class NameWait(msgspec.Struct, frozen=True):

@@ -52,10 +52,6 @@ class Expectations:
         )
         return _TIMEOUT if key in self._missing else None
 
-    def forget(self, key: Key) -> None:
-        """Drop all expectations of a key: there is nothing left to reconcile."""
-        self._keep(key, ())
-
     def _keep(self, key: Key, missing: Iterable[AppliedWrite]) -> None:
         left = set(missing)
         if left:

@@ -192,13 +192,12 @@ class ControllerWorker(Generic[V]):
         return handle
 
     async def _reconcile(self, key: Key) -> ReconcileResult:
-        view = self._controller.get_view(key)
-        if view is None:
-            self._expectations.forget(key)
-            return ReconcileResult()
         wait = await self._expectations.remaining_wait(key, self._fetch_version)
         if wait is not None:
             return ReconcileResult(wait)
+        view = self._controller.get_view(key)  # not before the wait: it would be stale
+        if view is None:
+            return ReconcileResult()
         now = self._clock()
         changes = self._controller.reconcile(view, now)
         for name in changes.waits_for:

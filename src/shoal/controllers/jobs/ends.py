@@ -86,7 +86,8 @@ def next_attempt(pod: ManagedPod) -> int:
 def retry_time(pod: ManagedPod) -> float:
     """Return from when on the successor of a stopped pod may be created; 0 if at once."""
     ended = finish_time(pod) if _costs_time(pod) else None
-    return to_seconds(ended) + _BACKOFF.delay(attempt(pod)) if ended else 0.0
+    row = 1 if _ran_long(pod) else attempt(pod)
+    return to_seconds(ended) + _BACKOFF.delay(row) if ended else 0.0
 
 
 def attempt(pod: ManagedPod) -> int:

@@ -15,25 +15,31 @@ _MAX_CUT: Final = _MAX_LABEL - _DIGITS - 1
 
 
 def dns_label(job: str, uid: str, *, prefix: str = "", suffix: str = "") -> str:
-    """Return `<prefix><job><suffix>` as a DNS label; only the job's part of it is shortened.
+    """Return `<prefix><job><suffix>` as a DNS label; only the job's part of it is shortened."""
+    plain = f"{prefix}{job}{suffix}"
+    if "." not in plain and len(plain) <= _MAX_LABEL:
+        return plain
+    return _with_digits(job.replace(".", "-"), uid, prefix, suffix)
+
+
+def label_value(job: str, uid: str, *, suffix: str = "") -> str:
+    """Return `<job><suffix>` as a label value; if it is too long, the job's part of it is shortened."""
+    plain = f"{job}{suffix}"
+    return plain if len(plain) <= _MAX_LABEL else _with_digits(job, uid, "", suffix)
+
+
+def _with_digits(job: str, uid: str, prefix: str, suffix: str) -> str:
+    """Return a label with digits of the uid.
 
     A suffix that leaves no room for a part of the job's name is shortened too; then the digits are a hash of
     the whole name, as labels that differ in the suffix only must stay different.
     """
-    plain = f"{prefix}{job}{suffix}"
-    label = plain.replace(".", "-")
-    if label == plain and len(label) <= _MAX_LABEL:
-        return label
     room = _MAX_CUT - len(prefix) - len(suffix)
-    if room < 1:
-        digest = hashlib.blake2b(f"{uid}/{plain}".encode(), digest_size=_DIGITS // 2).hexdigest()
-        return f"{label[:_MAX_CUT]}-{digest}"
-    return f"{prefix}{job.replace('.', '-')[:room]}{suffix}-{uid_digits(uid)}"
-
-
-def label_value(name: str, uid: str) -> str:
-    """Return a name as a label value: shortened if it is longer than 63 characters."""
-    return name if len(name) <= _MAX_LABEL else f"{name[:_MAX_CUT]}-{uid_digits(uid)}"
+    if room > 0:
+        return f"{prefix}{job[:room]}{suffix}-{uid_digits(uid)}"
+    plain = f"{prefix}{job}{suffix}"
+    digest = hashlib.blake2b(f"{uid}/{plain}".encode(), digest_size=_DIGITS // 2).hexdigest()
+    return f"{plain[:_MAX_CUT]}-{digest}"
 
 
 def uid_digits(uid: str) -> str:

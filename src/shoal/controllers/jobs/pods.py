@@ -1,6 +1,6 @@
 """The pods of a job and its headless service, as they are created."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +9,7 @@ from shoal.api.managed import ManagedMeta
 from shoal.api.names import JOB_DIRECTORY, TRACKING_FINALIZER
 from shoal.api.podspec import Template
 from shoal.api.pool import POOL_ANNOTATION
+from shoal.cluster.events import ObjectEvent, ObjectReference
 from shoal.cluster.resources import PODS, SERVICES, Object, Resource
 from shoal.controllers.changes import Create
 from shoal.controllers.jobs.ends import ATTEMPT
@@ -119,8 +120,10 @@ def _with_job(container: Object, defaults: list[Object], variables: list[Object]
     return container | added | ({} if is_taken else {"volumeMounts": [*mounts, JOB_MOUNT]})
 
 
-def describe_pods(verb: str, names: Iterable[str]) -> str:
-    """Return the message of an Event about pods: `Created 5 pods: a-0, a-1, a-2, …`."""
-    listed = list(names)
-    shown = ", ".join(listed[:_SHOWN_NAMES]) + (", …" if len(listed) > _SHOWN_NAMES else "")
-    return f"{verb} pod: {shown}" if len(listed) == 1 else f"{verb} {len(listed)} pods: {shown}"
+def pod_events(regarding: ObjectReference, verb: str, names: Sequence[str]) -> Iterator[ObjectEvent]:
+    """Yield one Event about all pods that were created or deleted: `Created 5 pods: a-0, a-1, a-2, …`."""
+    if not names:
+        return
+    shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+    text = f"{verb} pod: {shown}" if len(names) == 1 else f"{verb} {len(names)} pods: {shown}"
+    yield ObjectEvent(regarding=regarding, reason=f"Successful{verb.removesuffix('d')}", message=text)

@@ -23,6 +23,7 @@ from shoal.controllers.changes import (
     Changes,
     Create,
     NameWait,
+    RequireAbsent,
     Write,
     delete_object,
     earliest,
@@ -35,7 +36,7 @@ from shoal.controllers.jobs.ends import PodEnd, has_stopped, next_attempt, pod_e
 from shoal.controllers.jobs.finished import clean_up
 from shoal.controllers.jobs.host_files import RoleHosts, host_file_write, host_files
 from shoal.controllers.jobs.phases import Phase
-from shoal.controllers.jobs.pods import create_service, describe_pods
+from shoal.controllers.jobs.pods import create_service, pod_events
 from shoal.controllers.jobs.slots import JobSlots, K
 from shoal.controllers.jobs.tracking import CountedEnds, count_ends, is_tracked, release
 from shoal.controllers.jobs.view import J, JobView, is_controlled
@@ -94,6 +95,13 @@ class JobReconcile(ABC, Generic[J, K]):
     def keeps(self, surplus: ManagedPod) -> bool:  # noqa: ARG002 - a kind may keep some
         """Return whether a surplus pod is not to be deleted by the controller."""
         return False
+
+    def lost_pods(self) -> Iterator[str]:
+        """Yield the names of pods that had not ended by the status, and are not in the view any more.
+
+        Nothing is done for the job unless they do not exist: their slots would get a second pod.
+        """
+        yield from ()
 
     def deadlines(self, phase: Phase) -> Iterator[float | None]:  # noqa: ARG002 - a kind may have none
         """Yield times at which the clock alone makes another reconcile due."""
@@ -206,10 +214,11 @@ class JobReconcile(ABC, Generic[J, K]):
     def _deletions(self) -> Iterator[ManagedPod]:
         """Yield the pods that are to be deleted: surplus ones, and ended ones whose successors may come."""
         suspended, slots = self.job.spec.suspend, self.slots
-        for pod in (*(slots.pods[slot] for slot in slots.surplus()), *slots.others):
-            is_kept = self.keeps(pod) and not (suspended and not pod.finished)
+        surplus = (slots.pods[slot] for slot in slots.surplus())
+        unwanted = (pod for pod in surplus if not self.keeps(pod) or (suspended and not pod.finished))
+        for pod in (*unwanted, *slots.others):
             is_counted = not has_stopped(pod) or not is_tracked(pod)
-            if is_counted and not is_kept and not pod.terminating:
+            if is_counted and not pod.terminating:
                 yield pod
         for slot in slots.wanted:
             old = slots.pods.get(slot)
@@ -239,7 +248,11 @@ class JobReconcile(ABC, Generic[J, K]):
             *map(release, self.ends.release),
             *(delete_object(PODS, pod.metadata) for pod in deletions),
         )
-        return first, needed, third, creates
+        meta = self.job.metadata
+        lost = (
+            RequireAbsent(resource=PODS, name=name, namespace=meta.namespace) for name in self.lost_pods()
+        )
+        return tuple(lost), first, needed, third, creates
 
     def _needed_objects(self, creates: Sequence[Create]) -> Iterator[Write]:
         """Yield the writes of service and host files, if there are pods that need them."""
@@ -261,14 +274,8 @@ class JobReconcile(ABC, Generic[J, K]):
     ) -> Iterator[ObjectEvent]:
         regarding = reference_to(self.resource, self.job.metadata)
         yield from phases.phase_events(regarding, self.before.status.conditions, status.conditions)
-        changed = {
-            "Deleted": [pod.metadata.name for pod in deletions],
-            "Created": [create.body["metadata"]["name"] for create in creates],
-        }
-        for verb, names in changed.items():
-            if names:
-                reason = f"Successful{verb.removesuffix('d')}"
-                yield ObjectEvent(regarding=regarding, reason=reason, message=describe_pods(verb, names))
+        yield from pod_events(regarding, "Deleted", [pod.metadata.name for pod in deletions])
+        yield from pod_events(regarding, "Created", [one.body["metadata"]["name"] for one in creates])
 
     def _requeue_at(self, phase: Phase) -> float | None:
         """Return when time alone makes another reconcile due."""

@@ -28,7 +28,7 @@ from shoal.engine.config import SchedulerConfig
 from shoal.kinds.dijob import TYPE
 from shoal.kinds.dijob.pods import PodBuilder, attached_ranks, service_name
 from shoal.kinds.dijob.ranks import Ranks, generation_of, read_ranks
-from shoal.kinds.dijob.status import cost_of, with_size, workers_of
+from shoal.kinds.dijob.status import cost_of, is_lost, with_size, workers_of
 from shoal.kinds.dijob.types import DIJobStatus, ManagedDIJob
 
 _READ_DIJOB: Final = reader(ManagedDIJob)
@@ -80,6 +80,11 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         """Wanted ranks whose pod's end is counted now. Those of a suspended job were asked to stop."""
         return {} if self.job.spec.suspend else super().counted_now
 
+    def lost_pods(self) -> Iterator[str]:
+        for rank, worker in self._ranks.workers.items():
+            if rank not in self.slots.pods and is_lost(worker) and not self.view.pod_named(worker.pod):
+                yield worker.pod
+
     # --- the phase ----------------------------------------------------------------------------------------
 
     def phase(self, due: Sequence[int]) -> Phase:
@@ -95,9 +100,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
             or self._started(due)
             or self._resized()
             or self._short_of_image()
-            or self.same_phase(
-                self._phase_now, "Waiting" if self._phase_now == "Pending" else "WorkersCreated"
-            )
+            or self._unchanged()
         )
 
     @property
@@ -172,10 +175,16 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         problem = phases.image_problem(self.slots.pods.values()) if waits else None
         return Phase(self._phase_now, *problem) if problem else None
 
+    def _unchanged(self) -> Phase:
+        """Return the present phase. The reason why a job became Pending does not apply any more."""
+        if self._phase_now == "Pending":
+            return Phase("Pending", "Waiting", "No worker can be created yet")
+        return self.same_phase(self._phase_now, "WorkersCreated")
+
     @cached_property
     def _failed_pods(self) -> list[ManagedPod]:
-        """Pods that failed, as counted now. While the job is suspended, no end costs anything."""
-        return [] if self.job.spec.suspend else [self.slots.pods[rank] for rank in self.ended("failed")]
+        """Pods that failed, as counted now."""
+        return [self.slots.pods[rank] for rank in self.ended("failed")]
 
     @cached_property
     def _failures(self) -> int:
@@ -264,22 +273,27 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
 
     def _last_generation(self, rank: int) -> int | None:
         pod, worker = self.slots.pods.get(rank), self._ranks.workers.get(rank)
-        if pod is not None:
-            return generation_of(pod)
-        return worker.generation if worker else None
+        known = generation_of(pod) if pod else None
+        return worker.generation if known is None and worker else known
 
     # --- the status ---------------------------------------------------------------------------------------
 
     def status(self, phase: Phase, creates: Sequence[int]) -> DIJobStatus:
         final = phases.is_finished(phase.name)
-        ended = () if self.job.spec.suspend else self.counted_now
-        recreated = {rank for rank in ended if rank not in self.slots.completed}
         return replace(
             self.job.status,
             phase=phase.name,
             generation=self._next_generation(creates),
             failures=self._failures,
             ready_replicas=0 if final else self._ready,
-            workers=tuple(workers_of(self.job, self._ranks, recreated)),
+            workers=tuple(workers_of(self.job, self._ranks, self._recreated)),
             **self.common_fields(phase),
         )
+
+    @property
+    def _recreated(self) -> Collection[int]:
+        """The ranks whose pods have ended now. The pods of a job that is Pending were not to run on."""
+        if self._phase_now == "Pending" or self.job.spec.suspend:
+            return ()
+        uids = {pod.metadata.uid for pod in self.ends.new}
+        return {rank for rank, pod in self.slots.pods.items() if pod.metadata.uid in uids}

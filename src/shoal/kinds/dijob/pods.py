@@ -39,8 +39,11 @@ class PodBuilder:
 
     def name(self, rank: int) -> str:
         """Return the name of the pod of a rank."""
-        slot, job = self._ranks.task_pods.get(rank), self._job.metadata.name
-        return f"{job}{slot.suffix}" if slot else f"{job}-{self._generation}-{rank}"
+        return f"{self._job.metadata.name}{self._suffix(rank)}"
+
+    def _suffix(self, rank: int) -> str:
+        slot = self._ranks.task_pods.get(rank)
+        return slot.suffix if slot else f"-{self._generation}-{rank}"
 
     def create(self, rank: int, attempt: int, restart: int) -> Create:
         """Return the creation of the pod of a rank that was recreated `restart` times."""
@@ -82,7 +85,7 @@ class PodBuilder:
         yield "diengine/job", label_value(meta.name, meta.uid)
         yield "diengine/operator", "di-operator"
         yield RANK_LABEL, str(rank)
-        yield "diengine/pod", label_value(self.name(rank), meta.uid)
+        yield "diengine/pod", label_value(meta.name, meta.uid, suffix=self._suffix(rank))
         if slot:
             yield "diengine/task-type", slot.task.type
             yield "diengine/task-name", slot.task.title

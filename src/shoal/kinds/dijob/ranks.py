@@ -54,11 +54,11 @@ def read_ranks(job: ManagedDIJob, pods: Sequence[ManagedPod], config: SchedulerC
     workers = {worker.rank: worker for worker in job.status.workers}
     elastic = is_elastic(job, config)
     if job.spec.tasks:
-        ranks = _ranks_of_pods(workers.values(), pods)
-        task_pods = _assign_ranks(job, ranks, pods)
-        ranks |= {f"{job.metadata.name}{one.suffix}": rank for rank, one in task_pods.items()}
+        ranks = _assign_ranks(job, pods)
+        task_pods = {ranks[name]: one for name, one in _wanted_task_pods(job).items()}
         wanted: Iterable[int] = sorted(task_pods)
         current, others = pods_by_slot(pods, lambda pod: ranks.get(pod.metadata.name))
+        workers |= {ranks[name]: _worker_of(workers, ranks[name], name) for name in _wanted_task_pods(job)}
     else:
         task_pods, wanted = {}, _wanted(job, elastic=elastic)
         current, others = pods_by_slot(pods, rank_of)
@@ -86,28 +86,45 @@ def generation_of(pod: ManagedPod) -> int | None:
     return parse_small_int(pod.metadata.annotations.get(GENERATION, ""))
 
 
-def _ranks_of_pods(workers: Iterable[Worker], pods: Iterable[ManagedPod]) -> dict[str, int]:
-    """Return the rank of each pod in tasks form, by name: as recorded, else as its label says."""
-    labelled = {pod.metadata.name: rank for pod in pods if (rank := rank_of(pod)) is not None}
-    return labelled | {worker.pod: worker.rank for worker in workers if worker.pod}
+def _wanted_task_pods(job: ManagedDIJob) -> dict[str, TaskPod]:
+    """Return the pods that a job in tasks form wants, by name."""
+    pods = (TaskPod(task, index) for task in job.spec.tasks for index in range(task.replicas))
+    return {f"{job.metadata.name}{one.suffix}": one for one in pods}
 
 
-def _assign_ranks(
-    job: ManagedDIJob, known: Mapping[str, int], pods: Iterable[ManagedPod]
-) -> dict[int, TaskPod]:
-    """Return the wanted pods of a job in tasks form by rank.
+def _assign_ranks(job: ManagedDIJob, pods: Sequence[ManagedPod]) -> dict[str, int]:
+    """Return the rank of each wanted pod and of each existing one in tasks form, by name.
 
-    A rank is free once its pod is no longer wanted and has ended.
+    A pod keeps its rank: as its label says while it runs, else as it is recorded. A rank is free once its pod
+    is no longer wanted and has ended.
     """
-    wanted = {
-        f"{job.metadata.name}{one.suffix}": one
-        for task in job.spec.tasks
-        for one in (TaskPod(task, index) for index in range(task.replicas))
-    }
+    wanted = _wanted_task_pods(job)
+    labels = {pod.metadata.name: rank for pod in pods if (rank := rank_of(pod)) is not None}
     running = {pod.metadata.name for pod in pods if not has_stopped(pod)}
-    taken = {rank for name, rank in known.items() if name in wanted or name in running}
+    ranks: dict[str, int] = {}
+    _claim(ranks, ((name, rank) for name, rank in labels.items() if name in running))
+    _claim(ranks, ((one.pod, one.rank) for one in job.status.workers if one.pod in wanted))
+    _claim(ranks, ((name, rank) for name, rank in labels.items() if name in wanted))
+    taken = set(ranks.values())
     free: Iterator[int] = (rank for rank in count() if rank not in taken)
-    return {known[name] if name in known else next(free): one for name, one in wanted.items()}
+    ranks |= {name: next(free) for name in wanted if name not in ranks}
+    _claim(ranks, labels.items())
+    return ranks
+
+
+def _claim(ranks: dict[str, int], claims: Iterable[tuple[str, int]]) -> None:
+    """Give ranks to pods that have none, unless another pod has the rank."""
+    taken = set(ranks.values())
+    for name, rank in claims:
+        if name not in ranks and rank not in taken:
+            ranks[name] = rank
+            taken.add(rank)
+
+
+def _worker_of(workers: Mapping[int, Worker], rank: int, pod: str) -> Worker:
+    """Return the entry of a rank; a new one if the rank had another pod before."""
+    known = workers.get(rank)
+    return known if known and known.pod == pod else Worker(rank=rank, pod=pod)
 
 
 def _wanted(job: ManagedDIJob, *, elastic: bool) -> Iterable[int]:

@@ -49,20 +49,17 @@ def _is_later(pod: ManagedPod, since: datetime) -> bool:
     return created > second or (created == second and attempt(pod) > 1)
 
 
-def workers_of(job: ManagedDIJob, ranks: Ranks, recreated: Collection[int]) -> Iterator[Worker]:
+def workers_of(job: ManagedDIJob, ranks: Ranks, ended: Collection[int]) -> Iterator[Worker]:
     """Yield the entry of every rank that is wanted, is nominated, or has a pod.
 
-    `recreated` are the ranks whose pods have ended now and get successors.
+    `ended` are the ranks whose pods have ended now; all but those that have completed get successors.
     """
     slots = ranks.slots
     for rank in sorted({*slots.wanted, *_nominated_ranks(job), *slots.pods}):
-        before = ranks.workers.get(rank) or Worker(rank=rank)
-        if rank in ranks.task_pods:
-            name = f"{job.metadata.name}{ranks.task_pods[rank].suffix}"
-            before = before if before.pod == name else Worker(rank=rank, pod=name)
-        pod = slots.pods.get(rank)
+        before, pod = ranks.workers.get(rank) or Worker(rank=rank), slots.pods.get(rank)
         after = _with_pod(before, pod, completed=rank in slots.completed) if pod else _without_pod(before)
-        yield replace(after, restarts=after.restarts + 1) if rank in recreated else after
+        is_restart = rank in ended and rank not in slots.completed
+        yield replace(after, restarts=after.restarts + 1) if is_restart else after
 
 
 def _nominated_ranks(job: ManagedDIJob) -> Iterator[int]:
@@ -72,11 +69,16 @@ def _nominated_ranks(job: ManagedDIJob) -> Iterator[int]:
             yield int(number)
 
 
+def is_lost(worker: Worker) -> bool:
+    """Return whether a worker that has no pod is recorded with one that had not ended."""
+    return worker.phase not in ("", "Failed", "Succeeded")
+
+
 def _without_pod(worker: Worker) -> Worker:
-    phase = worker.phase if worker.phase == "Succeeded" else ""
+    phase, restarts = worker.phase if worker.phase == "Succeeded" else "", worker.restarts + is_lost(worker)
     if (worker.node, worker.ip, worker.phase) == ("", "", phase):
         return worker
-    return replace(worker, node="", ip="", phase=phase)
+    return replace(worker, node="", ip="", phase=phase, restarts=restarts)
 
 
 def _with_pod(worker: Worker, pod: ManagedPod, *, completed: bool) -> Worker:
@@ -92,7 +94,7 @@ def _with_pod(worker: Worker, pod: ManagedPod, *, completed: bool) -> Worker:
         ip=ip,
         phase=phase,
         reason=_reason_of(pod, phase),
-        generation=generation_of(pod),
+        generation=worker.generation if generation_of(pod) is None else generation_of(pod),
     )
 
 
