@@ -1,4 +1,4 @@
-"""Ranks, sizes and generations of DIJobs: which pods there are, in which order, and what they know of each other."""
+"""Ranks, sizes and generations of DIJobs: which pods there are, in which order, and their peers."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,8 +25,8 @@ from tests.kinds.dijob.cases import (
 from tests.kinds.job_cluster import TEMPLATE
 
 ALONE: Final = {"engineFields": {"topology": "alone"}}
-ELASTIC: Final = {"preemptible": True, "minReplicas": 1, "maxReplicas": 4}
-FOREIGN: Final = {"template": {"spec": TEMPLATE["spec"] | {"schedulerName": "other"}}}
+ELASTIC: Final[dict[str, Any]] = {"preemptible": True, "minReplicas": 1, "maxReplicas": 4}
+FOREIGN: Final[dict[str, Any]] = {"template": {"spec": TEMPLATE["spec"] | {"schedulerName": "other"}}}
 TASKS: Final = [task("learner"), task("evaluator"), task("collector")]
 
 

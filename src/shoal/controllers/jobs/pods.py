@@ -1,6 +1,6 @@
 """The pods of a job and its headless service, as they are created."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec

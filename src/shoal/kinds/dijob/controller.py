@@ -29,7 +29,7 @@ from shoal.kinds.dijob import TYPE
 from shoal.kinds.dijob.pods import PodBuilder, attached_ranks, service_name
 from shoal.kinds.dijob.ranks import Ranks, generation_of, read_ranks
 from shoal.kinds.dijob.status import cost_of, is_lost, with_size, workers_of
-from shoal.kinds.dijob.types import DIJobStatus, ManagedDIJob
+from shoal.kinds.dijob.types import DIJobStatus, ManagedDIJob, Worker
 
 _READ_DIJOB: Final = reader(ManagedDIJob)
 
@@ -241,8 +241,7 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
 
     def _restarts(self, rank: int) -> int:
         """Return how often a rank was recreated, this time included."""
-        worker = self._ranks.workers.get(rank)
-        return (worker.restarts if worker else 0) + (rank in self.counted_now)
+        return self._workers[rank].restarts
 
     def _may_have_node(self, rank: int) -> bool:
         nodes = self.before.status.allocation
@@ -286,9 +285,13 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
             generation=self._next_generation(creates),
             failures=self._failures,
             ready_replicas=0 if final else self._ready,
-            workers=tuple(workers_of(self.job, self._ranks, self._recreated)),
+            workers=tuple(self._workers.values()),
             **self.common_fields(phase),
         )
+
+    @cached_property
+    def _workers(self) -> dict[int, Worker]:
+        return {one.rank: one for one in workers_of(self.job, self._ranks, self._recreated)}
 
     @property
     def _recreated(self) -> Collection[int]:
