@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.api.conditions import FINISHED_PHASES
 from shoal.cluster.errors import ConflictError, NotFoundError
 from shoal.cluster.port import Cluster, Deletion, Selector
 from shoal.cluster.resources import NODES, PODS, SERVICES, Object, by_kind, resource_of
@@ -280,8 +281,8 @@ def mismatches(seen: Object, expected: Expected) -> Iterator[str]:
 
 
 def pod_specs(pods: Sequence[Object], job: Object) -> dict[str, Object]:
-    """Return what Shoal decides about pods, by slot, without what differs from home to home."""
-    found = {slot_of(pod, job): _decided(pod) for pod in pods if not _is_terminating(pod)}
+    """Return what Shoal decides about live pods, by slot, without what differs from home to home."""
+    found = {slot_of(pod, job): _decided(pod) for pod in pods if _is_live(pod)}
     meta = job["metadata"]
     text = json.dumps(found, sort_keys=True).replace(str(process_port(meta["uid"])), "PORT")
     text = text.replace(meta["uid"], "UID")
@@ -310,6 +311,10 @@ def _variable(variable: Object) -> Object:
     return {"name": variable["name"]} if variable["name"] in _ADDRESSES else present
 
 
+def _is_live(pod: Object) -> bool:
+    return not _is_terminating(pod) and pod["status"].get("phase") not in FINISHED_PHASES
+
+
 def _is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
@@ -319,7 +324,7 @@ def _is_terminating(pod: Object) -> bool:
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """The outcome of each step, and the pods after it."""
+    """The outcome of each step, and the live pods after those steps that say which slots are expected."""
 
     outcomes: list[Object]
     specs: list[dict[str, Object]]
@@ -330,13 +335,12 @@ async def run_scenario(home: JobHome, scenario: JobScenario) -> ScenarioRun:
     for one in scenario.objects:
         await create_object(home, one)
     home.job = await create_object(home, scenario.job)
-    outcomes, specs = [await _wait_for(home, scenario.begin, "creation")], []
-    specs.append(await _present_specs(home))
-    for number, (act, expected) in enumerate(scenario.steps, 1):
+    done = ScenarioRun([], [])
+    for number, (act, expected) in enumerate([(together(), scenario.begin), *scenario.steps]):
         await _perform(home, act)
-        outcomes.append(await _wait_for(home, expected, f"step {number}"))
-        specs.append(await _present_specs(home))
-    return ScenarioRun(outcomes, specs)
+        done.outcomes.append(await _wait_for(home, expected, f"step {number}"))
+        done.specs.append(pod_specs(await home.own_pods(), home.job) if "slots" in expected else {})
+    return done
 
 
 async def create_object(home: JobHome, one: Object) -> Object:
@@ -365,7 +369,3 @@ async def _wait_for(home: JobHome, expected: Expected, what: str) -> Object:
             raise AssertionError(f"{what}: {'; '.join(wrong)}; the whole outcome is {seen}")
         await asyncio.sleep(home.interval)
     return seen
-
-
-async def _present_specs(home: JobHome) -> dict[str, Object]:
-    return pod_specs(await home.own_pods(), home.job)
