@@ -15,6 +15,7 @@ from typing import Any, Final, Generic
 
 import msgspec
 
+from shoal.api.decode import dec_hook
 from shoal.api.managed import ManagedConfigMap, ManagedPod, ManagedService
 from shoal.cluster.times import format_time
 from shoal.controllers.changes import Changes, Create, Delete, Patch, PatchStatus, RequireAbsent, Write
@@ -60,7 +61,7 @@ class JobCluster(Generic[J]):
     # --- the controller -----------------------------------------------------------------------------------
 
     def view(self) -> JobView[J]:
-        job = msgspec.convert(self.job, self._managed)
+        job = msgspec.convert(self.job, self._managed, dec_hook=dec_hook)
         pods = {name: msgspec.convert(pod, ManagedPod) for name, pod in self.pods.items()}
         service = msgspec.convert(self.service, ManagedService) if self.service else None
         hosts = msgspec.convert(self.config_map, ManagedConfigMap) if self.config_map else None
@@ -75,7 +76,7 @@ class JobCluster(Generic[J]):
         for write in writes[: self._crash(len(writes)) if killed_after is None else killed_after]:
             self._apply(write)
         self.collect()
-        phase = msgspec.convert(self.job, self._managed).phase
+        phase = msgspec.convert(self.job, self._managed, dec_hook=dec_hook).phase
         if phase and [phase] != self.phases[-1:]:
             self.phases.append(phase)
         return changes

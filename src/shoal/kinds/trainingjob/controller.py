@@ -55,10 +55,11 @@ def reconcile(view: JobView[ManagedTrainingJob], now: float, config: SchedulerCo
 
 
 def _resource() -> Resource[ManagedTrainingJob]:
-    return resource_of(TYPE.kind).read_as(_read)
+    return resource_of(TYPE.kind).read_as(read_trainingjob)
 
 
-def _read(text: Text) -> ManagedTrainingJob:
+def read_trainingjob(text: Text) -> ManagedTrainingJob:
+    """Decode a TrainingJob, with either spelling of its keys."""
     return decode(ManagedTrainingJob, normalise(msgspec.json.decode(text)))
 
 
