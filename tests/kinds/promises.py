@@ -180,6 +180,9 @@ def _check_counted(history: _History, before: Object, after: Object) -> Iterator
     cost = (after.get("failures") or 0) - (before.get("failures") or 0)
     if cost > min(len(failed), 1):
         yield f"{len(failed)} failures cost {cost}"
+    counted = _failed_instances(after) - _failed_instances(before)
+    if counted > len(failed):
+        yield f"{len(failed)} failures are counted as {counted}"
 
 
 def _check_counters(before: Object, after: Object) -> Iterator[str]:
@@ -197,6 +200,18 @@ def _counters(status: Object) -> Iterator[tuple[str, int]]:
         yield f"restarts of rank {worker['rank']}", worker.get("restarts", 0)
     restarts: Mapping[str, Any] = status.get("restarts") or {}
     yield from ((f"restarts of {slot}", number) for slot, number in restarts.items())
+    for role, figures in _figures(status).items():
+        yield from ((f"{name} {role}s", figures.get(name, 0)) for name in ("succeeded", "failed"))
+
+
+def _failed_instances(status: Object) -> int:
+    return sum(figures.get("failed", 0) for figures in _figures(status).values())
+
+
+def _figures(status: Object) -> Mapping[str, Any]:
+    """Return the figures of a TrainingJob by role; those of other kinds are plain numbers."""
+    replicas = status.get("replicas")
+    return replicas if isinstance(replicas, dict) else {}
 
 
 def _phase(status: Object) -> str | None:

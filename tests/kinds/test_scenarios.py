@@ -21,9 +21,10 @@ from tests.k8s.controlplane import ControlPlane
 from tests.kinds.dijob.scenarios import SCENARIOS as DIJOBS
 from tests.kinds.homes import SimulatedRun, run_embedded, run_kubernetes, run_simulated
 from tests.kinds.scenarios import JobScenario, ScenarioRun
+from tests.kinds.trainingjob.scenarios import SCENARIOS as TRAININGJOBS
 from tests.kinds.tyjob.scenarios import SCENARIOS as TYJOBS
 
-_BY_KIND = {"DIJob": DIJOBS, "TYJob": TYJOBS}
+_BY_KIND = {"DIJob": DIJOBS, "TYJob": TYJOBS, "TrainingJob": TRAININGJOBS}
 SCENARIOS: Mapping[str, JobScenario] = {
     f"{kind}: {name}": one for kind, scenarios in _BY_KIND.items() for name, one in scenarios.items()
 }
