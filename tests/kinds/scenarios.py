@@ -34,7 +34,7 @@ from shoal.controllers.jobs.phases import SUSPENDED
 
 WAITING = ["sh", "-c", "[ -p end ] || mkfifo end; read code <end; exit $code"]
 """The command of workers: they exit with the code that is written into a pipe."""
-_ADDRESSES = ("DI_SERVER_URL", "LEADER_IP")
+_ADDRESSES = ("DI_SERVER_URL", "LEADER_IP", "MASTER_IP")
 """Environment variables that differ from home to home."""
 _RETRIES = 20
 

@@ -168,6 +168,7 @@ SCENARIOS: dict[str, JobScenario] = {
         ],
     ),
     "a node is lost: its pods come back on another one, at no cost": JobScenario(
+        loses_node=True,
         job=training(),
         nodes={"n1": 2, "n2": 2},
         config=QUICK,

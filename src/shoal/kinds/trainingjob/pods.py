@@ -193,7 +193,7 @@ def _field_variables(role: str) -> Iterator[Object]:
     if role == "master":
         fields["MASTER_IP"] = "status.podIP"
     for name, path in fields.items():
-        yield {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        yield {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def _amounts(resources: Resources) -> dict[str, str]:
