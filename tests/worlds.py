@@ -334,12 +334,16 @@ def _tyjob(builder: WorldBuilder, meta: WorkloadMeta) -> None:
         status["allocations"] = _allocations(builder, meta, names)
     if builder.chance(1, 6):
         status["nominations"] = _nominations(builder, meta, names)
+    largest = sum(counts)
+    if largest > 1 and builder.chance(1, 6):
+        status |= {builder.choose("completed", "failed"): {"s0": "0"}, "wholeMinimum": builder.number(1, 3)}
+        largest -= 1
     built = tyjob(
         meta.name,
         leader=leader.template,
         workers=workers,
         namespace=meta.namespace,
-        min_workers=builder.number(1, sum(counts)),
+        min_workers=builder.number(1, largest),
         policy=builder.choose(*POLICIES),
         queue=builder.choose(None, "Priority", "DRF"),
         priority=builder.choose(None, 1, 8),
@@ -489,9 +493,11 @@ def _without_pods(builder: WorldBuilder, names: dict[str, Shape]) -> dict[str, S
 
 
 def _allocations(builder: WorldBuilder, meta: WorkloadMeta, names: dict[str, Shape]) -> dict[str, str]:
-    """Nodes that are assigned to tasks whose pods do not exist yet."""
-    wanted = _without_pods(builder, names)
-    allocation = {name: builder.node_for(shape, meta.home) for name, shape in wanted.items()}
+    """Nodes that are assigned to tasks: those of their pods, and of some whose pods do not exist yet."""
+    pods = {one["metadata"]["name"]: one for one in builder.objects if one["kind"] == "Pod"}
+    allocation = {name: pods[name]["spec"].get("nodeName") for name in names if name in pods}
+    for name, shape in _without_pods(builder, names).items():
+        allocation[name] = builder.node_for(shape, meta.home)
     return {name: on_node for name, on_node in allocation.items() if on_node is not None}
 
 

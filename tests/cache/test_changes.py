@@ -86,6 +86,7 @@ JOB_POD = pod_of("a-leader", SMALL, of=owner("TYJob", "a"), node="n1")
 NO_SCHEDULER = template(cpu=1, spec={"schedulerName": ""})
 OWNER = owner("TYJob", "a") | {"uid": "one"}
 JOB = tyjob("a", leader=SMALL, workers={"w": (2, SMALL)})
+LEAVING = pod_of("a-leader", SMALL, of=owner("TYJob", "a"), node="n1", terminating=True)
 ALLOCATED = tyjob("a", leader=SMALL, workers={"w": (1, SMALL)}, status={"allocations": {"a-leader": "n1"}})
 
 CHANGES = {
@@ -109,6 +110,15 @@ CHANGES = {
     "a silent node is lost after a while": Change([*NODES, *RUNNING], put=[silent("n1")], later=3600),
     "time alone loses a node": Change([silent("n1"), NODES[1], *RUNNING], later=3600),
     "a silent node voids an allocation without a pod": Change([*NODES, ALLOCATED], put=[silent("n1")]),
+    "an allocated node is cordoned": Change([*NODES, ALLOCATED], put=[node("n1", unschedulable=True)]),
+    "an allocated node is removed": Change([*NODES, ALLOCATED], remove=[("Node", ("", "n1"))]),
+    "the node of a retained room is cordoned": Change(
+        [*NODES, ALLOCATED, LEAVING, pod("p", cpu=9)], put=[node("n1", unschedulable=True)]
+    ),
+    "a retained room is given up": Change([*NODES, ALLOCATED, LEAVING, pod("p", cpu=9)], put=[JOB]),
+    "a job with a retained room is removed": Change(
+        [*NODES, ALLOCATED, LEAVING, pod("p", cpu=9)], remove=[("TYJob", ("default", "a"))]
+    ),
     "a node is cordoned": Change([*NODES, pod("p", cpu=9)], put=[node("n1", unschedulable=True)]),
     "a node is labelled": Change(
         [*NODES, pod("p", spec={"nodeSelector": {"zone": "a"}})], put=[node("n2", labels={"zone": "a"})]
@@ -285,6 +295,24 @@ def test_what_depends_on_a_change_follows_it(change: Change) -> None:
     assert _untimed(after) != _untimed(before)
     incremental.remove(*(identity(one) for one in change.put))
     incremental.put(*change.objects)
+    assert snapshot_data(incremental.check()) == before
+
+
+SAME_ROOM = {
+    "a pod with an allocation is deleted": Change([*NODES, ALLOCATED, JOB_POD], put=[LEAVING]),
+    "a retained pod is gone": Change([*NODES, ALLOCATED, LEAVING], remove=[("Pod", ("default", "a-leader"))]),
+    "an allocated pod is created": Change(
+        [*NODES, ALLOCATED], put=[pod_of("a-leader", SMALL, of=owner("TYJob", "a"))]
+    ),
+}
+
+
+@pytest.mark.parametrize("change", SAME_ROOM.values(), ids=SAME_ROOM.keys())
+def test_the_room_of_a_slot_counts_once(change: Change) -> None:
+    incremental = IncrementalWorld.of(change.objects)
+    before = snapshot_data(incremental.check())
+    incremental.put(*change.put)
+    incremental.remove(*change.remove)
     assert snapshot_data(incremental.check()) == before
 
 
