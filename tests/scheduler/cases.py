@@ -47,6 +47,11 @@ def four(name: str, *, least: int) -> Object:
     return tyjob(name, leader=shape, workers={"w": (3, shape)}, min_workers=least)
 
 
+def workers_of(count: int) -> Object:
+    """The patch that gives a TYJob of `four` another number of workers."""
+    return {"spec": {"workerSets": [{"name": "w", "counts": count, "template": template(cpu=2)}]}}
+
+
 def selecting(name: str, **labels: str) -> Object:
     return {"spec": {"nodeSelector": {"matchLabels": {"pool": name, **labels}}}}
 
@@ -234,6 +239,59 @@ JOBS: dict[str, Scenario] = {
                 create=[four("t", least=3)],
                 on={"t-leader": "n1", "t-w-0": "n1", "t-w-1": "n2", "t-w-2": "n2"},
                 statuses={"TYJob/t": {"scheduleState": "ScheduledSucceed"}},
+            ),
+        ],
+    ),
+    "a deleted pod of a TYJob comes back on its node, and no other pod takes the room": Scenario(
+        objects=[in_pool("a", "n1"), in_pool("a", "n2")],
+        steps=[
+            Step(create=[four("t", least=3)], on={"t-leader": "n1", "t-w-2": "n2"}),
+            Step(
+                create=[small("x", "a")],
+                delete=[("Pod", "t-w-0")],
+                on={"t-w-0": "n1"},
+                gone=["t-w-0"],
+                waits={"x": "pool a"},
+            ),
+        ],
+    ),
+    "a cordoned node does not get a pod back": Scenario(
+        objects=[in_pool("a", "n1"), in_pool("a", "n2")],
+        steps=[
+            Step(create=[four("t", least=3)], on={"t-leader": "n1", "t-w-0": "n1", "t-w-2": "n2"}),
+            Step(create=[in_pool("a", "n3")], patch=[("Node", "n1", {"spec": {"unschedulable": True}})]),
+            Step(
+                delete=[("Pod", "t-w-0")],
+                on={"t-w-0": "n3", "t-leader": "n1"},
+                gone=["t-w-0"],
+                statuses={
+                    "TYJob/t": {
+                        "allocations": {"t-leader": "n1", "t-w-0": "n3", "t-w-1": "n2", "t-w-2": "n2"}
+                    }
+                },
+            ),
+        ],
+    ),
+    "workers that are no longer wanted hold no room, and wait when they are wanted again": Scenario(
+        objects=[in_pool("a", "n1"), in_pool("a", "n2")],
+        steps=[
+            Step(create=[four("t", least=1)], on={"t-leader": "n1", "t-w-0": "n1", "t-w-2": "n2"}),
+            Step(
+                patch=[("TYJob", "t", workers_of(1))],
+                delete=[("Pod", "t-w-1"), ("Pod", "t-w-2")],
+                create=[small("x", "a", cpu=4)],
+                on={"x": "n2", "t-w-0": "n1"},
+                statuses={"TYJob/t": {"allocations": {"t-leader": "n1", "t-w-0": "n1"}}},
+            ),
+            Step(
+                patch=[("TYJob", "t", workers_of(3))],
+                on={"x": "n2", "t-w-0": "n1"},
+                statuses={
+                    "TYJob/t": {
+                        "allocations": {"t-leader": "n1", "t-w-0": "n1"},
+                        "scheduleState": "ScheduledPartly",
+                    }
+                },
             ),
         ],
     ),

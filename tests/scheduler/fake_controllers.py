@@ -67,7 +67,8 @@ def _ty(job: Object, _: set[str]) -> Iterator[Wanted]:
         made = {f"{name}-{workers['name']}-{i}": workers["template"] for i in range(workers["counts"])}
         templates |= made
     for pod in job.get("status", {}).get("allocations", {}):
-        yield pod, templates[pod], {}
+        if pod in templates:
+            yield pod, templates[pod], {}
 
 
 def _di(job: Object, _: set[str]) -> Iterator[Wanted]:
@@ -80,13 +81,15 @@ def _di(job: Object, _: set[str]) -> Iterator[Wanted]:
 
 
 def _training(job: Object, pods: set[str]) -> Iterator[Wanted]:
-    """The desired number of pods of each role, with the lowest free indices."""
+    """Every pod that has an allocation; and the desired number of pods of each role, by lowest indices."""
     name, status = job["metadata"]["name"], job.get("status", {})
+    allocated = status.get("allocations", {})
     for role, size in status.get("replicas", {}).items():
         container = {"name": "main", "image": "busybox", "command": ["sleep", "infinity"]}
         container |= {"resources": job["spec"][role]["resources"]}
-        names = (f"{name}-{role}-{i}" for i in count())
-        there = sum(pod.startswith(f"{name}-{role}-") for pod in pods)
-        missing = islice((pod for pod in names if pod not in pods), max(size["desired"] - there, 0))
-        for pod in missing:
+        prefix = f"{name}-{role}-"
+        wanted = {pod for pod in {*pods, *allocated} if pod.startswith(prefix)}
+        names = (f"{prefix}{i}" for i in count())
+        more = islice((pod for pod in names if pod not in wanted), max(size["desired"] - len(wanted), 0))
+        for pod in sorted({*wanted, *more}):
             yield pod, {"spec": {"containers": [container]}}, {}

@@ -87,6 +87,9 @@ class ClusterTestbed:
 
     async def perform(self, step: Step) -> None:
         """Make the writes of a step."""
+        if step.gone:
+            present = await self.pods()
+            self._uids |= {name: present[name]["metadata"]["uid"] for name in step.gone if name in present}
         for one in step.create:
             await self.create(one)
         for kind, name, patch in step.patch:

@@ -39,7 +39,13 @@ class Row:
 # --- builders ----------------------------------------------------------------------------------------------
 
 
-def tyjob(nodes: Object | None = None, *, counts: int = 2, least: int = 1, **more: Any) -> Object:  # noqa: ANN401
+def tyjob(
+    nodes: Object | None = None,
+    *,
+    counts: int = 2,
+    least: int = 1,
+    **more: Any,  # noqa: ANN401 - fields of spec and status
+) -> Object:
     """The TYJob `a`: a leader, and workers of 1 CPU. `more`: `policy`, `suspend`, and fields of its status."""
     policy, suspend = more.pop("policy", None), more.pop("suspend", False)
     workers, status = {"w": (counts, CPU)}, {"allocations": nodes or {}, **more}

@@ -74,8 +74,7 @@ class PolicySizes:
         """The changes that do not fit even after all releases, each with a task that does not fit."""
         found = []
         with self._ledger.attempt():
-            for span in {change.state.span for change in changes}:
-                self._releasing.release(span)
+            self._releasing.release(*{change.state.span for change in changes})
             for task in (task for change in changes for task in change.leaving):
                 self._ledger.remove(Occupant(task.column, task.shape, task.identity))
             for change in changes:

@@ -109,12 +109,15 @@ class Releasing:
         ready = self._ledger.nodes.ready
         return [occupant.shape for occupant in self._released if ready[occupant.column]]
 
-    def release(self, span: NodeSpan) -> bool:
-        """Take the terminating and evicted pods of a span out of the ledger; whether there were any."""
-        released = [occupant for occupant in self._released if occupant.column in span]
-        if self._ledger.inter_pod is None and released:
+    def release(self, *spans: NodeSpan) -> bool:
+        """Take the terminating and evicted pods of spans out of the ledger; whether there were any.
+
+        Where inter-pod rules apply, those of other spans are taken out too: their rules end with them.
+        """
+        if self._ledger.inter_pod is not None:
+            self._ledger.remove_all(self._released)
+            return bool(self._released)
+        chosen = [span for span in spans if any(occupant.column in span for occupant in self._released)]
+        for span in chosen:
             self._ledger.remove_amounts(span, self._amounts[:, span.columns])
-        else:
-            for occupant in released:
-                self._ledger.remove(occupant)
-        return bool(released)
+        return bool(chosen)
