@@ -46,7 +46,7 @@ def tyjob(
     least: int = 1,
     **more: Any,  # noqa: ANN401 - fields of spec and status
 ) -> Object:
-    """The TYJob `a`: a leader, and workers of 1 CPU. `more`: `policy`, `suspend`, and fields of its status."""
+    """The TYJob `a`: a leader, and workers of 1 CPU. `more`: `policy`, `suspend`, fields of its status."""
     policy, suspend = more.pop("policy", None), more.pop("suspend", False)
     workers, status = {"w": (counts, CPU)}, {"allocations": nodes or {}, **more}
     built = builders.tyjob("a", leader=CPU, workers=workers, min_workers=least, policy=policy, status=status)
