@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo examples test soak k8s-assets bench lint format prose glossary lock clean install FORCE
+.PHONY: help demo rl examples test soak k8s-assets bench lint format prose glossary lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -26,6 +26,9 @@ help: ## show this list
 
 demo: install ## run a cluster of four nodes on this machine, with two teams and jobs of four kinds, and watch it (40 s)
 	@SHOAL=$(abspath $(BIN))/shoal examples/demo/run.sh
+
+rl: install ## learn CartPole with collectors that come and go, and watch the reward rise (a minute)
+	@SHOAL=$(abspath $(BIN))/shoal PYTHON=$(abspath $(BIN))/python examples/rl/run.sh
 
 examples: install ## plan some example worlds, and list the others
 	@$(foreach world,$(SHOWN),$(call scene,$(world));)
