@@ -43,11 +43,12 @@ class Admission:
             job, reading = await self._by_job_token(token, own, readings)
         else:
             job, reading = await self._by_user_token(token, own, readings, verb)
-        present = job.status.generation or 0
-        if reading.generation is not None and reading.generation > present:
+        if _is_ahead(reading, job):  # perhaps the watch lags behind: the pod is of a later generation
+            job = await own.read_again(job)
+        if _is_ahead(reading, job):
             raise ConflictError(
-                f"the id has generation {reading.generation}, but the job is in generation {present}: use "
-                "DI_JOB_ID as the pod has it, or leave the generation out"
+                f"the id has generation {reading.generation}, but the job is in generation "
+                f"{job.status.generation or 0}: use DI_JOB_ID as the pod has it, or leave the generation out"
             )
         return job
 
@@ -82,11 +83,10 @@ class Admission:
         user = await self._users.identify(token)
         if user is None:
             raise UnauthorizedError("the token is not valid")
-        found = [(await own.find(reading.key), reading) for reading in readings]
-        job, reading = next((one for one in found if one[0] is not None), (*found, (None, None))[0])
         plural = own.kind.plural
-        if reading is None:
+        if not readings:
             raise NotFoundError(f"this is not the id of one of the {plural}: use namespace.name[.generation]")
+        job, reading = await _find_first(own, readings)
         namespace, name = reading.key
         if not await self._users.allows(user, verb, own.kind, reading.key):
             raise ForbiddenError(f"{user.username} cannot {verb} {plural} {name} in namespace {namespace}")
@@ -95,8 +95,21 @@ class Admission:
         return job, reading
 
 
+async def _find_first(own: KindJobs, readings: Sequence[JobId]) -> tuple[ServedJob | None, JobId]:
+    """Return the first job that there is, else the first reading."""
+    for reading in readings:
+        job = await own.find(reading.key)
+        if job is not None:
+            return job, reading
+    return None, readings[0]
+
+
+def _is_ahead(reading: JobId, job: ServedJob) -> bool:
+    return reading.generation is not None and reading.generation > (job.status.generation or 0)
+
+
 def gone(authorization: str) -> ClusterError:
     """Return the error for a caller that was admitted, and whose job has been deleted since."""
     if is_job_token(bearer_token(authorization)):
         return UnauthorizedError(_JOB_GONE)
-    return NotFoundError("the job was deleted")
+    return NotFoundError("the job was deleted, or deleted and created again")

@@ -126,10 +126,10 @@ class ServerApp:
         _require_method(request, route.methods)
         verb: Verb = "get" if request.method == "GET" else "update"
         header = request.headers.get("authorization", "")
-        job = await self._admission.admit(header, route.own, route.readings, verb)
         try:
+            job = await self._admission.admit(header, route.own, route.readings, verb)
             return await route.methods[request.method](request, route.own, job)
-        except JobGoneError:  # since it was admitted
+        except JobGoneError:  # since it was found
             raise gone(header) from None
 
     # --- routes -------------------------------------------------------------------------------------------

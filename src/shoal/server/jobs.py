@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from shoal.api.managed import ManagedMeta, ManagedPod
 from shoal.api.meta import View
-from shoal.cluster.errors import ConflictError, NotFoundError, UnavailableError
+from shoal.cluster.errors import ClusterError, ConflictError, NotFoundError, UnavailableError
 from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster, Selector
 from shoal.cluster.reflector import Reflector, ReflectorOptions
@@ -104,7 +104,7 @@ class KindJobs:
 
     async def present(self, job: ServedJob) -> ServedJob:
         """Return the present state of a job; JobGoneError if it no longer exists."""
-        return self.by_uid(job.metadata.uid) or await self._read_again(job)
+        return self.by_uid(job.metadata.uid) or await self.read_again(job)
 
     async def change(self, job: ServedJob, decide: Callable[[ServedJob], Object]) -> ServedJob:
         """Patch the status of a job as `decide` says for its newest state, in one write; {} changes nothing.
@@ -116,20 +116,36 @@ class KindJobs:
             return await self._change(self._newest(job), decide)
 
     async def _change(self, job: ServedJob, decide: Callable[[ServedJob], Object]) -> ServedJob:
+        """Decide and write until the write succeeds.
+
+        A write fails if its decision was made for an old state. So must a decision not to write: it is made
+        again for the state that the cluster has.
+        """
+        try:
+            patch = decide(job)
+        except ClusterError:
+            patch = {}
         for _ in range(_MAX_ATTEMPTS):
+            changed = await self._try_write(job, patch) if patch else None
+            if changed is not None:
+                return changed
+            job = await self.read_again(job)
             patch = decide(job)
             if not patch:
                 return job
-            try:
-                changed = await self._write(job, patch)
-            except ConflictError:
-                job = await self._read_again(job)
-                continue
-            self._written[key_of(job)] = changed
-            return changed
         raise UnavailableError(
             f"{self.kind.kind} {'/'.join(key_of(job))} changes all the time: try again later"
         )
+
+    async def _try_write(self, job: ServedJob, patch: Object) -> ServedJob | None:
+        """Patch the status of a job; None if the job has changed since it was read."""
+        try:
+            changed = await self._write(job, patch)
+        except ConflictError:
+            return None
+        if _version(changed) > self.store.version(key_of(job)):
+            self._written[key_of(job)] = changed
+        return changed
 
     async def _write(self, job: ServedJob, patch: Object) -> ServedJob:
         meta = job.metadata
@@ -140,7 +156,8 @@ class KindJobs:
         except NotFoundError:
             raise JobGoneError from None
 
-    async def _read_again(self, job: ServedJob) -> ServedJob:
+    async def read_again(self, job: ServedJob) -> ServedJob:
+        """Return a job as the cluster has it now; JobGoneError if it no longer exists."""
         found = await self.read(key_of(job))
         if found is None or found.metadata.uid != job.metadata.uid:
             raise JobGoneError
