@@ -364,6 +364,18 @@ NOTHING = {
     "a job that has all pods placed": Case(
         objects=[node("n1"), pod("p", cpu=1)], job="Pod/default/p", absent=DIMENSIONS, summary="has all"
     ),
+    "a job that is not preemptible does not grow by itself": Case(
+        objects=[node("n1"), dijob("d", ONE, replicas=(1, 5))],
+        job="DIJob/default/d",
+        absent=DIMENSIONS,
+        summary="has all",
+    ),
+    "an elastic job at its minimum grows later": Case(
+        objects=[node("n1", cpu=1), dijob("d", ONE, replicas=(1, 5), preemptible=True)],
+        job="DIJob/default/d",
+        absent=DIMENSIONS,
+        summary="1 of up to 5; it grows",
+    ),
     "a job with reserved room": Case(
         objects=[node("n1", cpu=1), pod("x", cpu=1, node="n1", terminating=True), pod("p", cpu=1)],
         job="Pod/default/p",

@@ -82,7 +82,7 @@ def _summary(planned: PlannedCluster, state: State, changes: tuple[Change, ...])
     """The result in one line: whether something should be changed, and what that would achieve."""
     if planned.workload.held:
         return "it is held, and no room would help; do as the reason says"
-    if state == "ScheduledSucceed" and planned.size < planned.workload.ceiling:
+    if state == "ScheduledSucceed" and planned.workload.may_grow and planned.size < planned.workload.ceiling:
         size, most = planned.size, planned.workload.ceiling
         return f"it has its minimum, {size} of up to {most}; it grows as room comes free and its turn comes"
     if state == "ScheduledSucceed":
