@@ -7,6 +7,7 @@ from tests.kinds.scenarios import (
     Expected,
     JobScenario,
     cordon,
+    delete,
     delete_job,
     delete_pods,
     delete_services,
@@ -20,6 +21,13 @@ from tests.kinds.scenarios import (
 
 ADDRESS = "job-learner.ty-job."
 RESCHEDULED = ["Pending", "Rescheduling", "Running", "Starting"]
+GANG = {"basicPolicy": "Gang"}
+FOREIGN_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "ty-job"},
+    "spec": {"clusterIP": "None", "ports": [{"port": 80}]},
+}
 QUICK = {"infeasibleSeconds": 3, "nodeLostSeconds": 8}
 
 
@@ -75,13 +83,35 @@ SCENARIOS: dict[str, JobScenario] = {
         ],
     ),
     "without room for all of a gang nothing runs": JobScenario(
-        job=ty(2, schedulerPolicy={"basicPolicy": "Gang"}, suspend=True),
+        job=ty(2, schedulerPolicy=GANG, suspend=True),
         nodes={"n1": 2, "n2": 2},
         begin=WAITS,
         steps=[
             (together(cordon("n2"), edit(suspend=False)), WAITS | {"scheduleState": "Unscheduled"}),
             (cordon("n2", cordoned=False), run(0, 1)),
         ],
+    ),
+    "of two gangs that need the same room one waits as a whole until the other is gone": JobScenario(
+        job=ty(2, schedulerPolicy=GANG),
+        nodes={"n1": 2, "n2": 3},
+        objects=[ty(2, schedulerPolicy=GANG, priority=8) | {"metadata": {"name": "other"}}],
+        begin=WAITS | {"scheduleState": "Unscheduled"},
+        with_crashes=True,
+        steps=[(delete("TYJob", "other"), run(0, 1))],
+    ),
+    "a service of that name that is not the job's own is waited for": JobScenario(
+        job=ty(),
+        objects=[FOREIGN_SERVICE],
+        begin={"stage": "Starting", "slots": {}, "services": 0},
+        steps=[(delete("Service", "ty-job"), run(0, 1))],
+    ),
+    "a pod of that name that is not the job's own is waited for": JobScenario(
+        job=ty(),
+        objects=[
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "job-learner"}} | worker_template()
+        ],
+        begin=WAITS,
+        steps=[(delete("Pod", "job-learner"), run(0, 1))],
     ),
     "a leader that fails is started again, and the workers run on": JobScenario(
         job=ty(restartLimit=1),
