@@ -70,12 +70,12 @@ def tasks_dijob(collectors: int = 1, **status: Any) -> Object:  # noqa: ANN401
 
 
 def trainingjob(allocations: Object | None = None, *, sizes: tuple[int, int] = (1, 1), **more: Any) -> Object:  # noqa: ANN401
-    """The TrainingJob `t`. `more`: `gpu`, `suspend`, and fields of its status."""
-    gpu, suspend = more.pop("gpu", 0), more.pop("suspend", False)
+    """The TrainingJob `t`. `more`: `gpu`, `suspend`, `fault_tolerant`, and fields of its status."""
+    gpu, spec = more.pop("gpu", 0), {key: more.pop(key, False) for key in ("suspend", "fault_tolerant")}
     limits, status = {GPU: str(gpu)} if gpu else None, {"allocations": allocations or {}, **more}
     trainer = builders.resources(1, gpu=gpu)
     built = builders.trainingjob("t", trainer=trainer, limits=limits, trainers=sizes, status=status)
-    built["spec"]["suspend"] = suspend
+    built["spec"] |= spec
     return built
 
 
@@ -399,6 +399,22 @@ COMPLETED = {
             ),
         ],
         status={"allocations": {"t-trainer-2": "n1"}, "wholeMinimum": 2},
+    ),
+    "a fault-tolerant job keeps only the trainers that still run once one has succeeded": Row(
+        objects=[
+            *(node("n1"), of("t-trainer-1", "n1")),
+            trainingjob(
+                {"t-trainer-1": "n1", "t-trainer-2": "n1"},
+                sizes=(3, 3),
+                fault_tolerant=True,
+                completed={"trainer": "0"},
+            ),
+        ],
+        status={
+            "allocations": {"t-trainer-1": "n1"},
+            "wholeMinimum": 2,
+            "replicas": {"trainer": {"desired": 2, "ready": 0, "succeeded": 0, "failed": 0}},
+        },
     ),
     "a pod that succeeded before it was asked to stop is completed": Row(
         objects=[

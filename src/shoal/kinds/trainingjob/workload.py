@@ -38,6 +38,8 @@ def workload_spec(
         return None
     trainers = _Instances(job, "trainer", spec.trainer, classes, pods)
     minimum = max(spec.trainer.min_instance - len(trainers.abandoned), 0)
+    if trainers.are_final:
+        minimum = min(minimum, trainers.size)
     return WorkloadSpec(
         kind=TYPE.kind,
         metadata=job.metadata,
@@ -90,17 +92,32 @@ def _desired(planned: PlannedJob[TrainingJob]) -> dict[str, RoleStatus]:
 
 
 class _Instances:
-    """The instances of a role: which have a pod or a node, have succeeded, or are given up for good."""
+    """The instances of a role: which have a pod or a node, have succeeded, or are given up for good.
+
+    `are_final`: no more are started, since one has succeeded in a fault-tolerant job; then only those that
+    still run are left.
+    """
 
     def __init__(
         self, job: TrainingJob, role: str, spec: Role, classes: PodClassCache, pods: Sequence[PodRecord]
     ) -> None:
         status, self.series = job.status, _series(job, role, spec, classes)
+        numbers_of = self.series.numbers_of
         self.completed = parse_indexes(status.completed.get(role, ""))
+        self.completed.update(numbers_of(pod.name for pod in pods if pod.succeeded))
         self.abandoned = parse_indexes(status.failed.get(role, ""))
-        kept = (pod.name for pod in pods if pod.keeps_place)
-        self.occupied = {*self.series.numbers_of(kept), *self.series.numbers_of(status.allocations)}
-        self._nominated = self.series.numbers_of(status.nominations)
+        self.are_final = role == "trainer" and job.spec.fault_tolerant and bool(self.completed)
+        if self.are_final:
+            self.occupied, self._nominated = set(numbers_of(pod.name for pod in pods if not pod.finished)), []
+            return
+        bound = (pod.name for pod in pods if pod.keeps_place)
+        self.occupied = {*numbers_of(bound), *numbers_of(status.allocations)}
+        self._nominated = numbers_of(status.nominations)
+
+    @property
+    def size(self) -> int:
+        """The number of instances that have a pod or a node, or have succeeded."""
+        return len((self.occupied | self.completed) - self.abandoned)
 
     def wanted(self, minimum: int) -> list[Slot]:
         """The slots of the role, at least `minimum`."""
