@@ -723,6 +723,17 @@ FILTERS = {
         ],
         placed={"p": "n2"},
     ),
+    "anti-affinity of a terminating pod ends with it, also in another pool": Case(
+        objects=[
+            pool("b", selector={"pool": "b"}),
+            node("n1", labels={"zone": "z"}),
+            node("n2", labels={"zone": "z", "pool": "b"}),
+            pod("old", node="n2", terminating=True, spec=pod_affinity("a", key="zone")),
+            pod("new", cpu=1, labels={"app": "a"}),
+        ],
+        placed={},
+        jobs={"Pod/default/new": {"nominated": {"new": "n1"}, "reasons": ["WaitingForRoom"]}},
+    ),
     "anti-affinity holds among the tasks of a job": Case(
         objects=[
             node("n1"),

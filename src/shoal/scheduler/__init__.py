@@ -3,8 +3,8 @@
     LiveWorld ──► loop: build a snapshot, run a cycle ──► decisions: the writes of a Plan ──► commit
 
 `loop` decides when a cycle runs. `decisions` is pure: a Plan goes in, data comes out. `commit` and `writes`
-are the impure shell; `status_reporter` is its slow path, for what people read. `followups` are writes that
-need no plan, `policy_client` asks a user's policy, `metrics`, `recording` and `settings` report.
+are the impure shell; `status_reporter` is its slow path, for what people read. `followups` continues
+evictions, `policy_client` asks a user's policy, `metrics`, `recording` and `settings` report.
 
 All state is in the objects, so that the process may be killed between any two writes. The order of writes
 makes that harmless:
