@@ -1,6 +1,8 @@
 """A client of the DI server, with the job's own token; docs/server.md describes the calls."""
 
+import functools
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -31,25 +33,27 @@ class ServerError(Exception):
 class DIServer:
     """The calls that a DIJob may make."""
 
-    def __init__(self, url: str, job_id: str, token: str) -> None:
+    def __init__(self, client: "Client", url: str, job_id: str, token: str) -> None:
+        self._client: Final = client
         self._root: Final = f"{url.rstrip('/')}/v2alpha1/{job_id}"
         self._token: Final = token
 
     def report(self, figures: Mapping[str, Any]) -> None:
         """Merge figures into the profilings of the job."""
-        _call("POST", f"{self._root}/profilings", self._token, {"data": dict(figures)})
+        self._client.call("POST", f"{self._root}/profilings", self._token, {"data": dict(figures)})
 
     def scale(self, change: int) -> int:
         """Request so many workers more, or fewer; return the size that is requested now."""
         method = "POST" if change > 0 else "DELETE"
-        data = _call(method, f"{self._root}/replicas", self._token, {"replicas": abs(change)})
-        return int(data)
+        body = {"replicas": abs(change)}
+        return int(self._client.call(method, f"{self._root}/replicas", self._token, body))
 
 
 class TrainerServer:
     """The call that every job may make: the status of a trainer, in the form of Kubeflow Trainer."""
 
-    def __init__(self, url: str, token_file: str) -> None:
+    def __init__(self, client: "Client", url: str, token_file: str) -> None:
+        self._client: Final = client
         self._url: Final = url
         self._token_file: Final = Path(token_file)
 
@@ -64,7 +68,8 @@ class TrainerServer:
         }
         if "progress" in figures:
             status["progressPercentage"] = int(min(max(figures["progress"], 0), 100))
-        _call("POST", self._url, self._token_file.read_text().strip(), {"trainerStatus": status})
+        token = self._token_file.read_text().strip()
+        self._client.call("POST", self._url, token, {"trainerStatus": status})
 
     def scale(self, change: int) -> int:
         """Raise ServerError: the size of these jobs is in their spec."""
@@ -76,29 +81,39 @@ Server = DIServer | TrainerServer
 
 def find_server(environment: Mapping[str, str]) -> Server | None:
     """Return the server that the environment of a pod names; None if it names none."""
+    client = Client(environment.get("KUBEFLOW_TRAINER_SERVER_CA_CERT"))
     names = ("DI_SERVER_URL", "DI_JOB_ID", "DI_SERVER_TOKEN")
     if all(environment.get(name) for name in names):
-        return DIServer(*(environment[name] for name in names))
+        return DIServer(client, *(environment[name] for name in names))
     url, token = (environment.get(f"KUBEFLOW_TRAINER_SERVER_{name}") for name in ("URL", "TOKEN"))
-    return TrainerServer(url, token) if url and token else None
+    return TrainerServer(client, url, token) if url and token else None
 
 
-# The server is in the cluster: a proxy of the environment leads out of it.
-_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+class Client:
+    """Sends requests; `authority` is a file with the certificates to trust, None those of the system."""
 
+    def __init__(self, authority: str | None = None) -> None:
+        self._authority: Final = authority
 
-def _call(method: str, url: str, token: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return the data of the reply; ServerError if the call failed."""
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    text = json.dumps(body, allow_nan=False).encode()
-    request = urllib.request.Request(url, text, headers, method=method)  # noqa: S310 - the URL of the job's server
-    try:
-        with _OPENER.open(request, timeout=_TIMEOUT) as response:
-            return json.load(response)["data"]
-    except urllib.error.HTTPError as error:
-        raise ServerError(_message_of(error), error.code) from None
-    except (OSError, ValueError) as error:
-        raise ServerError(f"{url}: {error}") from error
+    @functools.cached_property
+    def _opener(self) -> urllib.request.OpenerDirector:
+        """The server is in the cluster, and a proxy of the environment leads out of it: it is not used."""
+        context = ssl.create_default_context(cafile=self._authority)
+        https = urllib.request.HTTPSHandler(context=context)
+        return urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
+
+    def call(self, method: str, url: str, token: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as JSON has it
+        """Return the data of the reply; ServerError if the call failed."""
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        text = json.dumps(body, allow_nan=False).encode()
+        request = urllib.request.Request(url, text, headers, method=method)  # noqa: S310 - the URL of the job's server
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT) as response:
+                return json.load(response)["data"]
+        except urllib.error.HTTPError as error:
+            raise ServerError(_message_of(error), error.code) from None
+        except (OSError, ValueError) as error:
+            raise ServerError(f"{url}: {error}") from error
 
 
 def _message_of(error: urllib.error.HTTPError) -> str:

@@ -35,12 +35,12 @@ class NewPod(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     service: str
     template: Template
+    member: Member
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     env: Sequence[tuple[str, str]]
     attempt: int = 1
     volumes: Sequence[Object] = ()
-    member: Member | None = None
 
 
 def create_pod(resource: Resource[Any], job: ManagedMeta, pod: NewPod, config: SchedulerConfig) -> Create:
@@ -95,7 +95,7 @@ def _spec(job: ManagedMeta, pod: NewPod, config: SchedulerConfig) -> Object:
         *(volume for volume in added if volume.get("name") not in own),
     ]
     host = qualified_host(pod.host, pod.service, job.namespace)
-    defaults = _variables(member_variables(job, pod.member, host, spec).items()) if pod.member else []
+    defaults = _variables(member_variables(job, pod.member, host, spec).items())
     variables = _variables(pod.env)
     for field in ("initContainers", "containers"):
         if spec.get(field):

@@ -68,9 +68,9 @@ class JobReconcile(ABC, Generic[J, K]):
     def service_name(self) -> str:
         """The name of the job's headless service."""
 
+    @abstractmethod
     def roles(self) -> Mapping[str, RoleHosts]:
         """Return the pods that each role is to have now: they are listed in the host files."""
-        return {}
 
     @abstractmethod
     def due(self) -> Sequence[K]:
