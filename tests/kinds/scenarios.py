@@ -207,6 +207,26 @@ def cordon(node: str, *, cordoned: bool = True) -> Act:
     return act
 
 
+def drain(node: str) -> Act:
+    """Make a node unschedulable, and delete the job's pods on it until as many are bound to others.
+
+    A scheduler that has not seen yet that the node is unschedulable binds them to it again.
+    """
+
+    async def act(home: JobHome) -> None:
+        await cordon(node)(home)
+        pods = {slot_of(pod, home.job) for pod in await home.own_pods()}
+        while True:
+            live = [pod for pod in await home.own_pods() if not _is_terminating(pod)]
+            nodes = {slot_of(pod, home.job): pod["spec"].get("nodeName", "") for pod in live}
+            await delete_pods(*(slot for slot in nodes if nodes[slot] == node))(home)
+            if nodes.keys() == pods and not {node, ""} & set(nodes.values()):
+                return
+            await asyncio.sleep(home.interval)
+
+    return act
+
+
 def lose_node(node: str, seconds: float) -> Act:
     """Cut a node off for some seconds."""
 

@@ -237,6 +237,17 @@ DISRUPTION_CASES: Final = {
             (run(), {"stage": "Running", "restarts": {"learner": 1}}),
         ),
     ),
+    "a leader whose node is lost before its pod is bound waits for another node": Case(
+        tyjob(),
+        {},
+        (
+            (start(), RUNS),
+            (in_order(lose(LEADER), allocate(LEADER)), {"stage": "Starting", "created": 4}),
+            (release(LEADER), {"stage": "Rescheduling", "reason": "NodeLost", "created": 4}),
+            (allocate(LEADER), {"stage": "Starting", "created": 4}),
+            (run(), {"stage": "Running", "ready": "2/2"}),
+        ),
+    ),
     "a disruption during Starting is Rescheduling": Case(
         tyjob(2, least=2),
         {},

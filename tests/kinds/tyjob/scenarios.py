@@ -11,6 +11,7 @@ from tests.kinds.scenarios import (
     delete_job,
     delete_pods,
     delete_services,
+    drain,
     edit,
     end,
     job_object,
@@ -164,7 +165,7 @@ SCENARIOS: dict[str, JobScenario] = {
         begin=run(0, 1) | on("n1", "learner", "actor-0", "actor-1"),
         steps=[
             (
-                lose_node("n1", 60),
+                lose_node("n1", 3600),
                 run(0, 1, restarts=None)
                 | on("n2", "learner", "actor-0", "actor-1")
                 | {"entered": RESCHEDULED},
@@ -176,7 +177,7 @@ SCENARIOS: dict[str, JobScenario] = {
         begin=run(0, 1) | on("n1", "learner", "actor-0", "actor-1"),
         steps=[
             (
-                together(cordon("n1"), delete_pods("learner", "actor-0", "actor-1")),
+                drain("n1"),
                 run(0, 1, restarts=None) | on("n2", "learner", "actor-0", "actor-1"),
             ),
         ],

@@ -155,7 +155,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         pod = self.disrupted()
         if pod:
             return Phase("Rescheduling", "PodDisrupted", f"Pod was disrupted: {describe_ends([pod])}")
-        if not self._has_node(self._leader):  # its node was lost before its pod was created
+        if not self._has_node(self._leader):  # its node was lost before its pod was bound
             return Phase("Rescheduling", "NodeLost", "The leader has no node")
         return None
 
@@ -167,7 +167,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         """
         if self._stage != "Rescheduling" or self.disrupted():
             return None
-        if all(map(self._has_node, self.slots.missing())):
+        if self._workers_with_node == len(self._workers) and self._minimum_has_nodes:
             return self._with_nodes("Rescheduled")
         if self._is_ready:
             return self._with_ready_pods()
@@ -199,7 +199,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         return (
             self._builder.name(slot) in self.before.status.allocations
             or slot in self.slots.completed
-            or self.slots.is_live(slot)
+            or (self.slots.is_live(slot) and bool(self.slots.pods[slot].spec.node_name))
             or not self._builder.is_ours(slot)
         )
 
