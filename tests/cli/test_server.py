@@ -132,3 +132,28 @@ def test_a_trainer_of_hugging_face_reports_its_progress(home: Path) -> None:
             "total_steps": 1000,
         },
     )
+
+
+LAST_WORDS = """
+import json, os, signal, sys, time, urllib.request
+def report(*_):
+    url = os.environ["DI_SERVER_URL"] + "/v2alpha1/" + os.environ["DI_JOB_ID"] + "/profilings"
+    request = urllib.request.Request(url, json.dumps({"data": {"stopped": True}}).encode(), method="POST")
+    request.add_header("Authorization", "Bearer " + os.environ["DI_SERVER_TOKEN"])
+    urllib.request.urlopen(request, timeout=60)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, report)
+print("waiting", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_a_worker_may_report_while_the_home_is_stopped(tmp_path: Path) -> None:
+    """After a restart the server has the same key and address: what pods were given stays valid."""
+    with up(tmp_path):
+        client = api(tmp_path)
+        client.create(GROUP, dijob("job", LAST_WORDS))
+        wait_for(lambda: "waiting" in shoal("logs", "job-0-0", "--home", str(tmp_path)).stdout)
+    with up(tmp_path):
+        assert status_of(api(tmp_path), "job")["profilings"] == {"stopped": True}

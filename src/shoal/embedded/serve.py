@@ -140,11 +140,11 @@ async def serve(
             )
         )
         kubeconfig = credentials.write_kubeconfig(url)
-        stack.push_async_callback(_stop_pods, agent, stop_request, echo)
-        await stack.enter_async_context(_running_agent(agent))
         key = await fetch_key(registry)
         server = await stack.enter_async_context(_running_server(registry, key, credentials.token, options))
         status_page.server_url = server.url
+        stack.push_async_callback(_stop_pods, agent, stop_request, echo)  # they may report until they end
+        await stack.enter_async_context(_running_agent(agent))
         status_page.manager = await stack.enter_async_context(
             running(registry, options.config, native=True, server=ServerAccess(server.url, key))
         )

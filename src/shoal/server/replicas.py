@@ -49,14 +49,14 @@ class ReplicaLists:
             known = self._lists[uid] = make_list(self._api, job, self._jobs.pods_of(job), self._config)
         return known
 
-    async def wait_for_change(self, uid: str, ended: asyncio.Event) -> None:
-        """Wait until the job with a uid or one of its pods changes, or `ended` is set by the caller."""
+    async def wait_for_change(self, uid: str, event: asyncio.Event) -> None:
+        """Wait until the job with a uid or one of its pods changes, or the event is set otherwise."""
         waiting = self._waiting.setdefault(uid, set())
-        waiting.add(ended)
+        waiting.add(event)
         try:
-            await ended.wait()
+            await event.wait()
         finally:
-            waiting.discard(ended)
+            waiting.discard(event)
             if not waiting:
                 self._waiting.pop(uid, None)
 
@@ -78,8 +78,8 @@ class ReplicaLists:
 
     def _changed(self, uid: str) -> None:
         self._lists.pop(uid, None)
-        for waiting in self._waiting.get(uid, ()):
-            waiting.set()
+        for event in self._waiting.get(uid, ()):
+            event.set()
 
 
 def make_list(

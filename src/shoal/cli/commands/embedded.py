@@ -9,6 +9,7 @@ import os
 import select
 import shlex
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -164,9 +165,15 @@ def _serve(options: "ServeOptions", announce: "Callable[[str], None]") -> None:
         announce(f"Shoal is up at {url}\nexport KUBECONFIG={shlex.quote(str(kubeconfig))}")
 
     try:
-        uvloop.run(serve(options, ready, click.echo))
+        uvloop.run(serve(options, ready, _echo_if_read))
     except (ClusterError, CredentialsError, ListenError) as problem:
         raise click.ClickException(str(problem)) from None
+
+
+def _echo_if_read(message: str) -> None:
+    """Print a message; a reader that has gone must not keep the daemon from stopping its pods."""
+    with suppress(OSError):
+        click.echo(message)
 
 
 # --- down ---------------------------------------------------------------------------------------------------
