@@ -230,6 +230,18 @@ PHASES: Final = {
             (run(), _RUNNING | {"failures": {"pserver": 1}}),
         ),
     ),
+    "a pod that fails while the job is created is named": Case(
+        FULL,
+        NEW,
+        (
+            (in_order(allocate(), lambda cluster: cluster.settle(), run()), {"phase": "Creating"}),
+            (
+                end(128, MASTER),
+                {"phase": "Creating", "reason": "PodFailed", "message": "Pod failed: j-master-0: exit 128"},
+            ),
+            (in_order(wait(1), run_all), _RUNNING),
+        ),
+    ),
     "master and parameter servers are recreated without limit": Case(
         FULL,
         NEW,

@@ -159,13 +159,15 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
         return Phase("Running", "PodsReady", f"All {len(self.slots.wanted)} pods are ready")
 
     def _scaling(self) -> Phase | None:
-        """A resize, or a pod that is recreated."""
-        missing, failed = self.slots.missing(), [self.slots.pods[one] for one in self.ended("failed")]
+        """A resize, or a pod that is recreated; a failure is described in other phases, too."""
+        missing = self.slots.missing()
+        failed = [self.slots.pods[one] for one in self.ended("failed") if one in missing]
+        if failed:
+            name = "Scaling" if self._phase_now == "Running" else self._phase_now
+            return Phase(name, "PodFailed", f"Pod failed: {describe_ends(failed)}")
         if self._phase_now != "Running" or not (missing or self.has_surplus()):
             return None
         disrupted = self.disrupted()
-        if failed:
-            return Phase("Scaling", "PodFailed", f"Pod failed: {describe_ends(failed)}")
         if disrupted:
             return Phase("Scaling", "PodDisrupted", f"Pod was disrupted: {describe_ends([disrupted])}")
         return Phase("Scaling", "PodsMissing" if missing else "PodsSurplus")
