@@ -19,7 +19,7 @@ def test_the_example_trains_while_trainers_come_and_go_and_cleans_up(tmp_path: P
     done = subprocess.run([RUN], env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr
     passes = re.findall(r"^pass +(\d+): loss +([0-9.]+), (\d) trainers$", done.stdout, re.MULTILINE)
-    assert [int(number) for number, *_ in passes] == list(range(1, 26)), done.stdout
+    assert [int(number) for number, *_ in passes] == list(range(1, 41)), done.stdout
     losses, trainers = [float(loss) for _, loss, _ in passes], [int(number) for *_, number in passes]
     assert losses[-1] < losses[0] / 100, losses
     assert trainers[-1] == 6, "it has grown"

@@ -15,7 +15,7 @@ from rpc import Message, log, serve
 
 INDEX: Final = int(os.environ["PADDLE_TRAINER_ID"])
 SERVERS: Final = int(os.environ["PSERVERS"])
-RATE: Final = 0.005
+RATE: Final = 0.003
 SAVE_EVERY: Final = 20
 FAIL_AFTER: Final = int(os.environ.get("FAIL_AFTER", "0"))
 """After how many gradients the first attempt of server 0 fails, to show what happens then; 0 for never."""
