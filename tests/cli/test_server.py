@@ -1,9 +1,12 @@
 """The DI server of `shoal up`, asked by the workers of a job with what is in their environment."""
 
 import base64
+import contextlib
 import json
 import ssl
+import threading
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +160,31 @@ def test_a_worker_may_report_while_the_home_is_stopped(tmp_path: Path) -> None:
         wait_for(lambda: "waiting" in shoal("logs", "job-0-0", "--home", str(tmp_path)).stdout)
     with up(tmp_path):
         assert status_of(api(tmp_path), "job")["profilings"] == {"stopped": True}
+
+
+def test_a_killed_daemon_loses_and_doubles_no_request(tmp_path: Path) -> None:
+    """One client adds one after another; at most the request that was not answered may count besides."""
+    sizes: list[int] = []
+    enough = threading.Event()
+
+    def add_until_it_fails(client: Client) -> None:
+        with contextlib.suppress(OSError, HTTPException):
+            while True:
+                _, reply = client.call("POST", "/v2alpha1/default.job/replicas", {"replicas": 1})
+                sizes.append(reply["data"])
+                if len(sizes) == 20:
+                    enough.set()
+
+    with up(tmp_path) as daemon:
+        api(tmp_path).create(GROUP, dijob("job", "", preemptible=True, maxReplicas=5000, suspend=True))
+        address = json.loads(shoal("status", "-o", "json", "--home", str(tmp_path)).stdout)["server"]
+        worker = Client(address, (tmp_path / "token").read_text(), ssl.create_default_context())
+        thread = threading.Thread(target=add_until_it_fails, args=[worker])
+        thread.start()
+        assert enough.wait(60)
+        daemon.kill()
+        thread.join()
+    with up(tmp_path):
+        size = status_of(api(tmp_path), "job")["requestedReplicas"]
+    assert sizes == list(range(sizes[0], sizes[0] + len(sizes)))
+    assert size in (sizes[-1], sizes[-1] + 1)
