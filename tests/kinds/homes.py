@@ -101,21 +101,36 @@ class SimulatedRun:
 
 def run_simulated(scenario: JobScenario, schedule: Schedule | None = None, seed: int = 1) -> SimulatedRun:
     """Execute a scenario in the simulated home, where Shoal is restarted after every crash."""
+    found: list[str] = []
 
-    async def main(simulation: Simulation) -> SimulatedRun:
+    async def main(home: SimulatedNodesHome, faults: FaultInjector) -> SimulatedRun:
+        return SimulatedRun(await run_scenario(home, scenario), list(faults.log), found)
+
+    return simulate(scenario, main, found, schedule, seed)
+
+
+def simulate(
+    scenario: JobScenario,
+    main: Callable[[SimulatedNodesHome, FaultInjector], Coroutine[None, None, T]],
+    violations: list[str],
+    schedule: Schedule | None = None,
+    seed: int = 1,
+) -> T:
+    """Run `main` in the simulated home of a scenario; violations of promises are appended."""
+
+    async def run_main(simulation: Simulation) -> T:
         faults = FaultInjector(schedule or Schedule(), simulation.clock)
         async with SimulatedCluster(clock=simulation.clock, rng=simulation.rng("store")) as store:
-            promises = JobPromises()
+            promises = JobPromises(violations)
             store.commit_observers.append(promises)
             await store.create(NAMESPACES, {"metadata": {"name": "jobs"}})
             async with simulated_nodes(store, scenario, simulation.clock) as kubelet:
                 home = SimulatedNodesHome(store, "jobs", kubelet, simulation.clock)
                 home.patience = _VIRTUAL_PATIENCE
                 async with _restarted_shoal(simulation, store, faults, scenario):
-                    done = await run_scenario(home, scenario)
-            return SimulatedRun(done, list(faults.log), promises.violations)
+                    return await main(home, faults)
 
-    return run(main, seed=seed)
+    return run(run_main, seed=seed)
 
 
 @asynccontextmanager

@@ -63,8 +63,9 @@ class _History:
 class JobPromises:
     """A commit observer that collects violations, in the order in which they happened."""
 
-    def __init__(self) -> None:
-        self.violations: Final[list[str]] = []
+    def __init__(self, violations: list[str]) -> None:
+        """Append violations to a list."""
+        self.violations: Final = violations
         self._kinds: Final = {resource_of(kind).full_name: kind for kind in KINDS}
         self._histories: Final = defaultdict[str, _History](_History)
         """By the uid of the job."""

@@ -6,6 +6,7 @@ is waited for. All of Shoal works meanwhile. An outcome is the status of the job
     reason      reason of the condition of the present phase or stage
     conditions  types of all conditions that are True, without Scheduled
     entered     types of all conditions that are or were True, without Scheduled
+    scheduled   reason of the Scheduled condition
     slots       phase of the pod of each slot; "terminating" is appended, and pods of one slot are joined
     nodes       node of the pod of each slot
     services    number of services of the job
@@ -92,6 +93,8 @@ class JobScenario:
     config: Object = field(default_factory=dict)
     with_crashes: bool = False
     """Whether it is repeated with Shoal killed at each write: it takes twice as many runs as writes."""
+    with_faults: bool = True
+    """Whether it has the same outcome if Shoal does not see the changes of nodes for some time."""
     only_simulated: bool = False
     """Whether it takes too much, or too long, for processes and a real API server."""
     loses_node: bool = False
@@ -236,6 +239,15 @@ def lose_node(node: str, seconds: float) -> Act:
     return act
 
 
+def pause(seconds: float) -> Act:
+    """Wait, by the clock of the home."""
+
+    async def act(_: JobHome) -> None:
+        await asyncio.sleep(seconds)
+
+    return act
+
+
 def together(*acts: Act) -> Act:
     """Do several things, one after the other, without waiting for an outcome in between."""
 
@@ -258,11 +270,13 @@ async def outcome(home: JobHome) -> Object:
         phase = pod["status"].get("phase", "Pending")
         slots[slot_of(pod, home.job)].append(f"{phase}{' terminating' if _is_terminating(pod) else ''}")
     conditions = {one["type"]: one for one in status.get("conditions", ()) if one["type"] != "Scheduled"}
+    scheduled = next((one for one in status.get("conditions", ()) if one["type"] == "Scheduled"), None)
     true = {kind: one for kind, one in conditions.items() if one["status"] == "True"}
     return status | {
         "gone": job is None,
         "reason": next((one["reason"] for kind, one in true.items() if kind != SUSPENDED), ""),
         "conditions": sorted(true),
+        "scheduled": scheduled["reason"] if scheduled else "",
         "entered": sorted(conditions),
         "slots": {slot: ", ".join(sorted(phases)) for slot, phases in sorted(slots.items())},
         "nodes": {slot_of(pod, home.job): pod["spec"].get("nodeName", "") for pod in pods},
@@ -358,7 +372,7 @@ async def run_scenario(home: JobHome, scenario: JobScenario) -> ScenarioRun:
     done = ScenarioRun([], [])
     for number, (act, expected) in enumerate([(together(), scenario.begin), *scenario.steps]):
         await _perform(home, act)
-        done.outcomes.append(await _wait_for(home, expected, f"step {number}"))
+        done.outcomes.append(await wait_for_outcome(home, expected, f"step {number}"))
         done.specs.append(pod_specs(await home.own_pods(), home.job) if "slots" in expected else {})
     return done
 
@@ -381,7 +395,8 @@ async def _perform(home: JobHome, act: Act) -> None:
     raise AssertionError("an action has a conflict again and again")
 
 
-async def _wait_for(home: JobHome, expected: Expected, what: str) -> Object:
+async def wait_for_outcome(home: JobHome, expected: Expected, what: str) -> Object:
+    """Wait until the job has an outcome, and return it; AssertionError if it does not have it in time."""
     now = asyncio.get_running_loop().time
     deadline = now() + home.patience
     while wrong := list(mismatches(seen := await outcome(home), expected)):
