@@ -157,6 +157,22 @@ def test_the_status_is_written_every_few_seconds_at_most() -> None:
     assert 5 <= writes <= 7
 
 
+def test_a_pool_that_is_added_right_after_another_waits_for_no_interval() -> None:
+    async def scenario() -> Object:
+        async with registry() as store:
+            source = PoolStatusSource(clock, min_interval=5.0)
+            await store.create(resource_of("Pool"), {"metadata": {"name": "a"}})
+            async with run_runtime(store, [lambda stores: pool_controller(stores, source)]):
+                source.publish(cycle_of([one for one in two_pools() if one["metadata"]["name"] != "b"]))
+                await asyncio.sleep(0.5)
+                await store.create(resource_of("Pool"), {"metadata": {"name": "b"}})
+                source.publish(cycle_of(two_pools()))
+                await asyncio.sleep(0.5)
+                return dict((await store.get(resource_of("Pool"), "b")).get("status", {}))
+
+    assert run_virtual(scenario)["cpu"] == "3/16"
+
+
 def test_a_new_pool_gets_its_status_at_once() -> None:
     async def scenario() -> Object:
         async with registry() as store:

@@ -137,7 +137,7 @@ class PoolStatusSource:
     """The status of each pool after the last cycle that the scheduler published.
 
     Publishing a cycle costs nothing: statuses are computed when they are asked for, at most once in
-    `min_interval` seconds.
+    `min_interval` seconds, and when a pool is new.
     """
 
     def __init__(self, clock: Callable[[], float], min_interval: float = _MIN_INTERVAL) -> None:
@@ -158,7 +158,8 @@ class PoolStatusSource:
     def status(self, name: str) -> tuple[PoolStatus | None, float | None]:
         """Return the status of a pool, and when there will be a newer one, if a newer cycle is known."""
         now, due = self._clock(), self._computed_at + self._min_interval
-        if self._unread is not None and not self._computed_at <= now < due:
+        is_recent = self._computed_at <= now < due and name in self._statuses
+        if self._unread is not None and not is_recent:
             self._statuses, self._computed_at, self._unread = pool_statuses(self._unread), now, None
         return self._statuses.get(name), None if self._unread is None else due
 
