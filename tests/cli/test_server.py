@@ -3,9 +3,10 @@
 import base64
 import contextlib
 import json
+import shlex
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -119,22 +120,53 @@ with urllib.request.urlopen(request, timeout=60, context=None) as response:
 """  # what the callback of Hugging Face Transformers does
 
 
-def test_a_trainer_of_hugging_face_reports_its_progress(home: Path) -> None:
-    client = api(home)
-    client.create(GROUP, dijob("train", TRAINER))
-    wait_for(lambda: status_of(client, "train").get("phase") in ("Succeeded", "Failed"))
-    status = status_of(client, "train")
-    assert (status["phase"], status["profilings"]) == (
-        "Succeeded",
-        {
-            "progress": 45,
-            "estimated_remaining_seconds": 60,
-            "last_updated_time": "2026-01-23T10:30:45.123456+00:00",
-            "metrics": {"loss": 0.25, "current_step": 450, "total_steps": 1000, "current_epoch": 1.5},
-            "current_step": 450,
-            "total_steps": 1000,
+def tyjob(name: str, python: str) -> dict[str, Any]:
+    command = {"containers": [{"name": "w", "image": "x", "command": ["python3", "-c", python]}]}
+    idle = {"containers": [{"name": "w", "image": "x", "command": ["sleep", "600"]}]}
+    return {
+        "apiVersion": "tyrl.io/v1alpha1",
+        "kind": "TYJob",
+        "metadata": {"name": name},
+        "spec": {
+            "leader": {"name": "learner", "template": {"spec": command}},
+            "workerSets": [{"name": "actor", "counts": 1, "template": {"spec": idle}}],
         },
-    )
+    }
+
+
+def trainingjob(name: str, python: str) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "100m"}, "limits": {"cpu": "100m"}}
+    trainer = {"min-instance": 1, "max-instance": 1, "resources": resources}
+    return {
+        "apiVersion": "paddlepaddle.org/v1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": {"image": "x", "trainer": trainer | {"entrypoint": f"python3 -c {shlex.quote(python)}"}},
+    }
+
+
+@pytest.mark.parametrize("make", [dijob, tyjob, trainingjob])
+def test_a_trainer_of_hugging_face_reports_its_progress(
+    make: Callable[[str, str], dict[str, Any]], home: Path
+) -> None:
+    client, job = api(home), make("train", TRAINER)
+    path = f"/apis/{job['apiVersion']}/namespaces/default/{job['kind'].lower()}s"
+    client.create(path, job)
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = client.get(f"{path}/train").get("status", {})
+        return found
+
+    wait_for(lambda: {"Succeeded", "Failed"} & {status().get("phase"), status().get("stage")})
+    assert status().get("phase", status().get("stage")) == "Succeeded"
+    assert status()["profilings"] == {
+        "progress": 45,
+        "estimated_remaining_seconds": 60,
+        "last_updated_time": "2026-01-23T10:30:45.123456+00:00",
+        "metrics": {"loss": 0.25, "current_step": 450, "total_steps": 1000, "current_epoch": 1.5},
+        "current_step": 450,
+        "total_steps": 1000,
+    }
 
 
 LAST_WORDS = """
