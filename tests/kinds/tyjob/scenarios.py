@@ -97,7 +97,6 @@ SCENARIOS: dict[str, JobScenario] = {
         nodes={"n1": 2, "n2": 3},
         objects=[ty(2, schedulerPolicy=GANG, priority=8) | {"metadata": {"name": "other"}}],
         begin=WAITS | {"scheduleState": "Unscheduled"},
-        with_crashes=True,
         steps=[(delete("TYJob", "other"), run(0, 1))],
     ),
     "a service of that name that is not the job's own is waited for": JobScenario(
