@@ -4,14 +4,15 @@
         await manager.ready()
         ...
 
-It works on any implementation of the port, and does not depend on which one it is.
+It works on any implementation of the port, and does not depend on which one it is. With a `Leadership` it
+stands by until it leads: reflectors run, and nothing is written.
 """
 
 import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,8 @@ from shoal.controllers.jobs.server_access import ServerAccess, with_server_acces
 from shoal.controllers.manager import ControllerFactory, ControllerManager
 from shoal.controllers.runtime import Controller
 from shoal.controllers.stores import Stores
+from shoal.election.fence import FencedCluster
+from shoal.election.leadership import Leadership
 from shoal.engine.config import FULFILMENT, SchedulerConfig
 from shoal.kinds.base import job_kinds
 from shoal.policies.process import PolicyProcess
@@ -38,13 +41,20 @@ from shoal.scheduler.settings import publish
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The health of a manager: whether its caches are synced, and its current errors."""
+    """The health of a manager: whether its caches are synced, whether it leads, and its current errors.
+
+    A manager that stands by is ready: it can take over at any moment.
+    """
 
     ready: bool
+    leading: bool
     cycles: int
     troubles: tuple[str, ...]
     unreadable: dict[str, str]
     """Objects that cannot be decoded and are ignored, and what is wrong with each."""
+
+
+NOT_STARTED: Final = Health(ready=False, leading=False, cycles=0, troubles=(), unreadable={})
 
 
 class Manager:
@@ -63,15 +73,21 @@ class Manager:
         keep: int = 100,
         native: bool = False,
         server: ServerAccess | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         """Put the parts together; `run` starts them.
 
         `record`: a directory to which the last `keep` cycles are written. `native`: run controllers for
         Kubernetes' own kinds too (Jobs, disruption budgets) and judge nodes by their heartbeats, as is
         needed wherever Kubernetes' own controllers do not run. `server`: the DI server, to which the pods of
-        jobs get access.
+        jobs get access. `leadership`: write only while it is held; without one this manager always leads.
         """
+        self.leadership: Final = leadership
+        if leadership:
+            cluster = FencedCluster(cluster, leadership)
+        self._cluster, self._config = cluster, config
         self.metrics: Final = Metrics()
+        self.metrics.leader.set_function(lambda: self.is_leading)
         world, texts = World(clock()), Texts()
         self.reflectors: Final = Reflectors(cluster, reflector_options)
         self.live: Final = LiveWorld(self.reflectors, world, texts=None if record is None else texts)
@@ -100,13 +116,27 @@ class Manager:
     async def run(self) -> None:
         """Run until cancelled. Writes in progress are finished first, while the cache is kept current."""
         async with asyncio.TaskGroup() as group:  # if one fails, all end
-            reflecting, reconciling = map(group.create_task, (self.reflectors.run(), self.controllers.run()))
+            reflecting = group.create_task(self.reflectors.run())
             try:
-                await self.scheduler.run()
+                if self.leadership:
+                    await self.leadership.begun()
+                    await publish(self._cluster, self._config)
+                await self._lead(group)
             finally:
-                reconciling.cancel()
-                await asyncio.wait([reconciling])
                 reflecting.cancel()
+
+    async def _lead(self, group: asyncio.TaskGroup) -> None:
+        reconciling = group.create_task(self.controllers.run())
+        try:
+            await self.scheduler.run()
+        finally:
+            reconciling.cancel()
+            await asyncio.wait([reconciling])
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this manager may write now."""
+        return self.leadership is None or self.leadership.is_held
 
     async def ready(self) -> None:
         """Wait until all collections have been listed once."""
@@ -116,6 +146,7 @@ class Manager:
         """Return the current health."""
         return Health(
             ready=self.reflectors.is_synced,
+            leading=self.is_leading,
             cycles=self.scheduler.cycles,
             troubles=tuple(error.message for error in self.reflectors.errors),
             unreadable={
@@ -154,6 +185,7 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
     record: Path | None = None,
     native: bool = False,
     server: ServerAccess | None = None,
+    leadership: Leadership | None = None,
 ) -> AsyncIterator[Manager]:
     """Run a manager until the block ends. An elastic policy of users runs in a process of its own."""
     with contextlib.ExitStack() as stack:
@@ -169,10 +201,22 @@ async def running(  # noqa: PLR0913 - the parameters of the manager
             record=record,
             native=native,
             server=server,
+            leadership=leadership,
         )
-        await publish(cluster, config)
+        if leadership is None:
+            await publish(cluster, config)
         async with in_background(manager.run()):
             yield manager
+
+
+async def run_in_terms(term: Callable[[], AbstractAsyncContextManager[Leadership]]) -> None:
+    """Run one manager after another: when its leadership has ended, a new one stands by, without its state.
+
+    `term` runs a manager and its elector. Runs until cancelled.
+    """
+    while True:
+        async with term() as leadership:
+            await leadership.ended()
 
 
 @asynccontextmanager

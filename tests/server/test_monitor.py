@@ -31,7 +31,7 @@ def fetch(url: str, method: str = "GET") -> tuple[int, str, bytes]:
 async def test_the_endpoints_of_a_ready_manager() -> None:
     async with Registry() as registry, running(registry, SchedulerConfig()) as manager:
         await manager.ready()
-        async with monitoring(manager, *ANYWHERE) as url:
+        async with monitoring(lambda: manager, *ANYWHERE) as url:
             health = await asyncio.to_thread(fetch, f"{url}/healthz")
             code, kind, body = await asyncio.to_thread(fetch, f"{url}/readyz")
             metrics = await asyncio.to_thread(fetch, f"{url}/metrics")
@@ -45,19 +45,25 @@ async def test_the_endpoints_of_a_ready_manager() -> None:
 async def test_a_manager_that_is_not_synced_is_alive_and_not_ready() -> None:
     async with Registry() as registry:
         manager = Manager(registry, SchedulerConfig())
-        async with monitoring(manager, *ANYWHERE) as url:
+        async with monitoring(lambda: manager, *ANYWHERE) as url:
             code, _, body = await asyncio.to_thread(fetch, f"{url}/readyz")
             assert (await asyncio.to_thread(fetch, f"{url}/healthz"))[0] == 200
     assert code == 503
-    assert json.loads(body) == {"ready": False, "cycles": 0, "troubles": [], "unreadable": {}}
+    health = {"ready": False, "leading": True, "cycles": 0, "troubles": [], "unreadable": {}}
+    assert json.loads(body) == health
+
+
+async def test_before_there_is_a_manager_the_process_is_alive_and_not_ready() -> None:
+    async with monitoring(lambda: None, *ANYWHERE) as url:
+        answers = [
+            (await asyncio.to_thread(fetch, f"{url}/{page}"))[0] for page in ("healthz", "readyz", "metrics")
+        ]
+    assert answers == [200, 503, 200]
 
 
 @pytest.mark.parametrize("path, method, expected", [("/nothing", "GET", 404), ("/healthz", "POST", 405)])
 async def test_other_requests_are_refused(path: str, method: str, expected: int) -> None:
-    async with (
-        Registry() as registry,
-        monitoring(Manager(registry, SchedulerConfig()), *ANYWHERE) as url,
-    ):
+    async with monitoring(lambda: None, *ANYWHERE) as url:
         assert (await asyncio.to_thread(fetch, f"{url}{path}", method))[0] == expected
 
 
@@ -66,5 +72,5 @@ async def test_a_port_in_use_is_reported() -> None:
         async with Registry() as registry:
             manager = Manager(registry, SchedulerConfig())
             with pytest.raises(ListenError, match="in use"):
-                async with monitoring(manager, *taken.getsockname()[:2]):
+                async with monitoring(lambda: manager, *taken.getsockname()[:2]):
                     pass

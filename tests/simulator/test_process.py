@@ -15,6 +15,7 @@ from shoal.simulator import (
     Crash,
     CrashedError,
     FaultInjector,
+    Freeze,
     SimulatedCluster,
     Simulation,
     Slow,
@@ -193,3 +194,54 @@ def test_a_crashed_connection_stays_crashed() -> None:
         assert store.list_now(CONFIG_MAPS) == []
 
     run_test(main, Crash(nth=1))
+
+
+def test_a_frozen_process_runs_nothing_and_then_goes_on_where_it_was() -> None:
+    times: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            times.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(10)
+
+    async def program(_: Cluster) -> str:
+        task = asyncio.create_task(tick())
+        try:
+            async with asyncio.timeout(100):
+                await asyncio.sleep(DAY)
+        except TimeoutError:
+            task.cancel()
+        return "done"
+
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> tuple[str, float]:
+        return await run_once(store, faults, program), asyncio.get_running_loop().time()
+
+    assert run_test(main, Freeze(at=25, seconds=30)) == ("done", 100)
+    assert times == [0, 10, 20, 55, 65, 75, 85, 95]
+
+
+def test_a_write_of_a_process_that_is_frozen_takes_effect() -> None:
+    async def program(cluster: Cluster) -> None:
+        await cluster.create(CONFIG_MAPS, config_map("a"))
+
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> list[str]:
+        task = asyncio.create_task(run_once(store, faults, program))
+        await asyncio.sleep(10)
+        found = [name_of(thing) for thing in store.list_now(CONFIG_MAPS)]
+        assert not task.done()
+        await task
+        return found
+
+    assert run_test(main, Slow(nth=1, on="write", seconds=5), Freeze(at=1, seconds=60)) == ["a"]
+
+
+def test_a_frozen_process_can_be_killed() -> None:
+    async def program(_: Cluster) -> None:
+        await asyncio.sleep(DAY)
+
+    async def main(store: SimulatedCluster, faults: FaultInjector, _: Simulation) -> float:
+        with pytest.raises(CrashedError):
+            await run_once(store, faults, program)
+        return asyncio.get_running_loop().time()
+
+    assert run_test(main, Freeze(at=1, seconds=60), Crash(at=30)) == 30

@@ -29,6 +29,7 @@ _GC_THRESHOLDS: Final = (50_000, 20, 100)
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _MAX_LOG_SIZE: Final = 10 * 1024 * 1024
 _LOG_FILES: Final = 3
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OK: Final = b"+"
 DAEMON_FILE: Final = "daemon.json"
 LOG_FILE: Final = "daemon.log"
@@ -105,8 +106,12 @@ def _log_to(log: Path) -> None:
     """Redirect output and logging to a log file, which is rotated."""
     _redirect_output(log)
     handler = logging.handlers.RotatingFileHandler(log, maxBytes=_MAX_LOG_SIZE, backupCount=_LOG_FILES)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, format=_LOG_FORMAT)
+
+
+def log_to_stderr() -> None:
+    """Log to stderr, each line with its time."""
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT)
 
 
 def _redirect_output(path: Path) -> None:

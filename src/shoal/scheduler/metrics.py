@@ -74,6 +74,12 @@ class Metrics:
         self.to_tell: Final = Gauge(
             "scheduler_verdicts_to_tell", "Verdicts and events still to be written.", registry=self.registry
         )
+        self.leader: Final = Gauge(
+            "leader_election_master_status",
+            "1 if this manager leads, 0 if it stands by.",
+            ("name",),
+            registry=self.registry,
+        ).labels("shoal-manager")
         self.last: CycleResult | None = None
         """The last cycle."""
         self.registry.register(_Pools(self))

@@ -21,7 +21,7 @@ from shoal.cluster.errors import ClusterError, UnavailableError
 from shoal.cluster.port import DEFAULT_DELETION, EVERYTHING, Cluster, Deletion, Page, Selector, WatchEvent
 from shoal.cluster.resources import PODS, Object, Resource
 from shoal.simulator.faults import FaultInjector
-from shoal.simulator.schedule import AnyFault, BreakWatch, Crash, DropEvent, Duplicate, Refuse, Slow
+from shoal.simulator.schedule import AnyFault, BreakWatch, Crash, DropEvent, Duplicate, Freeze, Refuse, Slow
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -147,13 +147,21 @@ class Connection:
     """The port of one process. Closing it does not close the cluster."""
 
     def __init__(
-        self, cluster: Cluster, faults: FaultInjector, on_crash: Callable[[], None] | None = None
+        self,
+        cluster: Cluster,
+        faults: FaultInjector,
+        on_crash: Callable[[], None] | None = None,
+        on_freeze: Callable[[float], None] | None = None,
     ) -> None:
-        """Connect to a cluster; `on_crash` is called when the process is to crash."""
+        """Connect to a cluster.
+
+        `on_crash` is called when the process is to crash, `on_freeze` when it is to stop for some seconds.
+        """
         self.crashed: Crash | None = None
         self._cluster: Final = cluster
         self._faults: Final = faults
         self._on_crash: Final = on_crash
+        self._on_freeze: Final = on_freeze
         self._watches: Final[dict[FaultyWatch[Any], None]] = {}
         self._requests: Final[set[asyncio.Task[Any]]] = set()
         self._context: Final = contextvars.copy_context()
@@ -168,6 +176,11 @@ class Connection:
         self._faults.unregister(self)
         if self._on_crash is not None:
             self._on_crash()
+
+    def freeze(self, fault: Freeze) -> None:
+        """Stop the process for some seconds. Requests that it has sent are served."""
+        if self._on_freeze is not None:
+            self._on_freeze(fault.seconds)
 
     def break_watches(self, fault: BreakWatch) -> None:
         """Break all open watches, or those of the resource that the fault names."""

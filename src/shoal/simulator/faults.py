@@ -12,6 +12,7 @@ from shoal.simulator.schedule import (
     BreakWatch,
     ClockJump,
     Crash,
+    Freeze,
     NodeLoss,
     Outage,
     Schedule,
@@ -24,6 +25,8 @@ class FaultTarget(Protocol):
     """A connection that global faults apply to."""
 
     def crash(self, fault: Crash) -> None: ...
+
+    def freeze(self, fault: Freeze) -> None: ...
 
     def break_watches(self, fault: BreakWatch) -> None: ...
 
@@ -78,7 +81,7 @@ class FaultInjector:
         if fault.nth is not None:
             self._calls[fault.on] += 0
             self._by_count[fault.on, fault.nth].append(fault)
-        elif isinstance(fault, Outage | Crash | ClockJump | NodeLoss | BreakWatch):
+        elif isinstance(fault, Outage | Crash | Freeze | ClockJump | NodeLoss | BreakWatch):
             self._loop.call_at(self._began + (fault.at or 0.0), self._fire, fault)
         else:
             self._calls[fault.on] += 0
@@ -111,6 +114,9 @@ class FaultInjector:
                 self._outage_until = max(self._outage_until, self._loop.time() + seconds)
             case ClockJump(seconds=seconds):
                 self._clock.jump(seconds)
+            case Freeze():
+                for target in list(self._targets):
+                    target.freeze(fault)
             case NodeLoss():
                 for handler in self.node_loss_handlers:
                     self._context.copy().run(handler, fault)

@@ -11,8 +11,10 @@ so does one in which time does not advance.
 
 import asyncio
 import contextvars
+import heapq
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
@@ -62,6 +64,9 @@ class _Future(asyncio.Future[T]):
 class VirtualLoop(asyncio.BaseEventLoop):
     """A loop whose time begins at 0 seconds and that never sleeps."""
 
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self) -> None:
         super().__init__()
         self._selector = _TimeSelector(self)
@@ -69,6 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.advance(0.0)
         self._numbers = 0
         self._thread = threading.get_ident()
+        self._frozen: dict[object, list[asyncio.Handle]] = {}
         self.set_task_factory(self._task)
 
     def time(self) -> float:
@@ -79,6 +85,37 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let time pass. No timer may fire early: it could be set again and again, without end."""
         self._seconds += seconds
         self._clock_resolution = math.ulp(self._seconds)
+
+    def freeze(self, process: object, seconds: float) -> None:
+        """Run nothing of a process for some seconds. If it is frozen already, the first end counts."""
+        self._frozen.setdefault(process, [])
+        self.call_later(seconds, self.thaw, process, context=contextvars.Context())
+
+    def thaw(self, process: object) -> None:
+        """Let a process continue, if it is frozen: first what was ready, then timers that are due."""
+        for handle in self._frozen.pop(process, ()):
+            if isinstance(handle, asyncio.TimerHandle):
+                heapq.heappush(self._scheduled, handle)
+            else:
+                self._ready.append(handle)
+
+    def _run_once(self) -> None:
+        if self._frozen:
+            self._park_frozen()
+        super()._run_once()  # type: ignore[misc]  # asyncio's own, as the attributes above
+
+    def _park_frozen(self) -> None:
+        """Put the callbacks and timers of frozen processes aside."""
+        self._ready = deque(handle for handle in self._ready if not self._park(handle))
+        self._scheduled = [handle for handle in self._scheduled if not self._park(handle)]
+        heapq.heapify(self._scheduled)
+
+    def _park(self, handle: asyncio.Handle) -> bool:
+        context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001
+        parked = self._frozen.get(context.get(PROCESS))
+        if parked is not None:
+            parked.append(handle)
+        return parked is not None
 
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(self._next_number(), loop=self)

@@ -4,6 +4,7 @@
 
 A process is a coroutine and every task that it starts. A crash cancels them all, at once and as often as they
 catch the cancellation. Nothing that they do while they end reaches the cluster, as if they were killed.
+A frozen process runs none of its tasks, and its timers fire when it continues.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ async def run_with_restarts(cluster: Cluster, faults: FaultInjector, program: Pr
 async def run_once(cluster: Cluster, faults: FaultInjector, program: Program[T]) -> T:
     """Run a program, and return its result; CrashedError if it crashed. Its tasks end with it."""
     process = _Process()
-    connection = Connection(cluster, faults, process.kill)
+    connection = Connection(cluster, faults, process.kill, process.freeze)
     try:
         task = process.start(program(connection))
         ends: list[asyncio.Future[Any]] = [task, process.killed]
@@ -74,11 +75,16 @@ class _Process:
         return self._loop.create_task(work, context=context)
 
     def kill(self) -> None:
-        """Cancel all tasks."""
+        """Cancel all tasks, also of a process that is frozen."""
+        self._loop.thaw(self)
         if not self.killed.done():
             self.killed.set_result(None)
         for task in self._tasks():
             task.cancel("killed")
+
+    def freeze(self, seconds: float) -> None:
+        """Run none of the tasks for some seconds."""
+        self._loop.freeze(self, seconds)
 
     async def end(self) -> None:
         """Kill until no task is left. No time passes."""

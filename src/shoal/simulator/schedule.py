@@ -11,8 +11,8 @@ A fault occurs `at` a time, in seconds of the run, or with the `nth` of the call
 | `bind`, `list`, ... | calls of one verb |
 | `create pods`, `event nodes`, ... | the same, of one resource by its full name |
 
-A fault with a time occurs with the first such call from then on. Global faults (Outage, Crash, ClockJump,
-NodeLoss, and BreakWatch for all open watches) occur at exactly that time.
+A fault with a time occurs with the first such call from then on. Global faults (Outage, Crash, Freeze,
+ClockJump, NodeLoss, and BreakWatch for all open watches) occur at exactly that time.
 
 `shrink` finds the faults that are to blame: a smallest part of a schedule with which a run still fails.
 """
@@ -163,6 +163,12 @@ class Crash(Fault, frozen=True, kw_only=True, tag="crash"):
     down: float = 1.0
 
 
+class Freeze(Fault, frozen=True, kw_only=True, tag="freeze"):
+    """All processes of Shoal stop for some seconds, as by SIGSTOP, and then continue where they were."""
+
+    seconds: float
+
+
 class ClockJump(Fault, frozen=True, kw_only=True, tag="clock"):
     """The wall clock is set forward by some seconds, or back if negative."""
 
@@ -176,7 +182,7 @@ class NodeLoss(Fault, frozen=True, kw_only=True, tag="node"):
     seconds: float
 
 
-AnyFault = Refuse | Slow | Duplicate | BreakWatch | DropEvent | Outage | Crash | ClockJump | NodeLoss
+AnyFault = Refuse | Slow | Duplicate | BreakWatch | DropEvent | Outage | Crash | Freeze | ClockJump | NodeLoss
 
 _DECODER: Final = msgspec.json.Decoder(AnyFault)
 

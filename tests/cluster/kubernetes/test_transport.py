@@ -258,6 +258,61 @@ async def test_connections_are_reused() -> None:
     assert (len(server.requests), server.connections) == (5, 1)
 
 
+# --- the guard of writes ------------------------------------------------------------------------------------
+
+
+class Guard:
+    """Allows writes until it is closed."""
+
+    def __init__(self) -> None:
+        self.open, self.calls = True, 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if not self.open:
+            raise errors.ForbiddenError("guarded")
+
+
+async def test_a_guard_is_asked_before_each_write_and_refused_writes_are_not_sent() -> None:
+    guard = Guard()
+    async with ScriptedServer([FOUND]).serving() as server:
+        cluster = KubernetesCluster(token_access(server.url, ""), guard=guard)
+        for action in (get, create, evict):
+            await action(cluster)
+        assert guard.calls == 2
+        guard.open = False
+        for action in (create, delete, evict):
+            with pytest.raises(errors.ForbiddenError, match="guarded"):
+                await action(cluster)
+        await get(cluster)
+        await cluster.close()
+    assert [line.split()[0] for line in server.request_lines] == ["GET", "POST", "POST", "GET"]
+
+
+async def test_a_guard_is_asked_after_a_write_has_waited_for_its_turn() -> None:
+    guard = Guard()
+    async with ScriptedServer([[HANG]]).serving() as server:
+        cluster = KubernetesCluster(token_access(server.url, ""), TransportLimits(concurrent=1), guard=guard)
+        first = asyncio.ensure_future(get(cluster))
+        await server.received(1)
+        second = asyncio.ensure_future(create(cluster))
+        await asyncio.sleep(0)
+        guard.open = False
+        first.cancel()
+        with pytest.raises(errors.ForbiddenError, match="guarded"):
+            await second
+        await cluster.close()
+    assert len(server.requests) == 1
+
+
+async def test_a_large_guarded_write_is_complete() -> None:
+    async with ScriptedServer([FOUND]).serving() as server:
+        cluster = KubernetesCluster(token_access(server.url, ""), guard=Guard())
+        await cluster.create(CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"x": "y" * 2**22}})
+        await cluster.close()
+    assert json.loads(server.requests[0].body)["data"] == {"x": "y" * 2**22}
+
+
 async def test_concurrent_requests_are_limited() -> None:
     """No request gets a response: those that were received are all that may be sent."""
     async with ScriptedServer([[HANG]]).serving() as server:

@@ -1,20 +1,27 @@
 """`shoal manager`: run the scheduler and the controllers for a cluster."""
 
+import asyncio
 import re
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from shoal.cli.input.connection import cluster_options, resolve_access
+from shoal.cli.input.leader_election import leader_election_options, lease_options
 from shoal.cli.input.options import config_option
-from shoal.embedded.daemon import stop_event, tune_garbage_collection
+from shoal.embedded.daemon import log_to_stderr, stop_event, tune_garbage_collection
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
     from shoal.controllers.jobs.server_access import ServerAccess
+    from shoal.election.leadership import Leadership
+    from shoal.election.lease import LeaseOptions
     from shoal.engine.config import SchedulerConfig
+    from shoal.manager import Manager
 
 _SERVER_URL: Final = re.compile(r"https?://[^/?#\s]+/?")
 
@@ -45,6 +52,7 @@ _SERVER_URL: Final = re.compile(r"https?://[^/?#\s]+/?")
     metavar="FILE",
     help="Certificates (PEM) that pods have to trust for that URL.",
 )
+@leader_election_options
 def manager(  # noqa: PLR0913 - one parameter an option
     *,
     home: Path,
@@ -55,12 +63,13 @@ def manager(  # noqa: PLR0913 - one parameter an option
     record: Path | None,
     server_url: str,
     server_ca_file: Path | None,
+    **election: Any,  # noqa: ANN401 - the options of leader election
 ) -> None:
     r"""Run the scheduler and the controllers for a cluster.
 
     It schedules the pods that name it (`schedulerName: shoal`) and the jobs of Shoal's kinds, and maintains
     the status of jobs and pools. All its state is in the cluster: it can be stopped and started at any time.
-    Run one per cluster.
+    Run two or three per cluster: one leads, and another takes over within seconds when it fails.
 
     \b
     Examples:
@@ -76,10 +85,20 @@ def manager(  # noqa: PLR0913 - one parameter an option
     from shoal.cluster.errors import ClusterError
 
     scheduler_config, monitor_address = read_config(config), _parse_address(monitor)
-    server = _parse_server(server_url, server_ca_file)
+    server, lease = _parse_server(server_url, server_ca_file), lease_options(**election)
     access = resolve_access(home, kubeconfig, context)
+    settings = _Settings(
+        access=access,
+        # The elector runs in another thread, and credentials are bound to an event loop.
+        elector_access=resolve_access(home, kubeconfig, context),
+        scheduler=scheduler_config,
+        lease=lease,
+        record=record,
+        server=server,
+    )
+    log_to_stderr()
     try:
-        uvloop.run(_manage(access, scheduler_config, monitor_address, record, server))
+        uvloop.run(_manage(settings, monitor_address))
     except ListenError as problem:
         raise click.ClickException(str(problem)) from None
     except ClusterError as problem:
@@ -106,33 +125,99 @@ def _parse_server(url: str, authority: Path | None) -> "ServerAccess | None":
     return ServerAccess(url.rstrip("/"), b"", authority.read_bytes() if authority else b"")
 
 
-async def _manage(
-    access: "Access",
-    scheduler_config: "SchedulerConfig",
-    monitor: tuple[str, int] | None,
-    record: Path | None,
-    server: "ServerAccess | None",
-) -> None:
-    from msgspec.structs import replace
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """What the command line says."""
 
-    from shoal.cluster.kubernetes.cluster import KubernetesCluster
-    from shoal.controllers.jobs.tokens import fetch_key
-    from shoal.manager import running
+    access: "Access"
+    elector_access: "Access"
+    scheduler: "SchedulerConfig"
+    lease: "LeaseOptions | None"
+    record: Path | None
+    server: "ServerAccess | None"
+
+
+async def _manage(settings: _Settings, monitor: tuple[str, int] | None) -> None:
+    from shoal.manager import in_background
     from shoal.server.monitor import monitoring
 
     stop = stop_event()
     tune_garbage_collection()
+    managing = _Managing(settings)
     async with AsyncExitStack() as stack:
-        cluster = KubernetesCluster(access)
-        stack.push_async_callback(cluster.close)
-        if server:
-            server = replace(server, key=await fetch_key(cluster))
-        running_manager = await stack.enter_async_context(
-            running(cluster, scheduler_config, record=record, server=server)
-        )
-        click.echo(f"Scheduling {access.url}")
+        click.echo(f"Scheduling {settings.access.url}")
         if monitor:
-            url = await stack.enter_async_context(monitoring(running_manager, *monitor))
+            url = await stack.enter_async_context(monitoring(lambda: managing.manager, *monitor))
             click.echo(f"Metrics at {url}/metrics")
+        await stack.enter_async_context(in_background(managing.run()))
         await stop.wait()
         click.echo("Stopping.")
+
+
+class _Managing:
+    """Runs a manager; with leader election, a new one whenever one has lost the Lease."""
+
+    def __init__(self, settings: _Settings) -> None:
+        self.manager: Manager | None = None
+        """The current manager."""
+        self._settings: Final = settings
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        from msgspec.structs import replace
+
+        from shoal.cluster.kubernetes.cluster import KubernetesCluster
+        from shoal.controllers.jobs.tokens import fetch_key
+        from shoal.manager import run_in_terms
+
+        server = self._settings.server
+        if server:
+            cluster = KubernetesCluster(self._settings.access)
+            try:
+                server = replace(server, key=await fetch_key(cluster))
+            finally:
+                await cluster.close()
+        if self._settings.lease:
+            lease = self._settings.lease
+            await run_in_terms(lambda: self._term(lease, server))
+        async with self._running(server, None):
+            await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def _term(
+        self, lease: "LeaseOptions", server: "ServerAccess | None"
+    ) -> "AsyncIterator[Leadership]":
+        """Run a manager and its elector, which holds the Lease until all writes have ended."""
+        from shoal.cluster.kubernetes.cluster import KubernetesCluster
+        from shoal.election.elector import Elector, make_identity
+        from shoal.election.leadership import Leadership
+        from shoal.election.thread import electing_in_thread
+
+        leadership = Leadership()
+        async with (
+            electing_in_thread(
+                lambda: KubernetesCluster(self._settings.elector_access),
+                lambda cluster: Elector(cluster, leadership, lease, make_identity()),
+                leadership,
+            ),
+            self._running(server, leadership),
+        ):
+            yield leadership
+
+    @asynccontextmanager
+    async def _running(
+        self, server: "ServerAccess | None", leadership: "Leadership | None"
+    ) -> AsyncIterator[None]:
+        from shoal.cluster.kubernetes.cluster import KubernetesCluster
+        from shoal.manager import running
+
+        settings = self._settings
+        cluster = KubernetesCluster(settings.access, guard=leadership.check if leadership else None)
+        try:
+            async with running(
+                cluster, settings.scheduler, record=settings.record, server=server, leadership=leadership
+            ) as self.manager:
+                yield
+        finally:
+            self.manager = None
+            await cluster.close()

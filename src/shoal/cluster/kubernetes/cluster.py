@@ -18,6 +18,7 @@ from shoal.cluster.kubernetes.transport import (
     Sleep,
     Transport,
     TransportLimits,
+    WriteGuard,
 )
 from shoal.cluster.kubernetes.wire import (
     EVENT_DECODER,
@@ -41,10 +42,18 @@ class KubernetesCluster:
     """A cluster behind an API server; the port documents the methods."""
 
     def __init__(
-        self, access: Access, limits: TransportLimits | None = None, *, sleep: Sleep = asyncio.sleep
+        self,
+        access: Access,
+        limits: TransportLimits | None = None,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        guard: WriteGuard | None = None,
     ) -> None:
-        """Connections are opened when they are needed: no request is sent here."""
-        self._transport: Final = Transport(access, limits or TransportLimits(), sleep)
+        """Connections are opened when they are needed: no request is sent here.
+
+        `guard` is called right before each write is sent, and may raise instead.
+        """
+        self._transport: Final = Transport(access, limits or TransportLimits(), sleep, guard)
         self._namespace: Final = access.namespace
 
     # --- reading ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 import yarl
+from aiohttp.abc import AbstractStreamWriter
 
 import shoal
 from shoal.cluster.errors import ClusterError, InternalError, UnauthorizedError, UnavailableError, from_status
@@ -84,12 +85,34 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 Attempt = Callable[[Request, Credentials], Awaitable[T]]
 
+WriteGuard = Callable[[], None]
+"""Called right before a write is sent; a ClusterError that it raises is raised instead of sending it."""
+
+
+class _GuardedBody(aiohttp.BytesIOPayload):
+    """The body of a write, which is sent only if a guard allows it.
+
+    A request may wait long before it is sent: for its turn, for credentials, for a connection. Its headers
+    are buffered until the body is written.
+    """
+
+    def __init__(self, body: bytes, guard: WriteGuard) -> None:
+        super().__init__(io.BytesIO(body))
+        self._guard: Final = guard
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._guard()
+        await super().write_with_length(writer, content_length)
+
 
 class Transport:
     """Sends requests to one API server."""
 
-    def __init__(self, access: Access, limits: TransportLimits, sleep: Sleep) -> None:
+    def __init__(
+        self, access: Access, limits: TransportLimits, sleep: Sleep, guard: WriteGuard | None = None
+    ) -> None:
         self._access: Final = access
+        self._guard: Final = guard
         self._limits: Final = limits
         self._sleep: Final = sleep
         self._semaphore: Final = asyncio.Semaphore(limits.concurrent)
@@ -187,7 +210,7 @@ class Transport:
         return await self._open_session().request(
             request.method,
             yarl.URL(f"{self._url}{request.path}{query}", encoded=True),
-            data=_payload(request.body),
+            data=self._payload(request.body),
             headers=headers,
             ssl=self._tls_context(credentials),
             server_hostname=self._access.server_name or None,
@@ -195,6 +218,12 @@ class Transport:
             timeout=deadline,
             allow_redirects=False,
         )
+
+    def _payload(self, body: bytes | None) -> bytes | io.BytesIO | aiohttp.Payload | None:
+        """Return a body as it is sent: a large one in pieces, with other tasks between."""
+        if body is not None and self._guard is not None:
+            return _GuardedBody(body, self._guard)
+        return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
         """Raise the error of a failed response."""
@@ -219,6 +248,8 @@ class Transport:
         except TimeoutError as error:
             raise UnavailableError(f"{self._url} does not answer in time") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error.__cause__, ClusterError):  # raised by the guard
+                raise error.__cause__ from None
             raise UnavailableError(f"{self._url} cannot be reached: {_describe(error)}") from error
         except RuntimeError as error:
             if not self._closed:
@@ -251,8 +282,3 @@ class Transport:
 def _describe(error: Exception) -> str:
     """Return the message of an exception, or its type if it has none."""
     return str(error) or type(error).__name__
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Return a large body as a file, which is sent in pieces: other tasks run in between."""
-    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
