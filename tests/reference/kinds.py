@@ -59,11 +59,9 @@ def _tyjob(world: Input, job: Object) -> Workload:
     }
     policies = spec.get("schedulerPolicy") or {}
     policy = policies.get("basicPolicy") or "BinPack"
-    workload = _WorkloadFactory(world, job, status.get("allocations") or {}, completed).workload(
-        [leader], workers, spec.get("minWorkersNum", 1)
-    )
-    if policy == "Gang":
-        workload.minimum = len(workers)
+    least = len(workers) if policy == "Gang" else spec.get("minWorkersNum", 1)
+    factory = _WorkloadFactory(world, job, status.get("allocations") or {}, completed)
+    workload = factory.workload([leader], workers, least)
     workload.policy = policy
     workload.queue_policy = policies.get("jobQueuePolicy") or "Priority"
     workload.job_priority = spec.get("priority", 5)
@@ -239,7 +237,7 @@ class _WorkloadFactory:
         tasks = [self.task(one, fixed=True) for one in fixed if self.is_responsible(one)]
         tasks += [self.task(one, fixed=False) for one in varying if self.is_responsible(one)]
         broken = (job.get("status") or {}).get("brokenSince")
-        return Workload(
+        built = Workload(
             kind=job["kind"],
             namespace=namespace(job),
             name=job["metadata"]["name"],
@@ -257,6 +255,8 @@ class _WorkloadFactory:
             broken_since=parse_time(broken) if broken else None,
             whole_minimum=(job.get("status") or {}).get("wholeMinimum"),
         )
+        built.minimum = open_minimum(built, built.varying)
+        return built
 
     @property
     def is_suspended(self) -> bool:
@@ -347,8 +347,9 @@ def _elastic(workload: Workload, role: _Role, found: set[int], ceiling: int) -> 
         blocked=frozenset(pod["metadata"]["name"] for pod in pods if not owns(job, pod)),
         leaving=any(is_terminating(pod) and _is_one_of(role, pod, found) for pod in pods),
     )
+    workload.minimum = open_minimum(workload, tasks)
     nominated = {task.index for task, _ in workload.elastic.reserved_tasks}
-    first = range(workload.minimum) if job["kind"] == "DIJob" else range(0)
+    first = range(job["spec"].get("minReplicas", 1)) if job["kind"] == "DIJob" else range(0)
     abandoned = _indexes(status, "failed", role.role)
     workload.tasks += up_to(
         workload.minimum, tasks, role.fresh, preferred={*allocated, *nominated, *first}, without=abandoned
@@ -359,6 +360,13 @@ def _elastic(workload: Workload, role: _Role, found: set[int], ceiling: int) -> 
 
 def _is_one_of(role: _Role, pod: Object, found: set[int]) -> bool:
     return owns(role.factory.job, pod) and pod["metadata"]["name"] in {role.name(index) for index in found}
+
+
+def open_minimum(workload: Workload, varying: list[Task]) -> int:
+    """The minimum to reach next: one that has lost a part gets back the last minimum that it had."""
+    has_nodes = bool(workload.placed) or any(task.node for task in varying)
+    lost = workload.whole_minimum is not None and sum(task.met for task in varying) < workload.whole_minimum
+    return min(workload.whole_minimum or 0, workload.minimum) if has_nodes and lost else workload.minimum
 
 
 def _indexes(status: Object, field_name: str, role: str) -> set[int]:

@@ -563,6 +563,21 @@ WHOLE = {
         ],
         status={"wholeMinimum": 2, "brokenSince": NOW, "scheduleState": "Unscheduled"},
     ),
+    "a gang that lost a part after its minimum was raised gets back what it had": Row(
+        objects=[
+            *(node("n1", cpu=1), node("n2", cpu=2), of("a-leader", "n1"), of("a-w-1", "n2")),
+            tyjob({"a-leader": "n1", "a-w-1": "n2"}, counts=5, least=5, wholeMinimum=2),
+        ],
+        status={
+            "wholeMinimum": 2,
+            "brokenSince": None,
+            "allocations": {"a-leader": "n1", "a-w-0": "n2", "a-w-1": "n2"},
+        },
+    ),
+    "a void rank below the minimum is planned before a higher one": Row(
+        objects=[node("n1"), dijob(["n1", "", "gone"], sizes=(2, 2), wholeMinimum=2), of("d-0-0", "n1")],
+        status={"allocation": ["n1", "n1"]},
+    ),
     "a lowered minimum is recorded": Row(
         objects=[
             *(node("n1", cpu=2), of("a-leader", "n1"), of("a-w-0", "n1")),

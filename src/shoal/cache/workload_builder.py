@@ -181,7 +181,8 @@ class WorkloadBuilder:
 
     def _workload(self, resolved: ResolvedSpec, tasks: list[Task]) -> Workload:
         spec, pods, done = resolved.spec, resolved.pods, resolved.done
-        minimum, ended_ones = _minimum(spec, resolved.slots), sum(slot.varying for slot in done)
+        ended_ones = sum(slot.varying for slot in done)
+        minimum = _open_minimum(spec, _minimum(spec, resolved.slots), tasks, ended_ones)
         if spec.elastic:
             tasks = _present(tasks, minimum - ended_ones)
         meta = spec.metadata
@@ -355,6 +356,13 @@ def _minimum(spec: WorkloadSpec, slots: list[Slot]) -> int:
     if len(slots) == len(spec.slots):
         return spec.minimum
     return min(spec.minimum, sum(slot.varying for slot in slots))
+
+
+def _open_minimum(spec: WorkloadSpec, minimum: int, tasks: list[Task], ended_ones: int) -> int:
+    """The minimum to reach next: a job that lost a part of the last minimum it had gets that back first."""
+    placed = [task.varying for task in tasks if task.column != NO_NODE]
+    known = minimum if spec.whole_minimum is None else min(spec.whole_minimum, minimum)
+    return known if placed and ended_ones + sum(placed) < known else minimum
 
 
 def _present(tasks: list[Task], least: int) -> list[Task]:

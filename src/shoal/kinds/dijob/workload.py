@@ -137,14 +137,14 @@ def _standing(pod: PodRecord) -> tuple[bool, bool, float]:
 
 
 def _wanted(job: DIJob, classes: PodClassCache, occupied: set[int]) -> list[Slot]:
-    """A non-preemptible job: as many ranks as was decided. Else those with nodes, and the minimum."""
+    """A non-preemptible job: as many ranks as was decided. Else those with nodes, and the lowest ones."""
     spec, status, series = job.spec, job.status, _series(job, classes)
     completed = {worker.rank for worker in status.workers if worker.phase == "Succeeded"}
     if not spec.preemptible:
         decided = spec.min_replicas if status.replicas is None else status.replicas
         return [replace(series.slot(rank), completed=rank in completed) for rank in range(decided)]
     return series.wanted_slots(
-        occupied | _allocated_ranks(job).keys(),
+        {*occupied, *_allocated_ranks(job), *range(spec.min_replicas)},
         spec.min_replicas,
         nominated=_nominated_ranks(job),
         completed=completed,
