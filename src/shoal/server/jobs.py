@@ -15,7 +15,7 @@ from shoal.api.meta import View
 from shoal.cluster.errors import ClusterError, ConflictError, NotFoundError, UnavailableError
 from shoal.cluster.object_store import Key, version_number
 from shoal.cluster.port import Cluster, Selector
-from shoal.cluster.reflector import Reflector, ReflectorOptions
+from shoal.cluster.reflector import Reflector
 from shoal.cluster.resources import Object, Resource, resource_of
 from shoal.controllers.jobs.owners import JOB_UID
 from shoal.controllers.resources import POD, reader
@@ -72,7 +72,7 @@ class JobGoneError(Exception):
 class KindJobs:
     """The jobs of one kind."""
 
-    def __init__(self, kind: JobKind[Any], cluster: Cluster, options: ReflectorOptions | None) -> None:
+    def __init__(self, kind: JobKind[Any], cluster: Cluster) -> None:
         api = kind.replica_api
         self.kind: Final = kind
         view: type[Any] = api.view if api else ReportedJob
@@ -83,7 +83,7 @@ class KindJobs:
         self._written: Final[dict[Key, ServedJob]] = {}
         """Results of own writes that the watch has not reported yet."""
         self._locks: Final = WeakValueDictionary[str, asyncio.Lock]()
-        self.reflector: Final = Reflector(cluster, self._resource, self.store, options=options)
+        self.reflector: Final = Reflector(cluster, self._resource, self.store)
         self.store.subscribe(self._reported)
 
     def by_uid(self, uid: str) -> ServedJob | None:
@@ -180,13 +180,11 @@ class KindJobs:
 class ServedJobs:
     """All jobs that are served, of all kinds, and their pods."""
 
-    def __init__(
-        self, kinds: list[JobKind[Any]], cluster: Cluster, options: ReflectorOptions | None = None
-    ) -> None:
-        self.kinds: Final = {kind.plural: KindJobs(kind, cluster, options) for kind in kinds}
+    def __init__(self, kinds: list[JobKind[Any]], cluster: Cluster) -> None:
+        self.kinds: Final = {kind.plural: KindJobs(kind, cluster) for kind in kinds}
         self.pods: Final = IndexedStore[ManagedPod]()
         self._pods_by_job: Final = self.pods.index(_uids_of_job)
-        pods = Reflector(cluster, POD, self.pods, Selector(labels=JOB_UID), options)
+        pods = Reflector(cluster, POD, self.pods, Selector(labels=JOB_UID))
         self._reflectors: Final[tuple[Reflector[Any], ...]] = (
             *(jobs.reflector for jobs in self.kinds.values()),
             pods,

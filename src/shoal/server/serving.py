@@ -12,7 +12,6 @@ import msgspec
 
 from shoal.apiserver.http.server import listening, make_server, run_server
 from shoal.cluster.port import Cluster
-from shoal.cluster.reflector import ReflectorOptions
 from shoal.engine.config import SchedulerConfig
 from shoal.kinds.base import job_kinds
 from shoal.manager import in_background
@@ -54,12 +53,10 @@ class RunningServer(msgspec.Struct, frozen=True):
     jobs: ServedJobs
 
 
-def make_app(
-    cluster: Cluster, options: ServerOptions, reflector_options: ReflectorOptions | None = None
-) -> tuple[ServerApp, ServedJobs]:
+def make_app(cluster: Cluster, options: ServerOptions) -> tuple[ServerApp, ServedJobs]:
     """Return the application on a cluster, and its jobs, which the caller has to run."""
     kinds = [kind for kind in job_kinds().values() if kind.reports]
-    jobs = ServedJobs(kinds, cluster, reflector_options)
+    jobs = ServedJobs(kinds, cluster)
     admission = Admission(jobs, options.key, options.users)
     return ServerApp(jobs, admission, options.config, ServerMetrics()), jobs
 
