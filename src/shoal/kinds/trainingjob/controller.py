@@ -156,7 +156,8 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
         is_whole = all(map(self.slots.is_ready, self.slots.wanted)) and not self.has_surplus()
         if self._phase_now not in ("Creating", "Scaling") or not is_whole:
             return None
-        return Phase("Running", "PodsReady", f"All {len(self.slots.wanted)} pods are ready")
+        pods = len(self.slots.wanted)
+        return Phase("Running", "PodsReady", f"{pods} of {pods} pods are ready")
 
     def _scaling(self) -> Phase | None:
         """A resize, or a pod that is recreated; a failure is described in other phases, too."""
