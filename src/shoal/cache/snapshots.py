@@ -13,7 +13,8 @@ from shoal.cache.changes import Key
 from shoal.cache.node_table import Guest, NodeTable, Occupancy
 from shoal.cache.pod_index import PodChanges, PodIndex
 from shoal.cache.pod_names import NameClaims
-from shoal.cache.workload_builder import WorkloadBuilder, WorkloadEntry
+from shoal.cache.workload_builder import WorkloadBuilder
+from shoal.cache.workload_entry import WorkloadEntry
 from shoal.cache.workload_index import WorkloadIndex, find_entry
 from shoal.cache.world import World
 from shoal.engine.affinity import Occupant

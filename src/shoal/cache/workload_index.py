@@ -10,7 +10,8 @@ from shoal.cache.changes import Key
 from shoal.cache.node_table import NodeTable, NodeTableChanges
 from shoal.cache.pod_index import PodChanges, PodIndex
 from shoal.cache.pod_names import NameClaims, NumberedPrefix, numbered_prefixes
-from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder, WorkloadEntry, needs_planning
+from shoal.cache.workload_builder import ResolvedSpec, WorkloadBuilder
+from shoal.cache.workload_entry import WorkloadEntry, needs_planning
 from shoal.cache.world import World
 from shoal.engine.workload import Shape, Workload
 from shoal.kinds.base import job_kinds

@@ -16,7 +16,7 @@ import msgspec
 
 from shoal.cache.changes import Key
 from shoal.cache.snapshots import BuiltSnapshot
-from shoal.cache.workload_builder import WorkloadEntry, needs_planning
+from shoal.cache.workload_entry import WorkloadEntry, needs_planning
 from shoal.cache.world import World
 from shoal.cluster.patches.json_patch import make_merge_patch
 from shoal.cluster.resources import Object
