@@ -477,6 +477,18 @@ ENDS: Final = {
             (end(1, *trainers(2)), _SUCCEEDED | {"failures": {"trainer": 2}, "created": 3}),
         ),
     ),
+    "a failure that the scheduler sees first is counted all the same": Case(
+        FAULT_TOLERANT | trainingjob(3, 3),
+        NEW,
+        (
+            (in_order(START, end(0, *trainers(0))), _RUNNING),
+            (
+                in_order(end(1, *trainers(1)), release(*trainers(1))),
+                _RUNNING | {"abandoned": {"trainer": "1"}, "failures": {"trainer": 1}, "created": 3},
+            ),
+            (in_order(take_away(*trainers(2)), finish(1)), _SUCCEEDED | {"failures": {"trainer": 1}}),
+        ),
+    ),
     "a trainer in back-off is given up when another one succeeds": Case(
         FAULT_TOLERANT,
         NEW,

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count, islice, repeat
 from typing import NamedTuple
 
+import msgspec
+
 from shoal.api.indexes import IndexRanges, parse_index_map
 from shoal.api.managed import ManagedPod
 from shoal.api.names import parse_small_int
-from shoal.controllers.jobs.ends import has_stopped
+from shoal.controllers.jobs.ends import has_stopped, pod_end
 from shoal.controllers.jobs.slots import JobSlots, completed_slots, pods_by_slot
 from shoal.kinds.trainingjob import ROLES
 from shoal.kinds.trainingjob.types import ManagedTrainingJob, RoleStatus
@@ -31,22 +33,33 @@ class Instance(NamedTuple):
 
 
 def read_slots(job: ManagedTrainingJob, pods: Sequence[ManagedPod]) -> JobSlots[Instance]:
-    """Return the slots of a job with its own pods.
-
-    In a fault-tolerant job no trainer is started any more once one has succeeded: then only those are wanted
-    that still run, and those that have ended are abandoned.
-    """
+    """Return the slots of a job with its own pods."""
     current, others = pods_by_slot(pods, lambda pod: instance_of(job.metadata.name, pod.metadata.name))
     completed = completed_slots(_recorded(job.status.completed), current)
-    abandoned = _recorded(job.status.failed)
-    wanted = [one for role in job.spec.roles for one in _wanted(job, role, completed)]
-    if job.spec.fault_tolerant and any(one.is_trainer for one in completed):
-        running = {one for one, pod in current.items() if not has_stopped(pod)}
-        idle = {one for one in wanted if one.is_trainer} - running - completed
-        abandoned |= idle & current.keys()
-        wanted = [one for one in wanted if one not in idle]
-    return JobSlots(
-        wanted=tuple(wanted), completed=completed, pods=current, others=others, abandoned=abandoned
+    slots = JobSlots(
+        wanted=tuple(one for role in job.spec.roles for one in _wanted(job, role, completed)),
+        completed=completed,
+        pods=current,
+        others=others,
+        abandoned=_recorded(job.status.failed),
+    )
+    is_last_attempt = job.spec.fault_tolerant and any(one.is_trainer for one in completed)
+    return _without_retries(slots) if is_last_attempt else slots
+
+
+def _without_retries(slots: JobSlots[Instance]) -> JobSlots[Instance]:
+    """Return the slots of a job that starts no trainer any more: fault tolerant, once one has succeeded.
+
+    Only the trainers are wanted that still run; those that have ended are abandoned. Of these the scheduler
+    may have dropped some already.
+    """
+    stopped = {one: pod for one, pod in slots.pods.items() if one.is_trainer and has_stopped(pod)}
+    ended = {one for one, pod in stopped.items() if one in slots.wanted or pod_end(pod) == "failed"}
+    kept = (slots.pods.keys() - stopped.keys()) | slots.completed
+    return msgspec.structs.replace(
+        slots,
+        wanted=tuple(one for one in slots.wanted if not one.is_trainer or one in kept),
+        abandoned=slots.abandoned | (ended - slots.completed),
     )
 
 
