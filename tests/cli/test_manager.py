@@ -137,3 +137,12 @@ async def wait_for_schedule_state(
             if isinstance(status, dict) and status.get("scheduleState"):
                 return status["scheduleState"]
     raise AssertionError("the watch ended")
+
+
+@pytest.mark.parametrize(
+    "text", ["shoal-server:8081", "ftp://server", "http://", "http://a b", "http://server/path"]
+)
+def test_invalid_server_url_is_rejected(text: str) -> None:
+    done = shoal("manager", "--server-url", text)
+    assert done.returncode == 2
+    assert f"'{text}' is not the URL of a server" in done.stderr

@@ -5,6 +5,7 @@ import contextlib
 import json
 import shlex
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPException
@@ -15,7 +16,7 @@ import pytest
 
 from shoal.controllers.jobs.tokens import job_token
 from tests.cli.daemon import up, url
-from tests.cli.process import shoal
+from tests.cli.process import SHOAL, shoal
 from tests.cli.test_up_pods import wait_for
 from tests.k8s.access import Client
 
@@ -220,3 +221,35 @@ def test_a_killed_daemon_loses_and_doubles_no_request(tmp_path: Path) -> None:
         size = status_of(api(tmp_path), "job")["requestedReplicas"]
     assert sizes == list(range(sizes[0], sizes[0] + len(sizes)))
     assert size in (sizes[-1], sizes[-1] + 1)
+
+
+REFUSED = {
+    "a key without a certificate": (["--tls-private-key-file", "{file}"], 2, "needs --tls-cert-file"),
+    "no certificate in the file": (["--tls-cert-file", "{file}"], 1, "not a certificate with its key"),
+    "no such file": (["--tls-cert-file", "{file}.pem"], 2, "does not exist"),
+    "an address of another machine": (["--listen", "192.0.2.1"], 1, "cannot listen on port"),
+}
+
+
+@pytest.mark.parametrize("options, code, message", REFUSED.values(), ids=REFUSED)
+def test_options_of_the_command_that_cannot_be(
+    options: list[str], code: int, message: str, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("nothing")
+    given = [option.format(file=tmp_path / "file") for option in options]
+    done = shoal("server", "--home", str(home), "--port", "0", *given)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+
+
+def test_the_command_serves_a_home_too(home: Path) -> None:
+    """Its users are asked for by reviews, as on Kubernetes."""
+    api(home).create(GROUP, dijob("job", "", suspend=True))
+    command = [*SHOAL, "server", "--home", str(home), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        assert process.stdout
+        address = process.stdout.readline().rpartition(" ")[2].strip()
+        for token, code in (((home / "token").read_text(), 200), ("wrong", 401)):
+            client = Client(address, token, ssl.create_default_context())
+            assert client.call("GET", "/v2alpha1/default.job/replicas")[0] == code
+        process.terminate()
+        assert process.wait() == 0

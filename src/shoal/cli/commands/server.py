@@ -8,7 +8,7 @@ import click
 
 from shoal.cli.input.connection import cluster_options, resolve_access
 from shoal.cli.input.options import config_option
-from shoal.embedded.daemon import stop_event, tune_garbage_collection
+from shoal.embedded.daemon import log_to_stderr, stop_event, tune_garbage_collection
 
 if TYPE_CHECKING:
     from shoal.cluster.kubernetes.access import Access
@@ -84,6 +84,7 @@ def server(  # noqa: PLR0913 - one parameter an option
     given = read_config(config) if config else None
     access = resolve_access(home, kubeconfig, context)
     listener = Listener(host=listen, port=port, certificate=tls_cert_file, key=tls_private_key_file)
+    log_to_stderr()
     try:
         uvloop.run(_serve(access, given, listener))
     except ssl.SSLError as problem:
