@@ -82,6 +82,13 @@ class JobPromises:
             elif resource in self._kinds:
                 yield from self._observe_job(change)
 
+    def unfinished(self) -> Iterator[str]:
+        """Yield the jobs that exist and have not finished."""
+        for history in self._histories.values():
+            if history.is_active:
+                meta, status = history.job["metadata"], history.status
+                yield f"{history.job['kind']} {meta['name']} is {_phase(status)}: {status}"
+
     # --- pods ---------------------------------------------------------------------------------------------
 
     def _observe_pod(self, change: Change) -> Iterator[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from shoal.apiserver.registry.records import Change
 from shoal.simulator import FaultInjector
+from tests.kinds.promises import JobPromises
 from tests.soak.invariants import FINAL_INVARIANTS, INVARIANTS
 from tests.soak.observed_state import MAX_FAULT_EFFECT, ObservedState
 
@@ -21,6 +22,7 @@ class InvariantChecker:
     def __init__(self, state: ObservedState, faults: FaultInjector) -> None:
         self.state, self._faults = state, faults
         self.violation = ""
+        self.promises = JobPromises([])
         self.over = asyncio.Event()
         """Set at the first violation: there is no use in going on."""
         self.commits = 0
@@ -38,6 +40,8 @@ class InvariantChecker:
                 len(self._faults.log),
                 self.state.now() + MAX_FAULT_EFFECT,
             )
+        for broken in self.promises.observe(changes):
+            self.report_violation("jobs_keep_their_promises", broken)
         for step in self.state.apply(changes):
             for invariant in INVARIANTS:
                 for violation in invariant(self.state, step):
@@ -66,7 +70,8 @@ class InvariantChecker:
             )
 
     def _unfinished(self) -> list[tuple[str, str]]:
-        return [
+        unfinished = [("all_jobs_finish", job) for job in self.promises.unfinished()]
+        return unfinished + [
             (invariant.__name__, violation)
             for invariant in FINAL_INVARIANTS
             for violation in invariant(self.state)

@@ -179,6 +179,17 @@ def no_task_runs_twice_at_once(state: ObservedState, step: Step) -> Iterator[str
         yield f"Job {job.metadata.name} has a parallelism of {job.spec.parallelism}, and runs {names}"
 
 
+def no_slot_runs_twice_at_once(state: ObservedState, step: Step) -> Iterator[str]:
+    """In a slot of a job at most one pod really runs, apart from pods that were deleted with a lost node."""
+    pod = step.after
+    if not isinstance(pod, Pod) or pod.status.phase != "Running" or not pod.slot:
+        return
+    running = (state.known[uid] for uids in state.running().values() for uid in uids)
+    there = [one for one in running if one.slot == pod.slot and one.metadata.uid not in state.deleted]
+    if len(there) > 1:
+        yield f"slot {pod.slot[1]} runs more than once: {[one.description for one in there]}"
+
+
 def finished_indexes_are_not_run_again(state: ObservedState, step: Step) -> Iterator[str]:
     """No pod runs of an index that has succeeded."""
     pod = step.after
@@ -245,6 +256,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     nominated_room_is_not_taken,
     deletions_are_explained,
     no_task_runs_twice_at_once,
+    no_slot_runs_twice_at_once,
     finished_indexes_are_not_run_again,
     job_counters_are_right,
     pods_are_not_recreated_in_a_loop,
@@ -339,9 +351,9 @@ def _pods_on(state: ObservedState, node: str) -> str:
 
 
 def _is_needed(state: ObservedState, pod: Pod) -> bool:
-    """Whether its Job, if it has one, still needs it."""
+    """Whether its Job, if it has one, still needs it. Jobs of our kinds are resized at any time."""
     if pod.job is None:
-        return True
+        return pod.slot is None
     job = state.jobs.get(pod.job.uid)
     if not job or job.ending or job.spec.suspend or job.metadata.deletion_timestamp:
         return False

@@ -14,6 +14,8 @@ import msgspec
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.quantity import Quantity
 from shoal.apiserver.registry.records import Change
+from shoal.kinds.dijob import RANK_LABEL
+from tests.kinds.promises import KINDS
 
 T = TypeVar("T")
 
@@ -132,6 +134,12 @@ class Pod(_View, frozen=True):
     @property
     def job(self) -> Owner | None:
         return next((one for one in self.metadata.owner_references if one.kind == "Job"), None)
+
+    @property
+    def slot(self) -> tuple[str, str] | None:
+        """The uid of its DIJob, TYJob or TrainingJob, and its slot in it: its rank or its name."""
+        owner = next((one for one in self.metadata.owner_references if one.kind in KINDS), None)
+        return (owner.uid, self.metadata.labels.get(RANK_LABEL, self.metadata.name)) if owner else None
 
     def requests(self) -> dict[str, int]:
         """Its resource requests, in billionths."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from shoal.cluster.errors import NotFoundError
+from shoal.cluster.errors import InvalidError, NotFoundError
 from shoal.cluster.port import Deletion
 from shoal.cluster.resources import PODS, Object, Resource, by_kind
 from shoal.engine.config import SchedulerConfig
@@ -184,12 +184,30 @@ class _Run:
         resource = _of_kind(kind)
         space = NAMESPACE if resource.namespaced else ""
         with suppress(NotFoundError):
-            if action.do == "patch":
-                await store.patch(resource, name, space, patch=action.body)
+            if action.do in ("patch", "patch_status", "delete_pod"):
+                with suppress(InvalidError):  # the job has finished
+                    await self._change(store, resource, name, action)
                 return
             thing = await store.get(resource, name, space)
             self._state.deleted_by_users.add(thing["metadata"]["uid"])
             await store.delete(resource, name, space, _KUBECTL_DELETION)
+
+    async def _change(
+        self, store: SimulatedCluster, resource: Resource[Object], name: str, action: UserAction
+    ) -> None:
+        space = NAMESPACE if resource.namespaced else ""
+        if action.do == "delete_pod":
+            job = await store.get(resource, name, space)
+            own = [
+                pod for pod in self._state.pods.values() if pod.slot and pod.slot[0] == job["metadata"]["uid"]
+            ]
+            if own:
+                pod = own[action.body["number"] % len(own)]
+                self._state.deleted_by_users.add(pod.metadata.uid)
+                await store.delete(PODS, pod.metadata.name, NAMESPACE)
+        else:
+            write = store.patch if action.do == "patch" else store.patch_status
+            await write(resource, name, space, patch=action.body)
 
     async def _delete_finished_pods(self, store: SimulatedCluster) -> None:
         """Delete finished pods without an owner; those of a gang when all of them are finished."""
@@ -197,7 +215,7 @@ class _Run:
             await asyncio.sleep(HOUR)
             for pod in list(self._state.pods.values()):
                 pods = self._state.gangs[pod.gang].values() if pod.gang else [pod]
-                if not pod.job and all(one.finished for one in pods):
+                if not pod.metadata.owner_references and all(one.finished for one in pods):
                     with suppress(NotFoundError):
                         await store.delete(PODS, pod.metadata.name, NAMESPACE)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from shoal.cluster.resources import resource_of
 from shoal.simulator.kubelet import ScriptDistribution
 from tests.builders import (
     GPU,
@@ -21,6 +22,7 @@ from tests.builders import (
     priority_class,
     template,
 )
+from tests.soak.jobs import JOB_KINDS, JobChange
 
 HOUR, DAY = 3600.0, 86400.0
 NAMESPACE = "soak"
@@ -48,7 +50,7 @@ class UserAction:
     """An action of a user at a time; `ref` names an object by kind and name."""
 
     at: float
-    do: Literal["create", "delete", "patch"]
+    do: Literal["create", "delete", "patch", "patch_status", "delete_pod"]
     body: Object = field(default_factory=dict)
     ref: tuple[str, str] = ("", "")
 
@@ -131,8 +133,9 @@ def _arrivals(
         if at >= days * DAY:
             return
         moment = round(at + rng.uniform(0, 5), 3)
-        made = _submission(rng, number, rng.choice(groups))
+        made, changes = _submission(rng, number, rng.choice(groups))
         yield from (UserAction(moment, "create", one) for one in made)
+        yield from _changes(made[0], moment, changes, days)
         if rng.random() < (_DELETED_HUGE_PART if "huge" in made[0]["metadata"]["name"] else _DELETED_PART):
             left = made if rng.random() < 0.5 else made[:1]
             later = round(moment + rng.expovariate(1 / 1200), 3)
@@ -141,15 +144,49 @@ def _arrivals(
             )
 
 
-def _submission(rng: random.Random, number: int, group: NodeGroup) -> list[Object]:
-    kind = rng.choices(("pod", "gang", "job", "huge"), weights=(40, 25, 32, 3))[0]
+def _changes(made: Object, moment: float, changes: Sequence[JobChange], days: float) -> Iterator[UserAction]:
+    """Yield what a user does with a job, one after the other, until the end of the last day."""
+    at = moment
+    for change in changes:
+        at = min(round(at + change.delay, 3), days * DAY)
+        yield UserAction(at, change.do, change.body, (made["kind"], made["metadata"]["name"]))
+
+
+def _submission(
+    rng: random.Random, number: int, group: NodeGroup
+) -> tuple[list[Object], Sequence[JobChange]]:
+    kind = rng.choices(("pod", "gang", "job", "training", "huge"), weights=(32, 20, 25, 20, 3))[0]
     name = f"{kind}{number}"
     if kind == "gang":
-        return _gang(rng, name, group)
+        return _gang(rng, name, group), ()
     if kind == "job":
-        return [_job(rng, name, group)]
+        return [_job(rng, name, group)], ()
+    if kind == "training":
+        made, changes = _training_job(rng, name, group)
+        return [made], changes
     cpu = "64" if kind == "huge" else None
-    return [_user_pod(pod(name, **_shape(rng, group, cpu)))]
+    return [_user_pod(pod(name, **_shape(rng, group, cpu)))], ()
+
+
+def _training_job(rng: random.Random, name: str, group: NodeGroup) -> tuple[Object, Sequence[JobChange]]:
+    """Return a job of one of our kinds, and what its user changes."""
+    made, pool = _template(rng, group)
+    kind = rng.choice(list(JOB_KINDS))
+    spec, changes = JOB_KINDS[kind](rng, made)
+    annotations = {POOL: pool} if pool else {}
+    metadata = {"name": name, "namespace": NAMESPACE, "annotations": annotations}
+    version = resource_of(kind).api_version
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}, changes
+
+
+def _template(rng: random.Random, group: NodeGroup) -> tuple[Object, str]:
+    """Return the template of pods of a job, and their pool."""
+    shape = _shape(rng, group)
+    del shape["namespace"]
+    pool = shape.pop("pool", "")
+    made = template(scheduler="shoal", annotations={POOL: pool} if pool else {}, **shape)
+    _set_gpu_limits(made["spec"])
+    return made, pool
 
 
 def _shape(rng: random.Random, group: NodeGroup, cpu: str | None = None) -> Object:
@@ -189,11 +226,7 @@ def _set_gpu_limits(spec: Object) -> None:
 
 
 def _job(rng: random.Random, name: str, group: NodeGroup) -> Object:
-    shape = _shape(rng, group)
-    del shape["namespace"]
-    notes = {POOL: shape.pop("pool")} if "pool" in shape else {}
-    made = template(scheduler="shoal", annotations=notes, **shape)
-    _set_gpu_limits(made["spec"])
+    made, _ = _template(rng, group)
     made["spec"]["restartPolicy"] = rng.choice(("Never", "Never", "OnFailure"))
     completions = rng.randint(1, 6)
     spec: Object = {

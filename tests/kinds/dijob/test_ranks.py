@@ -77,6 +77,28 @@ CASES: Final = {
             ),
         ],
     ),
+    "as many ranks as minReplicas are wanted, whichever have nodes": Case(
+        ELASTIC | ALONE | {"minReplicas": 3},
+        {"live": [], "worker phases": ["", "", ""]},
+        [
+            (together(status(allocation=["n", "n", "n"]), run_all), {"phase": "Running"}),
+            (
+                together(status(allocation=["n", "n", "", "m"]), delete("job-0-2"), finish()),
+                {"phase": "Restarting", "live": ["job-0-0", "job-0-1", "job-0-3"]},
+            ),
+            (run_all, {"phase": "Running", "readyReplicas": 3}),
+        ],
+    ),
+    "completed ranks stay wanted without a node, and count towards minReplicas": Case(
+        ELASTIC | ALONE | {"minReplicas": 2},
+        {"live": []},
+        [
+            (together(status(allocation=["n", "n", "n"]), run_all), {"phase": "Running"}),
+            (end("job-0-0", "job-0-2"), {"phase": "Running"}),
+            (together(status(allocation=[]), delete("job-0-1")), {"terminating": ["job-0-1"]}),
+            (finish(), {"phase": "Succeeded"}),
+        ],
+    ),
     "unbound pods of a shrunk preemptible job are deleted": Case(
         ELASTIC | ALONE,
         {"live": []},

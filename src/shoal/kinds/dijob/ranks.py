@@ -4,8 +4,8 @@ In template form the rank is part of a pod's name. In tasks form `status.workers
 rank: a new pod takes the lowest free rank, so that no running pod ever changes its rank.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 from typing import Final
 
 import msgspec
@@ -52,21 +52,19 @@ class Ranks(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 def read_ranks(job: ManagedDIJob, pods: Sequence[ManagedPod], config: SchedulerConfig) -> Ranks:
     """Return the ranks of a job with its own pods."""
     workers = {worker.rank: worker for worker in job.status.workers}
-    elastic = is_elastic(job, config)
+    task_pods: dict[int, TaskPod] = {}
     if job.spec.tasks:
         ranks = _assign_ranks(job, pods)
         task_pods = {ranks[name]: one for name, one in _wanted_task_pods(job).items()}
-        wanted: Iterable[int] = sorted(task_pods)
         current, others = pods_by_slot(pods, lambda pod: ranks.get(pod.metadata.name))
         workers |= {ranks[name]: _worker_of(workers, ranks[name], name) for name in _wanted_task_pods(job)}
     else:
-        task_pods, wanted = {}, _wanted(job, elastic=elastic)
         current, others = pods_by_slot(pods, rank_of)
     recorded = [rank for rank, worker in workers.items() if worker.phase == "Succeeded"]
     completed = completed_slots(recorded, current)
-    if elastic and not job.spec.tasks:
-        wanted = sorted({*wanted, *completed})  # they have no allocation any more
-    slots = JobSlots(wanted=tuple(wanted), completed=completed, pods=current, others=others)
+    elastic = is_elastic(job, config)
+    wanted = task_pods if job.spec.tasks else _elastic_ranks(job, completed) if elastic else _sized_ranks(job)
+    slots = JobSlots(wanted=tuple(sorted(wanted)), completed=completed, pods=current, others=others)
     return Ranks(slots=slots, is_elastic=elastic, task_pods=task_pods, workers=workers)
 
 
@@ -127,9 +125,18 @@ def _worker_of(workers: Mapping[int, Worker], rank: int, pod: str) -> Worker:
     return known if known and known.pod == pod else Worker(rank=rank, pod=pod)
 
 
-def _wanted(job: ManagedDIJob, *, elastic: bool) -> Iterable[int]:
-    spec, status = job.spec, job.status
-    if not elastic:
-        return range(spec.min_replicas if status.replicas is None else status.replicas)
-    allocated = (rank for rank, node in enumerate(status.allocation) if node)
-    return sorted({*allocated, *range(spec.min_replicas)})
+def _sized_ranks(job: ManagedDIJob) -> Iterable[int]:
+    """Return the wanted ranks of a job that has the size in its status."""
+    replicas = job.status.replicas
+    return range(job.spec.min_replicas if replicas is None else replicas)
+
+
+def _elastic_ranks(job: ManagedDIJob, completed: Collection[int]) -> Iterable[int]:
+    """Return the wanted ranks of a job that the scheduler sizes.
+
+    These are the ranks with a node, the completed ones, and the lowest others until there are `minReplicas`:
+    exactly those that the scheduler plans.
+    """
+    present = {*completed, *(rank for rank, node in enumerate(job.status.allocation) if node)}
+    others = (rank for rank in count() if rank not in present)
+    return {*present, *islice(others, max(job.spec.min_replicas - len(present), 0))}
