@@ -1,6 +1,7 @@
 """The manager: it stops cleanly, and reports its health."""
 
 import asyncio
+import logging
 from collections import Counter
 from typing import Any
 
@@ -86,6 +87,25 @@ async def test_scheduler_and_controllers_share_one_watch_per_collection() -> Non
             while len(registry.watched) <= len(followed()):  # noqa: ASYNC110 - and the leases of nodes
                 await asyncio.sleep(0)
         assert set(registry.watched.values()) == {1}
+
+
+def test_failures_and_their_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(one: Run) -> None:
+        cluster = Connection(one.store, one.faults)
+        await one.testbed.create(in_pool("a", "n1"))
+        async with running(cluster, SchedulerConfig(), clock=one.simulation.clock) as manager:
+            await manager.ready()
+            await one.testbed.create(small("p", "none"))
+            await asyncio.sleep(100)
+
+    caplog.set_level(logging.INFO)
+    simulated(main, Refuse(nth=1, on="bind", code=503), Refuse(nth=1, on="event pods", code=500))
+    for failure, end in (
+        ("a request got no answer", "no request is without an answer any more"),
+        ("pods: simulated: InternalError", "pods: followed again"),
+    ):
+        (first,) = (index for index, line in enumerate(caplog.messages) if failure in line)
+        assert end in caplog.messages[first:]
 
 
 # --- failures -----------------------------------------------------------------------------------------------

@@ -108,6 +108,20 @@ def test_invalid_monitor_address_is_rejected(address: str) -> None:
     assert "is not an address and a port" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "option, value, problem",
+    [
+        ("--lease-duration", "soon", "must be a duration such as 30s"),
+        ("--lease-duration", "8s", "the renew deadline must be shorter than the lease duration"),
+        ("--retry-period", "7s", "1.2 times shorter than the renew deadline"),
+    ],
+)
+def test_invalid_lease_times_are_rejected(option: str, value: str, problem: str) -> None:
+    done = shoal("manager", option, value)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+
+
 def test_invalid_configuration_is_rejected_before_anything_is_done(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("maxLoad: 7\nodd: 1\n")
     for command in (["up", "--home", str(tmp_path / "home")], ["manager", "--home", str(tmp_path / "home")]):

@@ -1,6 +1,7 @@
 """The work queue: the order of keys, back-off, cool-down, stopping."""
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -179,6 +180,25 @@ def test_retry_after_is_respected_up_to_the_maximum(asked: float, waits: float) 
         return times
 
     assert run_virtual(scenario) == [0, waits]
+
+
+def test_a_failure_and_its_end_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async def work(_: Key) -> ReconcileResult:
+            calls.append(1)
+            if len(calls) == 1:
+                raise TooManyRequestsError("later")
+            return ReconcileResult()
+
+        calls: list[int] = []
+        queue = queue_of(work)
+        for _ in range(3):
+            queue.add(A)
+            await asyncio.sleep(60)
+
+    caplog.set_level(logging.INFO)
+    run_virtual(scenario)
+    assert caplog.messages == ["test default/a: later", "test default/a: reconciled again"]
 
 
 def test_a_key_is_requeued_after_the_requested_time_once() -> None:

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from shoal.api.kinds import DEFAULT_NAMESPACE
+from shoal.cluster.denials import report_denial
 from shoal.cluster.errors import AlreadyExistsError, ClusterError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import EVENTS, Object
@@ -103,6 +104,7 @@ class EventRecorder:
             await self._write(event, name, message, count, now)
             self._pending.pop(name, None)
         except ClusterError as error:
+            report_denial(error)
             _LOG.debug("event %s of %s %s: %s", event.reason, subject.kind, subject.name, error)
 
     def _message(self, event: ObjectEvent, now: float) -> str:

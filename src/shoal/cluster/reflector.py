@@ -207,7 +207,7 @@ class Reflector(Generic[T]):
             self._resource, self._selector, version=state.version, timeout=timeout
         ) as events:
             state.watch_started(now())
-            self.last_error = None
+            self._recovered()
             async for event in events:
                 self._handle(event)
         state.watch_ended(now(), timeout)
@@ -224,6 +224,11 @@ class Reflector(Generic[T]):
         if self.last_error is None or self.last_error.message != error.message:
             _LOG.warning("%s: %s", self._resource.full_name, error.message)
         self.last_error = error
+
+    def _recovered(self) -> None:
+        if self.last_error is not None:
+            _LOG.info("%s: followed again", self._resource.full_name)
+        self.last_error = None
 
 
 class Reflectors:

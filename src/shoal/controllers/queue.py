@@ -80,6 +80,8 @@ class WorkQueue:
         self._running: Final[dict[Key, asyncio.Task[None]]] = {}
         self._changed: Final[set[Key]] = set()
         """Keys that changed during their reconcile."""
+        self._failing: Final[set[Key]] = set()
+        """Keys whose failure was logged."""
         self._timers: Final[dict[Key, _Timer]] = {}
         self._cooldowns: Final[dict[Key, float]] = {}
         """Until when keys are not to be reconciled, by the event loop's clock."""
@@ -144,7 +146,7 @@ class WorkQueue:
         began = now()
         try:
             result = await self._reconcile(key)
-            self._backoff.forget(key)
+            self._recovered(key)
             self._metrics.succeeded(now() - began, requeued=result.requeue_after is not None)
         except asyncio.CancelledError:
             raise
@@ -179,15 +181,27 @@ class WorkQueue:
         del self._timers[key]
         self.add(key)
 
+    def _recovered(self, key: Key) -> None:
+        self._backoff.forget(key)
+        if key in self._failing:
+            self._failing.discard(key)
+            _LOG.info("%s %s: reconciled again", self._name, _name_of(key))
+
     def _failed(self, key: Key, error: Exception) -> float:
         """Log a failure, and return the back-off in seconds."""
-        name = "/".join(filter(None, key))
+        name = _name_of(key)
         retry_after = None
         if isinstance(error, ConflictError):  # common: the view was stale
             _LOG.debug("%s %s: %s", self._name, name, error.message)
         elif isinstance(error, ClusterError):
             _LOG.warning("%s %s: %s", self._name, name, error.message)
+            self._failing.add(key)
             retry_after = error.retry_after
         else:
             _LOG.error("%s %s failed", self._name, name, exc_info=error)
+            self._failing.add(key)
         return self._backoff.fail(key, asyncio.get_running_loop().time(), retry_after=retry_after)
+
+
+def _name_of(key: Key) -> str:
+    return "/".join(filter(None, key))

@@ -206,10 +206,15 @@ class Committer:
                 self._refuse(key, kind, assumption, error)
                 return False
         self._observer.written(kind, loop.time() - begun)
-        self._backoff.forget(key)
+        self._recovered(key, kind)
         if version and assumption:
             self._world.written(assumption, version)
         return True
+
+    def _recovered(self, key: str, kind: str) -> None:
+        if self._backoff.failures(key):
+            log_event(_LOG, logging.INFO, "write accepted again", workload=key, write=kind)
+        self._backoff.forget(key)
 
     def _refuse(self, key: str, kind: str, assumption: Assumption | None, error: ClusterError) -> None:
         self._forget(assumption)

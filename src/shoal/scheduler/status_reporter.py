@@ -16,6 +16,7 @@ from shoal.api.meta import Condition
 from shoal.cache.changes import Key
 from shoal.cache.snapshots import BuiltSnapshot
 from shoal.cache.world import World
+from shoal.cluster.denials import report_denial
 from shoal.cluster.errors import ClusterError
 from shoal.cluster.events import EventRecorder, ObjectEvent, ObjectReference
 from shoal.cluster.resources import Object, resource_of
@@ -234,6 +235,7 @@ class StatusReporter:
             except ClusterError as error:
                 self._reported.pop((update.kind, update.key), None)
                 self._last = {}
+                report_denial(error)
                 _LOG.debug("%s %s report failed: %s", update.kind, "/".join(update.key), error)
                 continue
             if is_new and update.event:

@@ -7,9 +7,10 @@ an answer, however long that takes.
 """
 
 import asyncio
+import logging
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -36,6 +37,7 @@ from shoal.scheduler.decisions import Bind, Evict, PatchJobStatus, PatchPod
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
 
 _USUAL_GRACE: Final = 30
 
@@ -79,6 +81,7 @@ class Writes:
     ) -> None:
         self._cluster, self._config, self._clock = cluster, config, clock
         self._options: Final = options or WriteOptions()
+        self._unanswered = 0
 
     def now(self) -> float:
         """The time for timestamps in objects."""
@@ -198,19 +201,40 @@ class Writes:
     async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try until there is an answer."""
         options, failures, errors = self._options, 0, 0
-        while True:
-            try:
-                async with asyncio.timeout(options.timeout):
-                    return await attempt()
-            except (TimeoutError, UnavailableError):
-                later = None
-            except (InternalError, TooManyRequestsError) as error:
-                errors += 1
-                if errors >= options.tries:
-                    raise
-                later = error.retry_after
-            failures += 1
-            await asyncio.sleep(options.backoff.delay(failures, retry_after=later))
+        with self._unanswered_writes() as unanswered:
+            while True:
+                try:
+                    async with asyncio.timeout(options.timeout):
+                        return await attempt()
+                except (TimeoutError, UnavailableError) as error:
+                    later = None
+                    unanswered(error)
+                except (InternalError, TooManyRequestsError) as error:
+                    errors += 1
+                    if errors >= options.tries:
+                        raise
+                    later = error.retry_after
+                failures += 1
+                await asyncio.sleep(options.backoff.delay(failures, retry_after=later))
+
+    @contextmanager
+    def _unanswered_writes(self) -> Iterator[Callable[[Exception], None]]:
+        """Log the first of all requests that gets no answer, and when none is left without one."""
+        counted = False
+
+        def unanswered(error: Exception) -> None:
+            nonlocal counted
+            if not counted and not self._unanswered:
+                _LOG.warning("a request got no answer, and is retried until it gets one: %s", error)
+            self._unanswered += not counted
+            counted = True
+
+        try:
+            yield unanswered
+        finally:
+            self._unanswered -= counted
+            if counted and not self._unanswered:
+                _LOG.info("no request is without an answer any more")
 
 
 class RecreatedError(ClusterError):
