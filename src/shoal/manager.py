@@ -54,6 +54,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Objects that cannot be decoded and are ignored, and what is wrong with each."""
 
 
+_RESTART_DELAY: Final = 1.0
+"""Seconds between the end of a leadership and the start of the next manager."""
+
 NOT_STARTED: Final = Health(ready=False, leading=False, cycles=0, troubles=(), unreadable={})
 
 
@@ -217,6 +220,7 @@ async def run_in_terms(term: Callable[[], AbstractAsyncContextManager[Leadership
     while True:
         async with term() as leadership:
             await leadership.ended()
+        await asyncio.sleep(_RESTART_DELAY)
 
 
 @asynccontextmanager

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.cluster.errors import UnavailableError
+from shoal.cluster.errors import NotFoundError, UnavailableError
 from shoal.cluster.port import Cluster
 from shoal.cluster.resources import LEASES, PODS, Object
 from shoal.election.fence import FencedCluster
@@ -141,6 +142,41 @@ def test_a_lease_that_was_taken_by_force_is_lost_at_the_next_renewal() -> None:
         return took
 
     assert race(main) < 3 * OPTIONS.retry_period
+
+
+def test_it_leads_until_the_renew_deadline_after_a_renewal_was_sent_not_answered() -> None:
+    """The last answer before the partition takes two seconds, which do not extend the leadership."""
+
+    async def main(one: Race) -> float:
+        changes: list[float] = []
+        late_answer = Slow(at=30, on="update", seconds=2, answer=True)
+        task = asyncio.create_task(one.candidate(late_answer, Outage(at=33, seconds=60)).compete())
+        await one.until_leader("a")
+        one.store.commit_observers.append(lambda _: changes.append(asyncio.get_running_loop().time()))
+        lost = await one.until_leader()
+        task.cancel()
+        return lost - max(at for at in changes if at < lost)
+
+    assert race(main) == pytest.approx(OPTIONS.renew_deadline, abs=0.1)
+
+
+class BrokenCluster:
+    """A cluster whose client has a bug, which the first request meets."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def get(self, *_: object) -> Object:
+        self.calls += 1
+        raise ZeroDivisionError if self.calls == 1 else NotFoundError("no Lease")
+
+
+def test_a_bug_of_the_elector_ends_the_leadership() -> None:
+    async def main(one: Race) -> str:
+        async with one.candidate().term(cast("Cluster", BrokenCluster())) as leadership:
+            return await leadership.ended()
+
+    assert race(main) == "the leader election failed"
 
 
 # --- the fence ----------------------------------------------------------------------------------------------

@@ -62,11 +62,16 @@ class Elector:
 
     async def run(self) -> None:
         """Acquire the Lease and renew it, until it is lost."""
-        await self._acquire()
-        _LOG.info("lease %s: acquired by %s: leading", self._options.full_name, self._lease.identity)
-        reason = await self._renew()
+        name = self._options.full_name
+        try:
+            await self._acquire()
+            _LOG.info("lease %s: acquired by %s: leading", name, self._lease.identity)
+            reason = await self._renew()
+        except Exception:  # noqa: BLE001 - a bug: it would neither lead nor stand by, for ever
+            _LOG.exception("lease %s: the leader election failed", name)
+            reason = "the leader election failed"
         self._leadership.end(reason)
-        _LOG.error("lease %s: lost: %s", self._options.full_name, reason)
+        _LOG.error("lease %s: lost: %s", name, reason)
 
     async def release(self) -> None:
         """End the leadership, then leave the Lease to another manager at once.
