@@ -39,6 +39,7 @@ from clusters import (
     two_pools,
 )
 from measuring import Row
+from reconciles import idle_reconcile
 from shoal.cluster.kubernetes.cluster import KubernetesCluster
 from shoal.cluster.kubernetes.connect import find_access
 from shoal.cluster.port import Cluster, Deletion
@@ -86,6 +87,9 @@ def main() -> None:
         f"| CPU to place a pod while {10_000 // scale:,} wait in another pool | {' | '.join(row)} |",
         flush=True,
     )
+    ranks = 500 // scale
+    title = f"A reconcile of a DIJob of {ranks} ranks that changes nothing; floor: its pods decoded from JSON"
+    print(f"| {title} | {' | '.join(idle_reconcile(ranks))} |", flush=True)
     count = 1_000 // scale
     for title, row in uvloop.run(real(count)).items():
         print(f"| {title}: {count:,} pods, real API server | {' | '.join(row)} |", flush=True)

@@ -121,7 +121,7 @@ class ManagedPod(View, frozen=True, kw_only=True):
     @property
     def active(self) -> bool:
         """Whether it is neither finished nor being deleted."""
-        return not self.finished and not self.terminating
+        return self.metadata.deletion_timestamp is None and self.status.phase not in FINISHED_PHASES
 
     @property
     def containers(self) -> tuple[ContainerStatus, ...]:

@@ -40,6 +40,7 @@ QUALIFIED_NAME: Final = {
 """Schema of a resource name. The lengths of its two parts are left to validation."""
 
 
+@functools.lru_cache(maxsize=8192)
 def parse_small_int(text: str) -> int | None:
     """Parse one to seven ASCII digits; None for any other text, also for signs and spaces."""
     return int(text) if _SMALL_NUMBER.fullmatch(text) else None

@@ -151,4 +151,4 @@ def status_patch(old: msgspec.Struct, new: msgspec.Struct) -> Object:
 
     A key that a mapping no longer has is set to null, which removes it.
     """
-    return make_merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
+    return {} if old == new else make_merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))

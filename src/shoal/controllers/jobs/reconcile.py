@@ -115,7 +115,7 @@ class JobReconcile(ABC, Generic[J, K]):
 
     def disrupted(self) -> ManagedPod | None:
         """Return a pod of a wanted slot that is terminating, or was disrupted and is counted now."""
-        for slot in self.slots.missing():
+        for slot in self.slots.missing:
             pod = self.slots.pods.get(slot)
             if pod and (not has_stopped(pod) or (slot in self.counted_now and pod_end(pod) == "disrupted")):
                 return pod
@@ -150,7 +150,7 @@ class JobReconcile(ABC, Generic[J, K]):
 
     def has_surplus(self) -> bool:
         """Return whether something runs in a slot that is not wanted."""
-        return any(not has_stopped(self.slots.pods[slot]) for slot in self.slots.surplus())
+        return any(not has_stopped(self.slots.pods[slot]) for slot in self.slots.surplus)
 
     def same_phase(self, name: str, reason: str) -> Phase:
         """Return the present phase as its condition describes it, or else with a reason."""
@@ -214,13 +214,13 @@ class JobReconcile(ABC, Generic[J, K]):
     def _deletions(self) -> Iterator[ManagedPod]:
         """Yield the pods that are to be deleted: surplus ones, and ended ones whose successors may come."""
         suspended, slots = self.job.spec.suspend, self.slots
-        surplus = (slots.pods[slot] for slot in slots.surplus())
+        surplus = (slots.pods[slot] for slot in slots.surplus)
         unwanted = (pod for pod in surplus if not self.keeps(pod) or (suspended and not pod.finished))
         for pod in (*unwanted, *slots.others):
             is_counted = not has_stopped(pod) or not is_tracked(pod)
             if is_counted and not pod.terminating:
                 yield pod
-        for slot in slots.wanted:
+        for slot in slots.wanted if suspended else slots.missing:
             old = slots.pods.get(slot)
             if old is None or old.terminating or slot in slots.completed:
                 continue
@@ -279,7 +279,7 @@ class JobReconcile(ABC, Generic[J, K]):
 
     def _requeue_at(self, phase: Phase) -> float | None:
         """Return when time alone makes another reconcile due."""
-        waiting = (self.slots.pods.get(slot) for slot in self.slots.missing())
+        waiting = (self.slots.pods.get(slot) for slot in self.slots.missing)
         retries = (retry_time(pod) for pod in waiting if pod and has_stopped(pod))
         times = (*self.deadlines(phase), *retries)
         return earliest(*(time for time in times if time is not None and time > self.now))

@@ -5,6 +5,7 @@ one pod at a time: the successor of a pod is created when nothing of the pod run
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from shoal.controllers.jobs.tracking import is_tracked
 K = TypeVar("K", bound=Hashable)
 
 
-class JobSlots(msgspec.Struct, Generic[K], frozen=True, eq=False, kw_only=True):
+class JobSlots(msgspec.Struct, Generic[K], frozen=True, eq=False, kw_only=True, dict=True):
     """The slots of a job at one time.
 
     `wanted` are the slots that the job is to have now, in the order of creation; completed ones stay wanted.
@@ -46,12 +47,14 @@ class JobSlots(msgspec.Struct, Generic[K], frozen=True, eq=False, kw_only=True):
         pod = self.pods.get(slot)
         return pod is not None and bool(pod.status.pod_ip) and pod.active
 
+    @cached_property
     def missing(self) -> list[K]:
-        """Return the wanted slots that have no live pod and are not completed."""
+        """The wanted slots that have no live pod and are not completed."""
         return [slot for slot in self.wanted if slot not in self.completed and not self.is_live(slot)]
 
+    @cached_property
     def surplus(self) -> list[K]:
-        """Return the slots that have a pod and are neither wanted nor abandoned, the highest first."""
+        """The slots that have a pod and are neither wanted nor abandoned, the highest first."""
         return sorted(self.pods.keys() - {*self.wanted, *self.abandoned}, reverse=True)  # type: ignore[type-var]  # ordered
 
 

@@ -163,10 +163,10 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
     def _resized(self) -> Phase | None:
         if self._phase_now != "Running":
             return None
-        if missing := self.slots.missing():
+        if missing := self.slots.missing:
             return Phase("Restarting", "WorkersMissing", f"Creating workers: {_ranks_text(missing)}")
         if self.has_surplus():
-            text = f"Removing workers: {_ranks_text(self.slots.surplus())}"
+            text = f"Removing workers: {_ranks_text(self.slots.surplus)}"
             return Phase("Restarting", "WorkersSurplus", text)
         return None
 
@@ -220,13 +220,13 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
     def _waits_for_node(self) -> bool:
         live = (pod for pod in self.slots.pods.values() if pod.active)
         return any(not pod.spec.node_name for pod in live) or not all(
-            map(self._may_have_node, self.slots.missing())
+            map(self._may_have_node, self.slots.missing)
         )
 
     # --- creation -----------------------------------------------------------------------------------------
 
     def due(self) -> Sequence[int]:
-        missing = [rank for rank in self.slots.missing() if self._may_have_node(rank)]
+        missing = [rank for rank in self.slots.missing if self._may_have_node(rank)]
         ready = [rank for rank in missing if self.may_follow(rank) and self._has_peers(rank)]
         builder = self._builder(ready)
         return [rank for rank in ready if self.is_free(builder.name(rank))]

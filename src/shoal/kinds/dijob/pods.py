@@ -1,7 +1,7 @@
 """The pods of a DIJob: names, hosts, labels, and the environment that a DI-engine worker reads."""
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from shoal.api.managed import ManagedMeta
@@ -72,11 +72,15 @@ class PodBuilder:
         return nodes[rank] if rank < len(nodes) else ""
 
     def _host(self, rank: int) -> str:
-        slot, meta = self._ranks.task_pods.get(rank), self._job.metadata
-        return dns_label(meta.name, meta.uid, suffix=slot.suffix if slot else f"-{rank}")
+        meta = self._job.metadata
+        return dns_label(meta.name, meta.uid, suffix=self._host_suffix(rank))
 
     def _address(self, rank: int) -> str:
         return qualified_host(self._host(rank), self._service, self._job.metadata.namespace)
+
+    def _host_suffix(self, rank: int) -> str:
+        slot = self._ranks.task_pods.get(rank)
+        return slot.suffix if slot else f"-{rank}"
 
     def _labels(self, rank: int) -> Iterator[tuple[str, str]]:
         meta, slot = self._job.metadata, self._ranks.task_pods.get(rank)
@@ -126,7 +130,9 @@ class PodBuilder:
         spec, ranks = self._job.spec, self._ranks_by_role[role]
         size, first = len(ranks), ranks[0] if spec.tasks else 0
         least, most = (size, size) if spec.tasks else (spec.min_replicas, spec.maximum)
-        return ProcessGroup(first_host=self._address(first), size=size, minimum=least, maximum=most)
+        return ProcessGroup(
+            first_host=self._hosts.get(first) or self._address(first), size=size, minimum=least, maximum=most
+        )
 
     # --- environment --------------------------------------------------------------------------------------
 
@@ -151,13 +157,16 @@ class PodBuilder:
         """Return the host of each rank. A rank that does not exist has the pod's own: it must resolve."""
         if self._all_nodes is not None:
             return self._all_nodes
-        own = self._address(rank)
-        hosts = self._hosts
+        own, hosts = self._hosts[rank], self._hosts
         return ",".join(hosts.get(one, own) for one in range(max(hosts) + 1))
 
     @cached_property
     def _hosts(self) -> dict[int, str]:
-        return {rank: self._address(rank) for rank in self._ranks.slots.wanted}
+        """The qualified host of each wanted rank."""
+        meta, wanted = self._job.metadata, self._ranks.slots.wanted
+        suffixes = tuple(map(self._host_suffix, wanted))
+        hosts = _qualified_hosts(meta.name, meta.uid, meta.namespace, self._service, suffixes)
+        return dict(zip(wanted, hosts, strict=True))
 
     @cached_property
     def _all_nodes(self) -> str | None:
@@ -185,6 +194,14 @@ class PodBuilder:
         for lower in attached_ranks(self._job.spec, self._ranks.slots, rank):
             for port in ports[:1] if engine.topology == "star" else ports:
                 yield f"tcp://{self._hosts[lower]}:{port}"
+
+
+@lru_cache(maxsize=128)
+def _qualified_hosts(
+    job: str, uid: str, namespace: str, service: str, suffixes: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the hosts of a job, which are the same in nearly all reconciles."""
+    return tuple(qualified_host(dns_label(job, uid, suffix=one), service, namespace) for one in suffixes)
 
 
 def attached_ranks(spec: DIJobSpec, slots: JobSlots[int], rank: int) -> Iterator[int]:

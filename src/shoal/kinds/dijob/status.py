@@ -84,7 +84,7 @@ def _without_pod(worker: Worker) -> Worker:
 def _with_pod(worker: Worker, pod: ManagedPod, *, completed: bool) -> Worker:
     """Return the entry of a rank with its pod; the same object if nothing changed."""
     name, node, ip = pod.metadata.name, pod.spec.node_name, pod.status.pod_ip
-    phase = _phase_of(pod, completed=completed)
+    phase = "Running" if not completed and _runs(pod) else _phase_of(pod, completed=completed)
     if phase == "Running" and (worker.pod, worker.node, worker.ip, worker.phase) == (name, node, ip, phase):
         return worker
     return replace(
@@ -96,6 +96,10 @@ def _with_pod(worker: Worker, pod: ManagedPod, *, completed: bool) -> Worker:
         reason=_reason_of(pod, phase),
         generation=worker.generation if generation_of(pod) is None else generation_of(pod),
     )
+
+
+def _runs(pod: ManagedPod) -> bool:
+    return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
 
 
 def _phase_of(pod: ManagedPod, *, completed: bool) -> str:

@@ -161,7 +161,7 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
 
     def _scaling(self) -> Phase | None:
         """A resize, or a pod that is recreated; a failure is described in other phases, too."""
-        missing = self.slots.missing()
+        missing = self.slots.missing
         failed = [self.slots.pods[one] for one in self.ended("failed") if one in missing]
         if failed:
             name = "Scaling" if self._phase_now == "Running" else self._phase_now
@@ -184,7 +184,7 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
 
     def due(self) -> Sequence[Instance]:
         """Return the missing pods of a role once all roles before it are ready."""
-        missing = [one for one in self.slots.missing() if one.role in self._open_roles]
+        missing = [one for one in self.slots.missing if one.role in self._open_roles]
         return [one for one in missing if self.may_follow(one) and self.is_free(self._builder.name(one))]
 
     @cached_property

@@ -288,7 +288,7 @@ class _TYJobReconcile(JobReconcile[ManagedTYJob, TYSlot]):
         if self._stage == "Pending" and not self._may_start:
             return ()
         has_turn = self.slots.has_address(self._leader)
-        missing = [slot for slot in self.slots.missing() if has_turn or slot == self._leader]
+        missing = [slot for slot in self.slots.missing if has_turn or slot == self._leader]
         ready = [slot for slot in missing if self._has_node(slot) and self.may_follow(slot)]
         return [slot for slot in ready if self.is_free(self._builder.name(slot))]
 
