@@ -66,7 +66,10 @@ CASES: Final = {
     "a worker that succeeded while others start counts as ready": Case(
         {"minReplicas": 2} | ALONE,
         STARTING,
-        [(end("job-0-0"), STARTING | {"readyReplicas": 1}), (run("job-0-1"), RUNNING | {"readyReplicas": 2})],
+        [
+            (end("job-0-0"), STARTING | {"readyReplicas": 1, "message": "1 of 2 workers are ready"}),
+            (run("job-0-1"), RUNNING | {"readyReplicas": 2}),
+        ],
     ),
     "all succeed straight from Starting": Case(
         {"minReplicas": 2} | ALONE, STARTING, [(end("job-0-0", "job-0-1"), SUCCEEDED)]

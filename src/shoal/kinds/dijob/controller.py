@@ -179,6 +179,9 @@ class _DIJobReconcile(JobReconcile[ManagedDIJob, int]):
         """Return the present phase. The reason why a job became Pending does not apply any more."""
         if self._phase_now == "Pending":
             return Phase("Pending", "Waiting", "No worker can be created yet")
+        if self._phase_now == "Starting":
+            text = f"{self._ready} of {len(self.slots.wanted)} workers are ready"
+            return Phase("Starting", "WorkersCreated", text)
         return self.same_phase(self._phase_now, "WorkersCreated")
 
     @cached_property
