@@ -44,6 +44,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with control_plane(directory, users=USERS, api_server_flags=flags) as plane:
         install_crds(plane)
         grant(plane, bound_to_group())
+        plane.client().create("/api/v1/nodes", builders.node("n1", cpu=64))
         yield plane
 
 
@@ -136,7 +137,6 @@ def test_frozen_and_killed_leaders_are_replaced_and_write_nothing_more(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     """One leads and is frozen, the other takes over and is killed, the first one takes over again."""
-    plane.client().create("/api/v1/nodes", builders.node("n1", cpu=64))
     pools = "/apis/resource.aibee.cn/v1alpha1/pools"
     plane.client().create(
         pools, builders.pool("a") | {"apiVersion": "resource.aibee.cn/v1alpha1", "kind": "Pool"}
@@ -159,6 +159,34 @@ def test_frozen_and_killed_leaders_are_replaced_and_write_nothing_more(
     events = audited(plane, "manager-a", "manager-b")
     assert turns(events) == ["manager-a", "manager-b", "manager-a"], a.text() + b.text()
     assert denied(events) == set()
+
+
+def test_jobs_run_with_the_rights_of_the_example(plane: ControlPlane, tmp_path: Path) -> None:
+    shape = builders.template(cpu=1, scheduler="shoal")
+    jobs = [
+        (builders.tyjob("ty", leader=shape, workers={"w": (1, shape)}), "tyrl.io/v1alpha1", "tyjobs"),
+        (builders.dijob("di", shape, replicas=(2, 2)), "diengine.opendilab.org/v2alpha1", "dijobs"),
+    ]
+    with managing(plane, "limited", tmp_path / "jobs.log") as manager:
+        for job, version, plural in jobs:
+            path = f"/apis/{version}/namespaces/default/{plural}"
+            plane.client().create(path, job)
+            name = job["metadata"]["name"]
+            until(
+                lambda: bool(bound_pods(plane, name)),  # noqa: B023 - called at once
+                f"a pod of {name} is bound: there is no kubelet, and others may wait for the first one",
+                explain=manager.text,
+            )
+    assert denied(audited(plane, "limited")) == set(), manager.text()
+
+
+def bound_pods(plane: ControlPlane, job: str) -> list[str]:
+    """The pods of a job that have a node."""
+    return [
+        pod["metadata"]["name"]
+        for pod in plane.client().get("/api/v1/namespaces/default/pods")["items"]
+        if pod["metadata"]["name"].startswith(f"{job}-") and pod["spec"].get("nodeName")
+    ]
 
 
 def test_a_missing_right_is_one_message_and_everything_else_goes_on(
