@@ -10,6 +10,7 @@ K8S    ?=
 JOBS   ?= 2
 SEEDS  ?= 20
 PYTHON ?=
+FRAMEWORKS ?= build/frameworks
 
 SHELL     := /bin/sh
 VENV      := .venv
@@ -18,7 +19,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo rl examples test soak k8s-assets bench lint format prose glossary lock clean install FORCE
+.PHONY: help demo rl examples test soak frameworks k8s-assets bench lint format prose glossary lock clean install FORCE
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/  make \1@\2/p' Makefile | while IFS=@ read -r target text; do \
@@ -44,6 +45,13 @@ test: lint ## lint, then run the tests; builds a Kubernetes to test on first, if
 soak: lint ## run the long tests: more faults, more crashes, more seeds (SEEDS=20)
 	@$(find_python); "$$python" tests/k8s/assets.py --if-possible
 	@SHOAL_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -rs -n $(JOBS) --dist worksteal --timeout 3600 -m soak $(ARGS)
+
+frameworks: install $(FRAMEWORKS)/.installed ## run DI-engine, torchrun and Transformers as jobs; installs them first (6 GB, once)
+	@FRAMEWORKS=$(abspath $(FRAMEWORKS)) $(BIN)/python -m pytest -q -rs -m frameworks tests/frameworks $(ARGS)
+
+$(FRAMEWORKS)/.installed: examples/frameworks/requirements.txt
+	@$(find_python); "$$python" -m venv --clear --without-pip $(FRAMEWORKS) && \
+	"$$python" -m $(PIP) --python $(FRAMEWORKS)/bin/python install -r $< && touch $@
 
 k8s-assets: ## build the Kubernetes programs for tests into a cache; ASSETS=kubelet for more
 	@$(find_python); "$$python" tests/k8s/assets.py $(ASSETS)

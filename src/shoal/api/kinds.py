@@ -30,6 +30,8 @@ class Column(msgspec.Struct, frozen=True):
 
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+PROGRESS: Final = Column("Progress", ".status.profilings.progress", "number")
+"""What the workers of a job reported, in percent."""
 
 
 class Kind(Type, frozen=True, eq=False, kw_only=True):

@@ -62,6 +62,7 @@ def test_a_data_parallel_pod_learns_its_group() -> None:
         "PET_RDZV_CONF": "is_host=false,join_timeout=600,read_timeout=600,last_call_timeout=5",
         "PET_LOCAL_ADDR": HOST,
         "PET_MAX_RESTARTS": "100",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "JAX_COORDINATOR_ADDRESS": f"{FIRST}:{port}",
         "JAX_NUM_PROCESSES": "3",
         "JAX_PROCESS_ID": "1",

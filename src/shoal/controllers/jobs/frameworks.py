@@ -128,6 +128,8 @@ def _group_variables(
     yield "PET_RDZV_CONF", _rendezvous_settings(is_host=member.index == 0)
     yield "PET_LOCAL_ADDR", host
     yield "PET_MAX_RESTARTS", str(_RIGID_RESTARTS if group.is_rigid else _ELASTIC_RESTARTS)
+    # A store that torchrun shares with its processes is announced once: peers that come later wait for ever.
+    yield "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"
     yield "JAX_COORDINATOR_ADDRESS", f"{group.first_host}:{port}"
     yield "JAX_NUM_PROCESSES", str(group.size)
     yield "JAX_PROCESS_ID", index

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.fields import FieldError
-from shoal.api.kinds import AGE, Column
+from shoal.api.kinds import AGE, PROGRESS, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
@@ -169,6 +169,7 @@ KIND: Final = DIJobKind(
         Column("Restarts", ".status.generation", "integer"),
         Column("Group", ".spec.group", wide=True),
         Column("Priority", ".spec.priority", wide=True),
+        PROGRESS,
         AGE,
     ),
     selectable=(".status.phase",),

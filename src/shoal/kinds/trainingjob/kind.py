@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.fields import FieldError
-from shoal.api.kinds import AGE, Column
+from shoal.api.kinds import AGE, PROGRESS, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
@@ -134,6 +134,7 @@ KIND: Final = TrainingJobKind(
         Column("Max", ".spec.trainer.max-instance", "integer"),
         Column("Pservers", ".status.replicas.pserver.ready", "integer", wide=True),
         Column("Score", ".status.score", "number", wide=True),
+        PROGRESS,
         AGE,
     ),
     selectable=(".status.phase",),

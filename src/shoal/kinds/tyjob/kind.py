@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shoal.api.conditions import FINISHED_PHASES
 from shoal.api.fields import FieldError
-from shoal.api.kinds import AGE, Column
+from shoal.api.kinds import AGE, PROGRESS, Column
 from shoal.api.meta import JOB_NAME_RULE
 from shoal.api.mutability import Mutability
 from shoal.api.podspec import Template
@@ -133,6 +133,7 @@ KIND: Final = TYJobKind(
         Column("Leader", ".status.leaderAddress"),
         Column("Priority", ".spec.priority", "integer", wide=True),
         Column("Policy", ".spec.schedulerPolicy.basicPolicy", wide=True),
+        PROGRESS,
         AGE,
     ),
     selectable=(".status.stage", ".status.scheduleState"),
