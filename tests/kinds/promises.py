@@ -2,11 +2,13 @@
 
 - A slot never has two pods that may run at once; one that succeeded does not run again.
 - The end of a pod is counted once, and only when the pod has ended; its finalizer stays until then.
+- TYJob: each failure counts once for its slot; a slot that failed more often than `restartLimit` gets no pod.
+- TrainingJob: each failure counts once for its role.
 - A finished job stays as it is. Exactly one phase is True. Counters never fall.
 - DIJob: a rank has at most one pod in each generation; entry DI_RANK of DI_NODES is the pod itself.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -104,6 +106,8 @@ class JobPromises:
         if before is None and owner.kind == "DIJob":
             yield from _check_new_rank(history, pod, msgspec.json.decode(change.record.body))
         yield from _check_release(history, before, pod, deleted=change.record.deleted)
+        if before is None and owner.kind == "TYJob":
+            yield from _check_restart_limit(history, pod)
         if not change.record.deleted:
             yield from _check_slot(history, pod, slot, owner.kind)
             if pod.finished and pod_end(pod) == "succeeded":
@@ -150,6 +154,15 @@ def _check_release(
         yield f"{pod.metadata.name} was released before its end was counted"
 
 
+def _check_restart_limit(history: _History, pod: ManagedPod) -> Iterator[str]:
+    """A slot that failed too often gets no pod any more."""
+    spec, name = history.job["spec"], pod.metadata.name
+    slot = name.removeprefix(f"{history.job['metadata']['name']}-")
+    restarts = (history.status.get("restarts") or {}).get(slot, 0)
+    if restarts > spec.get("restartLimit", 3):
+        yield f"{name} is created after {restarts} failures: restartLimit is {spec.get('restartLimit', 3)}"
+
+
 def _check_new_rank(history: _History, pod: ManagedPod, body: Object) -> Iterator[str]:
     notes, spec = pod.metadata.annotations, body["spec"]
     rank, generation = notes["diengine/rank"], notes["diengine/generation"]
@@ -188,9 +201,27 @@ def _check_counted(history: _History, before: Object, after: Object) -> Iterator
     cost = (after.get("failures") or 0) - (before.get("failures") or 0)
     if cost > min(len(failed), 1):
         yield f"{len(failed)} failures cost {cost}"
-    counted = _failed_instances(after) - _failed_instances(before)
-    if counted > len(failed):
-        yield f"{len(failed)} failures are counted as {counted}"
+    yield from _check_failures(history, before, after, failed)
+
+
+def _check_failures(history: _History, before: Object, after: Object, failed: Sequence[str]) -> Iterator[str]:
+    """The failures that are counted now are added to the figures of their slots and roles, exactly."""
+    kind, prefix = history.job["kind"], f"{history.job['metadata']['name']}-"
+    pods = [history.pods[uid] for uid in failed]
+    if kind == "TYJob":
+        counts = Counter(pod.metadata.name.removeprefix(prefix) for pod in pods)
+        old, new = before.get("restarts") or {}, after.get("restarts") or {}
+    elif kind == "TrainingJob":
+        counts = Counter(pod.metadata.labels["paddlepaddle.org/role"] for pod in pods)
+        old, new = (
+            {role: one.get("failed", 0) for role, one in _figures(s).items()} for s in (before, after)
+        )
+    else:
+        return
+    for name in {*counts, *old, *new}:
+        first, last = old.get(name, 0), new.get(name, 0)
+        if last - first != counts[name]:
+            yield f"{counts[name]} failures of {name} change its count from {first} to {last}"
 
 
 def _check_counters(before: Object, after: Object) -> Iterator[str]:
@@ -210,10 +241,6 @@ def _counters(status: Object) -> Iterator[tuple[str, int]]:
     yield from ((f"restarts of {slot}", number) for slot, number in restarts.items())
     for role, figures in _figures(status).items():
         yield from ((f"{name} {role}s", figures.get(name, 0)) for name in ("succeeded", "failed"))
-
-
-def _failed_instances(status: Object) -> int:
-    return sum(figures.get("failed", 0) for figures in _figures(status).values())
 
 
 def _figures(status: Object) -> Mapping[str, Any]:

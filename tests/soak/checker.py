@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from shoal.apiserver.registry.records import Change
 from shoal.simulator import FaultInjector
 from tests.kinds.promises import JobPromises
+from tests.soak.elastic import check_sizes
 from tests.soak.invariants import FINAL_INVARIANTS, INVARIANTS
 from tests.soak.observed_state import MAX_FAULT_EFFECT, ObservedState
 
@@ -31,6 +32,12 @@ class InvariantChecker:
         """Recent writes, without Leases and Events."""
 
     def __call__(self, changes: Sequence[Change]) -> None:
+        try:
+            self._check(changes)
+        except Exception as error:  # noqa: BLE001 - the store would only log it, whatever it is
+            self.report_violation("the_checker_works", repr(error))
+
+    def _check(self, changes: Sequence[Change]) -> None:
         self.commits += 1
         self._writes += [f"{one.record.key}" for one in changes if one.record.key.resource not in _IGNORED]
         if self.violation:
@@ -42,6 +49,8 @@ class InvariantChecker:
             )
         for broken in self.promises.observe(changes):
             self.report_violation("jobs_keep_their_promises", broken)
+        for broken in check_sizes(changes):
+            self.report_violation("elastic_jobs_are_sized_calmly", broken)
         for step in self.state.apply(changes):
             for invariant in INVARIANTS:
                 for violation in invariant(self.state, step):

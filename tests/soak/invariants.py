@@ -361,5 +361,5 @@ def _is_needed(state: ObservedState, pod: Pod) -> bool:
     others = [one for one in siblings if not one.finished and not one.terminating]
     if pod.task:
         return pod.task not in state.succeeded_tasks and not any(one.task == pod.task for one in others)
-    succeeded = max(job.status.succeeded, sum(one.status.phase == "Succeeded" for one in siblings))
+    succeeded = sum(one.status.phase == "Succeeded" for one in state.known.values() if one.job == pod.job)
     return len(others) < min(job.spec.parallelism, (job.spec.completions or 1) - succeeded)

@@ -139,7 +139,8 @@ def tyjob(rng: random.Random, template: Object) -> tuple[Object, list[JobChange]
 def trainingjob(rng: random.Random, template: Object) -> tuple[Object, list[JobChange]]:
     """A TrainingJob, elastic or not, with or without the other roles, fault tolerant or not."""
     container = template["spec"]["containers"][0]
-    role = {"resources": container["resources"], "entrypoint": shlex.join(container.get("command", ["true"]))}
+    command = shlex.join(container.get("command", ["true"]))
+    role = {"resources": container["resources"], "entrypoint": f"exec {command}"}
 
     def sizes() -> Object:
         least = rng.randint(1, 3)

@@ -14,6 +14,7 @@ from shoal.api.managed import ManagedPod, has_condition
 from shoal.apiserver.registry.records import Change
 from shoal.controllers.jobs.ends import pod_end
 from tests.kinds.promises import JobPromises
+from tests.soak.elastic import check_sizes
 from tests.soak.invariants import (
     bound_pods_fit_their_node,
     deletions_are_explained,
@@ -58,7 +59,7 @@ class LiveChecker:
 
     def observe(self, changes: Sequence[Change]) -> None:
         """Check the writes since the last call."""
-        self.violations.extend(self.promises.observe(changes))
+        self.violations.extend((*self.promises.observe(changes), *check_sizes(changes)))
         for step in self.state.apply(changes):
             for invariant in _INVARIANTS:
                 self.violations.extend(invariant(self.state, step))

@@ -40,7 +40,7 @@ def random_job(rng: random.Random, name: str, directory: Path) -> LiveJob:
 def _template(rng: random.Random, name: str, directory: Path, pool: str) -> Object:
     seconds, stop_code = round(rng.uniform(0.5, 6), 1), rng.choice((0, 143))
     made = template(
-        cpu=rng.randint(1, 2), priority=rng.choice((None, None, "low", "high")), annotations={POOL: pool}
+        cpu=rng.choice((1, 2, 2)), priority=rng.choice((None, None, "low", "high")), annotations={POOL: pool}
     )
     arguments = [str(directory), name, str(seconds), rng.choice(_CODES), str(stop_code)]
     made["spec"]["containers"][0]["command"] = [sys.executable, "-I", "-S", worker.__file__, *arguments]
@@ -55,6 +55,6 @@ def _batch_job(rng: random.Random, made: Object) -> Object:
         "completions": completions,
         "parallelism": rng.randint(1, completions),
         "completionMode": rng.choice(("Indexed", "NonIndexed")),
-        "backoffLimit": rng.choice((0, 2, 6)),
+        "backoffLimit": rng.randint(0, 2),
         "template": made,
     }

@@ -32,7 +32,7 @@ from tests.soak.live.journal import JournalReader
 from tests.soak.live.worker import SLOTS
 
 _NODES_OF_POOL = 2
-_OPTIONS = ("--nodes", str(_NODES_OF_POOL * len(POOLS)), "--node-cpu", "4", "--node-memory", "8Gi")
+_OPTIONS = ("--nodes", str(_NODES_OF_POOL * len(POOLS)), "--node-cpu", "6", "--node-memory", "8Gi")
 _MEAN_ARRIVAL = 1.5
 """Seconds between two submissions, on average."""
 _DELETED_PART = 0.1
