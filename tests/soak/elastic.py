@@ -21,7 +21,10 @@ _RESOLUTION: Final = 1.0
 
 
 class _Size(NamedTuple):
-    """The size of an elastic job, what it may be, and how many of its slots are completed."""
+    """The size of an elastic job, what it may be, and how many of its slots are completed.
+
+    A TrainingJob without room has no minimum: some of its pods may exist.
+    """
 
     minimum: int
     maximum: int
@@ -44,7 +47,7 @@ def check_sizes(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _wrong_size(old: _Size, new: _Size) -> Iterator[str]:
-    """Yield sizes that were decided now. A job without room, or that was evicted, keeps its completed slots."""
+    """Yield sizes that were decided now. A job without room or that was evicted has its completed slots."""
     too_small = new.completed < new.size < min(old.size, new.minimum)
     if too_small or new.size > max(old.size, new.maximum):
         yield f"it is resized from {old.size} to {new.size}, and may have {new.minimum} to {new.maximum}"
@@ -80,7 +83,8 @@ def _of_dijob(job: Object) -> _Size | None:
 def _of_trainingjob(job: Object) -> _Size | None:
     trainer, replicas = job["spec"]["trainer"], (job.get("status") or {}).get("replicas") or {}
     figures = replicas.get("trainer") or {}
-    limits = trainer["min-instance"], trainer["max-instance"]
+    has_room = bool((job.get("status") or {}).get("allocations"))
+    limits = trainer["min-instance"] if has_room else 0, trainer["max-instance"]
     return _Size(*limits, figures.get("desired", 0), figures.get("succeeded", 0))
 
 
