@@ -98,6 +98,12 @@ CASES = {
     "an assumed eviction counts before the watch confirms it": Case(BOUND, evict, [], LEAVING, open=1),
     "an older event does not undo an assumed eviction": Case(BOUND, evict, [BOUND], LEAVING, open=1),
     "an event with a deletionTimestamp confirms an eviction": Case(BOUND, evict, [LEAVING], LEAVING),
+    "a pod that ends before it is evicted is not": Case(
+        BOUND,
+        evict,
+        [known(pod("p", cpu=1, node="n1", phase="Succeeded"))],
+        known(pod("p", cpu=1, node="n1", phase="Succeeded")),
+    ),
     "a recreated pod is not evicted": Case(
         BOUND, evict, [known(pod("p", cpu=1, node="n1"), "u2")], known(pod("p", cpu=1, node="n1"), "u2")
     ),

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shoal.api.indexes import parse_indexes
 from shoal.api.quantity import parse_duration
 from shoal.apiserver.registry.records import Change
 from shoal.cluster.resources import Object
@@ -23,7 +24,8 @@ _RESOLUTION: Final = 1.0
 class _Size(NamedTuple):
     """The size of an elastic job, what it may be, and how many of its slots are completed.
 
-    A TrainingJob without room has no minimum: some of its pods may exist.
+    A TrainingJob without room has no minimum: some of its pods may exist. Trainers that are not started again
+    do not count towards the minimum.
     """
 
     minimum: int
@@ -82,9 +84,10 @@ def _of_dijob(job: Object) -> _Size | None:
 
 def _of_trainingjob(job: Object) -> _Size | None:
     trainer, replicas = job["spec"]["trainer"], (job.get("status") or {}).get("replicas") or {}
-    figures = replicas.get("trainer") or {}
-    has_room = bool((job.get("status") or {}).get("allocations"))
-    limits = trainer["min-instance"] if has_room else 0, trainer["max-instance"]
+    status, figures = job.get("status") or {}, replicas.get("trainer") or {}
+    abandoned = len(parse_indexes((status.get("failed") or {}).get("trainer", "")))
+    minimum = trainer["min-instance"] - abandoned if status.get("allocations") else 0
+    limits = minimum, trainer["max-instance"]
     return _Size(*limits, figures.get("desired", 0), figures.get("succeeded", 0))
 
 

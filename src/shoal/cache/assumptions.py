@@ -115,7 +115,7 @@ def leaving(pod: PodRecord) -> Assumption:
         kind="Pod",
         key=pod.key,
         change=lambda watched: replace(watched, leaving=True),
-        is_answered=lambda watched, _: watched.leaving or watched.uid != pod.uid,
+        is_answered=lambda watched, _: watched.leaving or watched.finished or watched.uid != pod.uid,
     )
 
 

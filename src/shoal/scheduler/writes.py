@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from shoal.api.conditions import set_condition
+from shoal.api.conditions import FINISHED_PHASES, set_condition
 from shoal.api.disruption import DISRUPTION
 from shoal.api.meta import View
 from shoal.cluster.backoff import Backoff
@@ -122,13 +122,16 @@ class Writes:
     async def evict(self, eviction: Evict) -> None:
         """Record the eviction of a pod and set DisruptionTarget, in one write; then delete it.
 
-        A pod that is gone, or was deleted and recreated, needs nothing.
+        A pod that is gone, or was deleted and recreated, needs nothing. Nor does a pod that has ended by
+        itself: with the condition its success would count as a disruption, and the work would be repeated.
         """
         namespace, name = eviction.key
         with suppress(NotFoundError, RecreatedError):
             pod = await self.update_status(
                 PODS, eviction.key, eviction.uid, lambda pod: self._eviction_patch(pod, eviction)
             )
+            if _has_ended_by_itself(pod):
+                return
             how = Deletion(uid=eviction.uid, grace=self._grace(eviction, pod))
             await self._retry(lambda: self._cluster.delete(PODS.read_as(version_of), name, namespace, how))
 
@@ -174,15 +177,14 @@ class Writes:
         return bool(pod["metadata"]["uid"] == bind.uid and pod["spec"].get("nodeName") == bind.node)
 
     def _eviction_patch(self, pod: Object, eviction: Evict) -> Object | None:
-        """The patch that records an eviction; None if it is recorded, or the pod is being deleted.
+        """The patch that records an eviction; None if it is recorded, or the pod is being deleted or ended.
 
         The annotation goes with the condition in one write: the API server accepts changes of annotations
         through the status of a pod.
         """
         metadata, conditions = pod["metadata"], pod.get("status", {}).get("conditions") or ()
-        disrupted = any(one["type"] == DISRUPTION and one["status"] == "True" for one in conditions)
-        recorded = disrupted and eviction_in(metadata.get("annotations") or {}) is not None
-        if metadata.get("deletionTimestamp") or recorded:
+        recorded = _is_disrupted(pod) and eviction_in(metadata.get("annotations") or {}) is not None
+        if metadata.get("deletionTimestamp") or recorded or _has_ended_by_itself(pod):
             return None
         changed = set_condition(conditions, disruption(eviction.record), format_time(self._clock()))
         return {
@@ -249,6 +251,15 @@ def disruption(record: EvictionRecord) -> Object:
     preempted = record.reason in ("Preempted", "Reclaimed")
     reason = "PreemptionByScheduler" if preempted else record.reason
     return {"type": DISRUPTION, "status": "True", "reason": reason, "message": str(record)}
+
+
+def _is_disrupted(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(one["type"] == DISRUPTION and one["status"] == "True" for one in conditions)
+
+
+def _has_ended_by_itself(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") in FINISHED_PHASES and not _is_disrupted(pod)
 
 
 def _uid_precondition(uid: str, **metadata: Any) -> Object:  # noqa: ANN401 - fields of metadata

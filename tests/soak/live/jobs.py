@@ -15,7 +15,7 @@ POOLS: Final = ("a", "b")
 CLASSES: Final = [priority_class("low", -10), priority_class("high", 1000)]
 _TIME_SCALE: Final = 1 / 200
 """Users of simulated days change a job after minutes, these after seconds."""
-_CODES: Final = ("0", "0", "0", "3,0", "3,3,0", "1")
+_CODES: Final = ("0", "0", "0", "3,0", "3,3,0", "1,1,1,1,0")
 """Exit codes of the runs in a slot; the last one is repeated."""
 
 
