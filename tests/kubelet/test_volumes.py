@@ -113,7 +113,7 @@ def test_only_empty_directories_are_world_writable(tmp_path: Path) -> None:
 
 def test_writes_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
-    (tmp_path / "v" / ".new").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "v" / "..new").symlink_to(tmp_path / "elsewhere")
     volumes.make_volumes(pod(named(secret={"secretName": "keys"})), tmp_path, LOCATION, SOURCES)
     assert (tmp_path / "v" / "k").read_bytes() == b"hush"
     assert not (tmp_path / "elsewhere").exists()
@@ -129,6 +129,7 @@ def test_fs_group_owns_volumes_and_new_files(tmp_path: Path) -> None:
     owned, mine = [tmp_path / "v", tmp_path / "w", tmp_path / "w/k"], tmp_path / "v" / "mine"
     assert {path.stat().st_gid for path in owned} == {1234}
     assert (tmp_path / "w/k").stat().st_mode & 0o777 == 0o440
+    assert [path.stat().st_mode & 0o777 for path in owned[:2]] == [0o777, 0o755], "links cannot be replaced"
     assert mine.stat().st_gid == 1234, "new files inherit the group of the directory"
 
 
@@ -200,6 +201,15 @@ def test_an_update_replaces_all_files_at_once(tmp_path: Path) -> None:
     assert files_below(root) == {"a": b"2", "c": b"2"}
     assert {path.resolve().parent for path in (root / "a", root / "c")} == {(root / "..data").resolve()}
     assert not before.exists(), "old files are removed"
+
+
+def test_any_key_can_be_the_name_of_a_file(tmp_path: Path) -> None:
+    names = [".new", ".data", *map(str, range(50))]
+    manifest = pod(named(configMap={"name": "words"}))
+    volumes.make_volumes(manifest, tmp_path, LOCATION, words(**dict.fromkeys(names, "1")))
+    assert files_below(tmp_path / "v") == dict.fromkeys(names, b"1")
+    volumes.refresh_volumes(manifest, tmp_path, LOCATION, words(**dict.fromkeys(names, "2")))
+    assert files_below(tmp_path / "v") == dict.fromkeys(names, b"2")
 
 
 def test_an_open_file_survives_an_update(tmp_path: Path) -> None:

@@ -52,6 +52,22 @@ def test_the_place_is_read_from_the_environment(tmp_path: Path) -> None:
     assert worker.peers("critic") == []
 
 
+def test_hosts_are_read_while_their_directory_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hosts.actor").write_text("a-0\n")
+    read_text, attempts = Path.read_text, list[Path]()
+
+    def read(path: Path) -> str:
+        attempts.append(path)
+        if len(attempts) == 1:  # the link led to the old directory, which was removed then
+            raise FileNotFoundError(path)
+        return read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert Place(role="actor", host_file=tmp_path / "hosts.actor").hosts() == ["a-0"]
+
+
 def test_outside_a_job_it_is_a_group_of_one() -> None:
     worker = Worker({})
     assert (worker.role, worker.rank, worker.size, worker.peers()) == ("worker", 0, 1, ["localhost"])
@@ -161,6 +177,26 @@ def test_figures_are_sent_again_after_an_outage(server: StubServer) -> None:
     worker.report(loss=2)
     assert worker.flush(TIMEOUT)
     assert server.requests[-1][3] == {"data": {"progress": 1, "loss": 2}}
+
+
+@pytest.mark.parametrize("reply", [b"", b"noise\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[]"])
+def test_a_reply_that_is_not_from_a_server_is_an_outage(reply: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        worker = Worker({"DI_SERVER_URL": url, "DI_JOB_ID": "ns.job.2", "DI_SERVER_TOKEN": "di.secret"})
+        answering = threading.Thread(target=_answer, args=(listener, reply))
+        answering.start()
+        with pytest.raises(ServerError) as failed:
+            worker.scale(1)
+        answering.join(TIMEOUT)
+    assert failed.value.is_temporary
+
+
+def _answer(listener: socket.socket, reply: bytes) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(reply)
 
 
 def test_refused_figures_are_dropped(server: StubServer) -> None:

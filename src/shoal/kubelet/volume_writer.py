@@ -22,6 +22,8 @@ import msgspec
 _DATA: Final = "..data"
 _INTERNAL: Final = ".."
 """Prefix of the names that are not files of the volume; no key of a config map begins with it."""
+_NEW_LINK: Final = "..new"
+"""Temporary name of a link until it replaces another."""
 _DIRECTORY_MODE: Final = 0o755
 _GROUP_MODE: Final = 0o2750
 """Mode bits of directories of an fsGroup: new entries inherit the group."""
@@ -98,7 +100,7 @@ def _replace_link(link: Path, target: str) -> None:
     """Create or replace a symbolic link atomically. A directory in its place is from an earlier version."""
     if link.is_dir() and not link.is_symlink():
         shutil.rmtree(link)
-    new = link.with_name(".new")
+    new = link.with_name(_NEW_LINK)
     new.unlink(missing_ok=True)
     new.symlink_to(target)
     new.replace(link)

@@ -29,8 +29,6 @@ _WORLD_WRITABLE: Final = 0o777
 _WORLD_READABLE: Final = 0o755
 """Mode of directories with files from the API: writers could redirect later writes with symbolic links."""
 _FILE_MODE: Final = 0o644
-_GROUP_DIRECTORY: Final = 0o2770
-"""Mode bits of a directory of fsGroup: new entries inherit the group."""
 
 VOLUME_TYPES: Final = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 """The supported types of volumes."""
@@ -158,7 +156,7 @@ def _make_root(root: Path, mode: int, group: int | None) -> None:
     root.mkdir(parents=True)
     if group is not None:
         os.chown(root, -1, group)
-        mode |= _GROUP_DIRECTORY
+        mode |= stat.S_ISGID  # new entries inherit the group
     root.chmod(mode)
 
 

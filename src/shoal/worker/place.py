@@ -10,6 +10,8 @@ _HOSTS: Final = "hosts."
 """Beginning of the names of host files; the role follows."""
 _ALONE: Final = "localhost"
 _GRACE: Final = 30.0
+_READS: Final = 3
+"""Attempts to read a file: while files are replaced, a link may lead to the directory that is removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class Place:
         if self.host_file is None:
             return [_ALONE] if role in (None, self.role) else []
         path = self.host_file if role is None else self.host_file.with_name(f"{_HOSTS}{role}")
-        with contextlib.suppress(FileNotFoundError):
-            return [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
+        for _ in range(_READS):
+            with contextlib.suppress(FileNotFoundError):
+                return [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
         return []

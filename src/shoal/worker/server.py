@@ -1,6 +1,7 @@
 """A client of the DI server, with the job's own token; docs/server.md describes the calls."""
 
 import functools
+import http.client
 import json
 import ssl
 import urllib.error
@@ -109,11 +110,17 @@ class Client:
         request = urllib.request.Request(url, text, headers, method=method)  # noqa: S310 - the URL of the job's server
         try:
             with self._opener.open(request, timeout=_TIMEOUT) as response:
-                return json.load(response)["data"]
+                return _data_of(json.load(response))
         except urllib.error.HTTPError as error:
             raise ServerError(_message_of(error), error.code) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise ServerError(f"{url}: {error}") from error
+
+
+def _data_of(reply: object) -> Any:  # noqa: ANN401 - as JSON has it
+    if not isinstance(reply, dict) or "data" not in reply:
+        raise ValueError("the reply is not one of the DI server")
+    return reply["data"]
 
 
 def _message_of(error: urllib.error.HTTPError) -> str:

@@ -88,6 +88,6 @@ def _key_of(secret: Object) -> bytes:
     if len(key) != _KEY_BYTES:
         raise InternalError(
             f"secret {SYSTEM_NAMESPACE}/{KEY_SECRET} has no key of {_KEY_BYTES} bytes in data.{_KEY_FIELD}: "
-            "delete it, and a new one is created; running jobs need new pods then"
+            "delete it and the secrets of jobs (label shoal.io/job-uid); running jobs need new pods then"
         )
     return key
