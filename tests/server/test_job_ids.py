@@ -1,5 +1,6 @@
 """Job ids: their readings, and which of them is meant."""
 
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -37,6 +38,21 @@ READINGS = {
 @pytest.mark.parametrize("text, readings", READINGS.items(), ids=READINGS)
 def test_readings(text: str, readings: list[tuple[str, str, int | None]]) -> None:
     assert read_job_id(text) == tuple(JobId((space, name), number) for space, name, number in readings)
+
+
+def test_texts_that_are_too_long_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert read_job_id(f"ns.{number}{'x' * 60_000}") == ()
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_longest_id_has_a_reading() -> None:
+    namespace, name = "n" * 63, ".".join(["j" * 62] * 4)
+    assert read_job_id(f"{namespace}.{name}.{2**63}")[0] == JobId((namespace, name), 2**63)
 
 
 @given(st.text(max_size=80))

@@ -6,10 +6,13 @@ digits are a generation, or they are the end of the name.
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from shoal.api.names import dns_label_errors, dns_subdomain_errors
 from shoal.cluster.object_store import Key
+
+_MAX_LENGTH: Final = 512
+"""Maximum length of an id: more than a namespace, a name and a generation can have."""
 
 
 class JobId(NamedTuple):
@@ -19,18 +22,20 @@ class JobId(NamedTuple):
     generation: int | None = None
 
 
-@lru_cache(maxsize=4096)
 def read_job_id(text: str) -> tuple[JobId, ...]:
-    """Return the readings of an id, the more likely one first; none if it cannot be an id.
-
-    Cached: workers ask about the same few jobs again and again.
-    """
-    return tuple(one for one in _readings(text) if _is_name(*one.key))
+    """Return the readings of an id, the more likely one first; none if it cannot be an id."""
+    return _named(text) if len(text) <= _MAX_LENGTH else ()
 
 
 def exact_job_id(namespace: str, name: str) -> tuple[JobId, ...]:
     """Return the id of a job whose namespace and name are known; none if these cannot be names."""
     return (JobId((namespace, name)),) if _is_name(namespace, name) else ()
+
+
+@lru_cache(maxsize=4096)
+def _named(text: str) -> tuple[JobId, ...]:
+    """Return the readings with valid names; cached: workers ask about the same few jobs all the time."""
+    return tuple(one for one in _readings(text) if _is_name(*one.key))
 
 
 def _readings(text: str) -> Iterator[JobId]:
