@@ -33,28 +33,32 @@ class Followups:
     def _continued_evictions(self) -> Iterator[Decision]:
         for key in sorted(self._open):
             pod = self._world.pods.get(key)
-            if pod and pod.eviction:
-                yield from self._continue_eviction(pod, pod.eviction, self._workload_key(pod))
+            if pod is None or pod.eviction is None:
+                self._open.discard(key)
+                continue
+            workload = self._workload_key(pod)
+            if self._is_busy(workload):
+                continue
+            evictions = tuple(self._evictions(pod, pod.eviction, workload))
+            if evictions:
+                yield Decision(workload=workload, pool="", evictions=evictions)
             else:
                 self._open.discard(key)
 
-    def _continue_eviction(self, pod: PodRecord, record: EvictionRecord, workload: str) -> Iterator[Decision]:
-        """The deletion of a pod, and the evictions of the rest of its workload if all of it must go.
+    def _evictions(self, pod: PodRecord, record: EvictionRecord, workload: str) -> Iterator[Evict]:
+        """The eviction of a pod, and those of the rest of its workload if all of it must go.
 
-        A record names no other workload than the pod's own: annotations can be written by users.
+        A record names no other workload than the pod's own: annotations can be written by users. A pod that
+        has ended keeps its record: later pods of its workload are not meant by it.
         """
-        if self._is_busy(workload):
-            return
-        along = [
-            one
-            for one in self._world.pods.values()
-            if record.whole == workload
-            and not one.leaving
-            and one.node
-            and self._workload_key(one) == workload
-        ]
-        evictions = tuple(Evict(one.key, one.uid, record) for one in (pod, *along) if not one.finished)
-        yield Decision(workload=workload, pool="", evictions=evictions)
+        pods = (pod, *self._remaining(workload)) if record.whole == workload else (pod,)
+        return (Evict(one.key, one.uid, record) for one in pods if not one.finished)
+
+    def _remaining(self, workload: str) -> Iterator[PodRecord]:
+        """The pods of a workload that have nodes and are not terminating."""
+        for one in self._world.pods.values():
+            if one.node and not one.leaving and self._workload_key(one) == workload:
+                yield one
 
     def _workload_key(self, pod: PodRecord) -> str:
         """The key of a pod's workload."""
