@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from shoal.controllers.jobs.ends import ATTEMPT
 from shoal.engine.config import SchedulerConfig
 from tests.kinds.dijob.cases import (
     Case,
@@ -372,3 +373,17 @@ def test_pods_of_another_scheduler_are_created_without_an_allocation() -> None:
     cluster.run_all()
     assert (cluster.phase, cluster.live) == ("Running", ["job-0-0"])
     assert cluster.pods["job-0-0"]["spec"]["schedulerName"] == "other"
+
+
+def test_every_rank_that_fails_is_a_further_attempt() -> None:
+    """A rank waits for rank 0 too: its ended pod stays until then, and tells the number of the attempt."""
+    cluster = DIJobCluster(make_job(minReplicas=3, backoffLimit=9))
+    for attempt in ("1", "2", "3"):
+        cluster.run_all()
+        assert [cluster.pods[name]["metadata"]["annotations"][ATTEMPT] for name in cluster.live] == [
+            attempt
+        ] * 3
+        for name in cluster.live:
+            cluster.end(name, 1)
+        cluster.settle()
+        cluster.now += 60

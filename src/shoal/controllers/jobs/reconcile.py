@@ -7,7 +7,7 @@ between any two writes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Generic
 
@@ -181,7 +181,7 @@ class JobReconcile(ABC, Generic[J, K]):
         slots = () if final else due
         status = self.status(phase, slots)
         creates = tuple(self.creations(slots))
-        deletions = () if final else tuple(self._deletions())
+        deletions = () if final else tuple(self._deletions({*due}))
         needed = () if final else tuple(self._needed_objects(creates))
         return Changes(
             stages=self._stages(status, needed, deletions, creates),
@@ -211,8 +211,8 @@ class JobReconcile(ABC, Generic[J, K]):
         entered = phases.enter(known, phase, self.now)
         return phases.suspend(entered, suspended=self.job.spec.suspend, now=self.now)
 
-    def _deletions(self) -> Iterator[ManagedPod]:
-        """Yield the pods that are to be deleted: surplus ones, and ended ones whose successors may come."""
+    def _deletions(self, due: Collection[K]) -> Iterator[ManagedPod]:
+        """Yield the pods that are to be deleted: surplus ones, and ended ones whose successors are due."""
         suspended, slots = self.job.spec.suspend, self.slots
         surplus = (slots.pods[slot] for slot in slots.surplus)
         unwanted = (pod for pod in surplus if not self.keeps(pod) or (suspended and not pod.finished))
@@ -224,7 +224,7 @@ class JobReconcile(ABC, Generic[J, K]):
             old = slots.pods.get(slot)
             if old is None or old.terminating or slot in slots.completed:
                 continue
-            if self._is_replaced(old) if not suspended else not old.finished:
+            if not old.finished if suspended else slot in due and self._is_replaced(old):
                 yield old
 
     def _is_replaced(self, old: ManagedPod) -> bool:
