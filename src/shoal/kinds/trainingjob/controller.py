@@ -161,7 +161,7 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
 
     def _scaling(self) -> Phase | None:
         """A resize, or a pod that is recreated; a failure is described in other phases, too."""
-        missing = self.slots.missing
+        missing = {*self.slots.missing}
         failed = [self.slots.pods[one] for one in self.ended("failed") if one in missing]
         if failed:
             name = "Scaling" if self._phase_now == "Running" else self._phase_now

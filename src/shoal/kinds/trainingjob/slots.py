@@ -54,7 +54,8 @@ def _without_retries(slots: JobSlots[Instance]) -> JobSlots[Instance]:
     may have dropped some already.
     """
     stopped = {one: pod for one, pod in slots.pods.items() if one.is_trainer and has_stopped(pod)}
-    ended = {one for one, pod in stopped.items() if one in slots.wanted or pod_end(pod) == "failed"}
+    wanted = {*slots.wanted}
+    ended = {one for one, pod in stopped.items() if one in wanted or pod_end(pod) == "failed"}
     kept = (slots.pods.keys() - stopped.keys()) | slots.completed
     return msgspec.structs.replace(
         slots,
