@@ -477,6 +477,29 @@ ENDS: Final = {
             (end(1, *trainers(2)), _SUCCEEDED | {"failures": {"trainer": 2}, "created": 3}),
         ),
     ),
+    "a trainer that failed before the job was evicted ends the job": Case(
+        trainingjob(),
+        NEW,
+        (
+            (START, _RUNNING),
+            (
+                in_order(end(3, *trainers(0)), release(*trainers(0, 1))),
+                _FAILED | {"reason": "TrainerFailed", "failures": {"trainer": 1}},
+            ),
+        ),
+    ),
+    "a fault-tolerant job that was evicted when a trainer had failed waits for nodes": Case(
+        FAULT_TOLERANT,
+        NEW,
+        (
+            (START, _RUNNING),
+            (
+                in_order(end(1, *trainers(0)), release(*trainers(0, 1))),
+                {"phase": "Pending", "reason": "Evicted", "failures": {"trainer": 1}},
+            ),
+            (in_order(lose(*trainers(1)), allocate(), run_all), _RUNNING | {"failures": {"trainer": 1}}),
+        ),
+    ),
     "a failure that the scheduler sees first is counted all the same": Case(
         FAULT_TOLERANT | trainingjob(3, 3),
         NEW,

@@ -82,21 +82,29 @@ class _TrainingJobReconcile(JobReconcile[ManagedTrainingJob, Instance]):
         """Keep what the scheduler deletes: bound pods."""
         return bool(surplus.spec.node_name) and not has_stopped(surplus)
 
+    @cached_property
+    def counted_now(self) -> dict[Instance, ManagedPod]:
+        """Instances whose pod's end is counted now, whether they are wanted or not.
+
+        The scheduler may have taken the nodes of all of them away before a failure was counted.
+        """
+        uids = {pod.metadata.uid for pod in self.ends.new}
+        return {one: pod for one, pod in self.slots.pods.items() if pod.metadata.uid in uids}
+
     # --- phases that are final ----------------------------------------------------------------------------
 
     def ending(self) -> Phase | None:
         return self._failed() or self._succeeded()
 
     def _failed(self) -> Phase | None:
-        """Any failed trainer ends the job; if it is fault tolerant, only the failure of all of them."""
+        """Any failed trainer ends the job; if it is fault tolerant, only the failure of all wanted ones."""
         failed = [self.slots.pods[one] for one in self.ended("failed") if one.is_trainer]
         if not failed:
             return None
         if not self.job.spec.fault_tolerant:
             return Phase("Failed", "TrainerFailed", f"Trainer failed: {describe_ends(failed)}")
-        if not all(map(self._has_failed, self._trainers)) or any(
-            map(self.slots.is_live, self._running_trainers)
-        ):
+        have_failed = bool(self._trainers) and all(map(self._has_failed, self._trainers))
+        if not have_failed or any(map(self.slots.is_live, self._running_trainers)):
             return None
         return Phase("Failed", "AllTrainersFailed", f"All trainers failed: {describe_ends(failed)}")
 
