@@ -82,7 +82,17 @@ def paddle_env(cluster: TrainingJobCluster, pod: str) -> dict[str, str]:
         one["name"]: one["value"] if "value" in one else one["valueFrom"]["fieldRef"]["fieldPath"]
         for one in container(cluster, pod)["env"]
     }
-    shared = ("SHOAL_", "PET_", "JAX_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+    shared = (
+        "SHOAL_",
+        "PET_",
+        "TORCH_",
+        "JAX_",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+    )
     kept = (name for name in env if name == "MASTER_ADDRESS" or not name.startswith(shared))
     return {name: env[name] for name in kept}
 
