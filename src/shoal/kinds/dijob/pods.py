@@ -19,6 +19,8 @@ from shoal.kinds.dijob.ranks import GENERATION, Ranks
 from shoal.kinds.dijob.types import DIJobSpec, ManagedDIJob
 
 _FIRST_PORT: Final = 22270
+_NO_HOST: Final = "?"
+"""Stands for a rank that does not exist; no host name contains it."""
 
 WORKER: Final = "worker"
 """The role of all pods in template form."""
@@ -155,10 +157,7 @@ class PodBuilder:
 
     def _nodes(self, rank: int) -> str:
         """Return the host of each rank. A rank that does not exist has the pod's own: it must resolve."""
-        if self._all_nodes is not None:
-            return self._all_nodes
-        own, hosts = self._hosts[rank], self._hosts
-        return ",".join(hosts.get(one, own) for one in range(max(hosts) + 1))
+        return self._all_nodes.replace(_NO_HOST, self._hosts[rank])
 
     @cached_property
     def _hosts(self) -> dict[int, str]:
@@ -169,10 +168,10 @@ class PodBuilder:
         return dict(zip(wanted, hosts, strict=True))
 
     @cached_property
-    def _all_nodes(self) -> str | None:
-        """The hosts of all ranks; None if there are holes between them."""
+    def _all_nodes(self) -> str:
+        """The hosts of all ranks up to the highest; computed once, as there may be thousands of each."""
         hosts = self._hosts
-        return ",".join(hosts[rank] for rank in sorted(hosts)) if max(hosts) < len(hosts) else None
+        return ",".join(hosts.get(rank, _NO_HOST) for rank in range(max(hosts) + 1))
 
     @cached_property
     def _task_nodes(self) -> tuple[tuple[str, str], ...]:
