@@ -32,7 +32,10 @@ class Reporter:
 
     def report(self, figures: Mapping[str, Any]) -> None:
         """Send figures soon. Raises ValueError if they are not JSON."""
-        json.dumps(figures, allow_nan=False)
+        try:
+            json.dumps(figures, allow_nan=False)
+        except TypeError as error:  # such as a number of numpy: float() makes it one of Python
+            raise ValueError(f"cannot report {figures}: {error}") from None
         with self._changed:
             self._waiting |= figures
             self._changed.notify_all()
