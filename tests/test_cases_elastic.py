@@ -4,7 +4,7 @@ Also elastic sizes in general: growth, load, cooldown, surplus as victims, rebal
 servers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -1654,7 +1654,22 @@ def scaled(sizes: tuple[int, int], pservers: tuple[int, int], on: int, have: int
     return [*objects, *servers("a", ["n1"] * have)]
 
 
+def completed(objects: list[Object], ranges: Mapping[str, str]) -> list[Object]:
+    """Objects with TrainingJobs of which instances have succeeded, and their pods are gone."""
+    done = {"status": {"completed": dict(ranges)}}
+    return [one | done if one["kind"] == "TrainingJob" else one for one in objects]
+
+
 SERVERS = {
+    "a parameter server that has succeeded is not replaced": Case(
+        objects=[
+            node("n1"),
+            *completed(scaled((1, 2), (1, 2), 1, 1), {"pserver": "1", "trainer": "1"}),
+        ],
+        placed={},
+        jobs={"TrainingJob/default/a": {"state": "ScheduledSucceed"}},
+        config=FULL_LOAD,
+    ),
     "parameter servers scale with the trainers": Case(
         # 1/2: 1 + 1/2 · 2 = 2; 1: 3
         objects=[node("n1"), *scaled((1, 3), (1, 3), 1, 1)],

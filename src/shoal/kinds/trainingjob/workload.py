@@ -144,7 +144,7 @@ def _fixed_slots(job: TrainingJob, classes: PodClassCache, pods: Sequence[PodRec
         servers, least = _Instances(job, "pserver", spec.pserver, classes, pods), spec.pserver.min_instance
         slots += [servers.fixed(number) for number in range(least)]
         if spec.pserver.scale_with_trainers:
-            more = sorted(number for number in servers.occupied if number >= least)
+            more = sorted(number for number in servers.occupied | servers.completed if number >= least)
             slots += [servers.fixed(number, follows=True) for number in more]
     return slots
 
