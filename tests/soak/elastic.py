@@ -24,14 +24,15 @@ _RESOLUTION: Final = 1.0
 class _Size(NamedTuple):
     """The size of an elastic job, what it may be, and how many of its slots are completed.
 
-    A TrainingJob without room has no minimum: some of its pods may exist. Trainers that are not started again
-    do not count towards the minimum.
+    A job that has lost a part of its minimum keeps the rest for a while. A TrainingJob without room may have
+    some of its pods already. Trainers that are not started again do not count towards the minimum.
     """
 
     minimum: int
     maximum: int
     size: int
     completed: int
+    is_whole: bool
 
 
 def check_sizes(changes: Sequence[Change]) -> Iterator[str]:
@@ -50,7 +51,7 @@ def check_sizes(changes: Sequence[Change]) -> Iterator[str]:
 
 def _wrong_size(old: _Size, new: _Size) -> Iterator[str]:
     """Yield sizes that were decided now. A job without room or that was evicted has its completed slots."""
-    too_small = new.completed < new.size < min(old.size, new.minimum)
+    too_small = new.is_whole and new.completed < new.size < min(old.size, new.minimum)
     if too_small or new.size > max(old.size, new.maximum):
         yield f"it is resized from {old.size} to {new.size}, and may have {new.minimum} to {new.maximum}"
 
@@ -77,18 +78,27 @@ def _of_dijob(job: Object) -> _Size | None:
     if "template" not in spec or not spec.get("preemptible") or status.get("requestedReplicas") is not None:
         return None
     minimum = spec.get("minReplicas", 1)
-    maximum = spec.get("maxReplicas", max(minimum, 1))
     completed = sum(worker.get("phase") == "Succeeded" for worker in status.get("workers") or ())
-    return _Size(minimum, maximum, status.get("replicas") or 0, completed)
+    return _Size(
+        minimum=minimum,
+        maximum=spec.get("maxReplicas", max(minimum, 1)),
+        size=status.get("replicas") or 0,
+        completed=completed,
+        is_whole=not status.get("brokenSince"),
+    )
 
 
 def _of_trainingjob(job: Object) -> _Size | None:
-    trainer, replicas = job["spec"]["trainer"], (job.get("status") or {}).get("replicas") or {}
-    status, figures = job.get("status") or {}, replicas.get("trainer") or {}
+    trainer, status = job["spec"]["trainer"], job.get("status") or {}
+    figures = (status.get("replicas") or {}).get("trainer") or {}
     abandoned = len(parse_indexes((status.get("failed") or {}).get("trainer", "")))
-    minimum = trainer["min-instance"] - abandoned if status.get("allocations") else 0
-    limits = minimum, trainer["max-instance"]
-    return _Size(*limits, figures.get("desired", 0), figures.get("succeeded", 0))
+    return _Size(
+        minimum=trainer["min-instance"] - abandoned,
+        maximum=trainer["max-instance"],
+        size=figures.get("desired", 0),
+        completed=figures.get("succeeded", 0),
+        is_whole=bool(status.get("allocations")) and not status.get("brokenSince"),
+    )
 
 
 _READERS: Final = {
