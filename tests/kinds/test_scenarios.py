@@ -7,7 +7,7 @@ promises of `JobPromises` in every simulated one.
 import asyncio
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -55,11 +55,26 @@ def test_the_simulated_home(name: str) -> None:
     assert undisturbed(name).violations == []
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+IS_AFTER: Mapping[str, Callable[[int], bool]] = {
+    "before odd writes and after even ones": lambda nth: nth % 2 == 0,
+    "before": lambda _: False,
+    "after": lambda _: True,
+}
+"""Whether Shoal is killed after the n-th write, or before it."""
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "before odd writes and after even ones",
+        pytest.param("before", marks=pytest.mark.soak),
+        pytest.param("after", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("name", [name for name, one in SCENARIOS.items() if one.with_crashes])
-def test_shoal_is_killed_at_each_write_in_turn(name: str, after: bool) -> None:  # noqa: FBT001 - a case
+def test_shoal_is_killed_at_each_write_in_turn(name: str, when: str) -> None:
     for nth in count(1):
-        done = run_simulated(SCENARIOS[name], Schedule((Crash(nth=nth, after=after),)))
+        done = run_simulated(SCENARIOS[name], Schedule((Crash(nth=nth, after=IS_AFTER[when](nth)),)))
         assert done.violations == [], f"crash at write {nth}"
         assert final(done.scenario) == final(undisturbed(name).scenario), f"crash at write {nth}"
         if not done.faults:

@@ -278,9 +278,9 @@ JOBS: dict[str, Scenario] = {
             Step(create=[four("t", least=1)], on={"t-leader": "n1", "t-w-0": "n1", "t-w-2": "n2"}),
             Step(
                 patch=[("TYJob", "t", workers_of(1))],
-                delete=[("Pod", "t-w-1"), ("Pod", "t-w-2")],
                 create=[small("x", "a", cpu=4)],
                 on={"x": "n2", "t-w-0": "n1"},
+                gone=["t-w-1", "t-w-2"],
                 statuses={"TYJob/t": {"allocations": {"t-leader": "n1", "t-w-0": "n1"}}},
             ),
             Step(

@@ -89,10 +89,13 @@ class EmbeddedTestbed(ClusterTestbed):
         await self.run("label", "--overwrite", "node", name, *labels)
 
     async def perform(self, step: Step) -> None:
+        await self.record_uids(step.gone)
         for one in step.create:
             await self.create(one)
         for kind, name, patch in step.patch:
-            await self.run("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+            changes = copy.deepcopy(patch)
+            _add_commands(changes)
+            await self.run("patch", kind, name, "--type=merge", "-p", json.dumps(changes))
         for kind, name in step.delete:
             await self.run("delete", kind, name, "--wait=false")
         for kind, name, status in step.status:

@@ -5,7 +5,7 @@ the expected state. Nothing depends on how long that takes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 
@@ -87,9 +87,7 @@ class ClusterTestbed:
 
     async def perform(self, step: Step) -> None:
         """Make the writes of a step."""
-        if step.gone:
-            present = await self.pods()
-            self._uids |= {name: present[name]["metadata"]["uid"] for name in step.gone if name in present}
+        await self.record_uids(step.gone)
         for one in step.create:
             await self.create(one)
         for kind, name, patch in step.patch:
@@ -100,6 +98,11 @@ class ClusterTestbed:
         for kind, name, status in (*step.status, *ends):
             patch = {"status": status}
             await self.cluster.patch_status(_of_kind(kind), name, self._space(kind), patch=patch)
+
+    async def record_uids(self, names: Iterable[str]) -> None:
+        """Record the uids of pods, which a step expects to be gone: controllers may create others."""
+        present = await self.pods() if names else {}
+        self._uids |= {name: present[name]["metadata"]["uid"] for name in names if name in present}
 
     def _space(self, kind: str) -> str:
         return self.namespace if _of_kind(kind).namespaced else ""

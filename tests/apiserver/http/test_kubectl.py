@@ -18,7 +18,7 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 CHANGING: Final = (
     (
-        r"(?m)^I\d{4} .*very short watch.*\n",
+        r"(?m)^[IE]\d{4} .*(very short watch|Failed to watch.*context deadline exceeded).*\n",
         "",
     ),  # race in kubectl: which part notices the end of its timeout first
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
