@@ -99,6 +99,17 @@ def test_workers_of_di_engine_find_their_peers_and_learn(home: Home, example: st
     assert home.field(job, ".status.generation") == "0"
 
 
+def test_a_worker_joins_running_workers_of_di_engine(home: Home) -> None:
+    home.submit("di-engine")
+    home.wait("dqn", lambda: len(home.uids("dqn")) == 2)
+    before = home.uids("dqn")
+    home.run("scale", "dijob/dqn", "--replicas=3")
+    home.wait("dqn", lambda: len(home.uids("dqn")) == 3)
+    assert before.items() <= home.uids("dqn").items()
+    home.wait("dqn", lambda: home.field("dqn", ".status.phase") == "Succeeded")
+    assert home.field("dqn", ".status.generation") == "0", "no worker was started again"
+
+
 def test_torchrun_grows_and_shrinks_with_its_job(home: Home) -> None:
     home.submit("torchrun")
     home.run("scale", "dijob/ddp", "--replicas=2")

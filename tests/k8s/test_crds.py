@@ -68,6 +68,7 @@ def test_kubectl_shows_columns(k8s: ControlPlane, namespace: str) -> None:
         "LEADER",
         "PRIORITY",
         "POLICY",
+        "PROGRESS",
         "AGE",
     ]
     assert shown[1].split()[:6] == ["a", "Running", "ScheduledSucceed", "2/2", "5", "BinPack"]
