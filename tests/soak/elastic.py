@@ -25,7 +25,8 @@ class _Size(NamedTuple):
     """The size of an elastic job, what it may be, and how many of its slots are completed.
 
     A job that has lost a part of its minimum keeps the rest for a while. A TrainingJob without room may have
-    some of its pods already. Trainers that are not started again do not count towards the minimum.
+    some of its pods already. Trainers that are not started again do not count towards the minimum: after a
+    success that is every trainer of a fault-tolerant job.
     """
 
     minimum: int
@@ -92,8 +93,9 @@ def _of_trainingjob(job: Object) -> _Size | None:
     trainer, status = job["spec"]["trainer"], job.get("status") or {}
     figures = (status.get("replicas") or {}).get("trainer") or {}
     abandoned = len(parse_indexes((status.get("failed") or {}).get("trainer", "")))
+    ends = bool(job["spec"].get("fault_tolerant") and figures.get("succeeded"))
     return _Size(
-        minimum=trainer["min-instance"] - abandoned,
+        minimum=0 if ends else trainer["min-instance"] - abandoned,
         maximum=trainer["max-instance"],
         size=figures.get("desired", 0),
         completed=figures.get("succeeded", 0),
